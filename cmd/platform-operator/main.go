@@ -1,0 +1,56 @@
+// Command platform-operator runs the operator, and prints what it would do.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/version"
+)
+
+func main() {
+	if err := root().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "platform-operator:", err)
+		os.Exit(1)
+	}
+}
+
+func root() *cobra.Command {
+	run := runCommand()
+	cmd := &cobra.Command{
+		Use:   "platform-operator",
+		Short: "Kinds for teams that run themselves: WebServer and its siblings",
+		Long: `platform-operator is a Kubernetes operator. Without a subcommand it runs, in
+the cluster or, from a developer's machine, against the current kubeconfig.`,
+		Example: `  # what would this WebServer become?
+  platform-operator render -f webserver.yaml
+
+  # run against the current kubeconfig, without admission
+  platform-operator run --webhooks=false --leader-elect=false`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version.Describe(),
+		Args:          cobra.NoArgs,
+		RunE:          run.RunE,
+	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	cmd.Flags().AddFlagSet(run.Flags())
+	cmd.AddCommand(run, renderCommand(), releaseCommand(), &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version.Describe()) },
+	})
+	return cmd
+}
+
+func scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	if err := controllers.AddToScheme(s); err != nil {
+		return nil, fmt.Errorf("making the scheme: %w", err)
+	}
+	return s, nil
+}

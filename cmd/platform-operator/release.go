@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/operator"
+)
+
+func releaseCommand() *cobra.Command {
+	var m client.ObjectKey
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Stop the operator and let go of its objects, before it is uninstalled",
+		Long: `Scale the operator's Deployment to nothing, wait until its pods are gone, and
+remove the operator's finalizer from every object. Objects and children stay as
+they are; afterwards everything can be deleted without the operator. The chart
+runs this before it is uninstalled.`,
+		Example: `  platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := scheme()
+			if err != nil {
+				return err
+			}
+			cfg, err := ctrl.GetConfig()
+			if err != nil {
+				return fmt.Errorf("finding the cluster: %w", err)
+			}
+			cl, err := client.New(cfg, client.Options{Scheme: s})
+			if err != nil {
+				return fmt.Errorf("making a client: %w", err)
+			}
+			return operator.Release(c.Context(), cl, m, controllers.Kinds(), c.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")
+	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
+	return cmd
+}

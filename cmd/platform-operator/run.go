@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+	ctrl "sigs.k8s.io/controller-runtime"
+	crzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/operator"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
+	"github.com/platform-operator/platform-operator/pkg/version"
+	"github.com/platform-operator/platform-operator/webhooks"
+)
+
+type runFlags struct {
+	operator.Options
+	certificates operator.Certificates
+	config       string
+	logLevel     string
+	logFormat    string
+}
+
+func runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the operator (the default)",
+		Long: `Run the operator until it is told to stop (SIGTERM or Ctrl-C).
+
+Environment:
+  WATCH_NAMESPACE  namespaces to look after, separated by commas; empty means all
+  POD_NAMESPACE    the operator's own namespace: its lease and its certificate are there`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c, f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty takes the defaults")
+	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 serves none")
+	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 serves none")
+	fl.BoolVar(&f.LeaderElection, "leader-elect", true, "take a lease before working, so that several replicas are safe")
+	fl.BoolVar(&f.Webhooks, "webhooks", true, "serve admission; needs the Service, Secret and configurations named below")
+	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of admission")
+	fl.StringVar(&f.certificates.Service, "webhook-service", "platform-operator-webhook", "name of the Service in front of admission")
+	fl.StringVar(&f.certificates.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret that keeps the certificate of admission")
+	fl.StringVar(&f.certificates.Configuration, "webhook-configuration", "platform-operator", "name of the validating and of the mutating webhook configuration")
+	fl.StringVar(&f.CertDir, "cert-dir", "/tmp/certs", "folder for the certificate of admission")
+	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
+	fl.StringVar(&f.logFormat, "log-format", "json", "json or console")
+	return cmd
+}
+
+func run(cmd *cobra.Command, f runFlags) error {
+	level, err := zapcore.ParseLevel(f.logLevel)
+	if err != nil {
+		return fmt.Errorf("--log-level %q must be debug, info or error", f.logLevel)
+	}
+	var format crzap.Opts
+	switch f.logFormat {
+	case "json":
+		format = crzap.JSONEncoder()
+	case "console":
+		format = crzap.ConsoleEncoder()
+	default:
+		return fmt.Errorf("--log-format %q must be json or console", f.logFormat)
+	}
+	ctrl.SetLogger(crzap.New(crzap.Level(level), format))
+	log := ctrl.Log.WithName("setup")
+
+	platform, err := config.Load(f.config)
+	if err != nil {
+		return err
+	}
+	s, err := scheme()
+	if err != nil {
+		return err
+	}
+	f.Namespace = os.Getenv("POD_NAMESPACE")
+	if f.Namespace == "" && (f.LeaderElection || f.Webhooks) {
+		return fmt.Errorf("POD_NAMESPACE is not set: it names the namespace for the lease and the certificate; outside of a cluster use --leader-elect=false --webhooks=false")
+	}
+	f.certificates.Namespace, f.certificates.Dir = f.Namespace, f.CertDir
+	f.Watch = splitNamespaces(os.Getenv("WATCH_NAMESPACE"))
+	f.Children = controllers.Children()
+
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	mgr, err := operator.New(cfg, s, f.Options)
+	if err != nil {
+		return err
+	}
+	writes, err := telemetry.NewWrites(metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if err := metrics.Registry.Register(telemetry.NewConditions(mgr.GetCache(), s, controllers.Kinds(), mgr.Elected())); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {
+		return fmt.Errorf("setting up the controllers: %w", err)
+	}
+	if f.Webhooks {
+		err := operator.ManageCertificates(mgr, f.certificates, func() error { return webhooks.Setup(mgr, platform) })
+		if err != nil {
+			return err
+		}
+	}
+	log.Info("Starting", "version", version.Version, "namespaces", f.Watch)
+	started := time.Now()
+	if err := mgr.Start(cmd.Context()); err != nil {
+		return fmt.Errorf("running: %w", err)
+	}
+	log.Info("Stopped", "after", time.Since(started).Round(time.Second).String())
+	return nil
+}
+
+func splitNamespaces(list string) []string {
+	var ns []string
+	for n := range strings.SplitSeq(list, ",") {
+		if n = strings.TrimSpace(n); n != "" {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}

@@ -1,0 +1,408 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// onlyCreate as a resource version makes an apply create or answer 409: no
+// stored object ever has it.
+const onlyCreate = "1"
+
+// Owner is whose children are applied.
+type Owner struct {
+	Object client.Object
+	GVK    metav1.GroupVersionKind
+}
+
+// Action is what a pass did to a child.
+type Action string
+
+// The actions. Unchanged costs no request.
+const (
+	Unchanged Action = "unchanged"
+	Created   Action = "created"
+	Changed   Action = "changed"
+	TakenOver Action = "taken-over"
+	Deleted   Action = "deleted"
+	Released  Action = "released"
+)
+
+// Child is a child after the pass: what stands in the cluster, as the cache or
+// the server's answer has it.
+type Child struct {
+	Live   client.Object
+	Action Action
+}
+
+// Recorder counts what is written. Its methods may be called concurrently.
+type Recorder interface {
+	// Wrote is called after each successful write of a child.
+	Wrote(owner, child string, action Action)
+	// Contested is called when the server's answer lacks what was just applied,
+	// because something else keeps changing it.
+	Contested(owner, child string)
+}
+
+// Applier applies intents. It is safe for concurrent use by several
+// controllers, as long as one owner is reconciled by one worker at a time.
+type Applier struct {
+	client  client.Client // cached reads, writes
+	live    client.Reader // uncached reads, for what the cache cannot see
+	metrics Recorder
+	compare comparer
+
+	mu   sync.Mutex
+	memo map[memoKey]memo
+}
+
+type memoKey struct {
+	owner types.UID
+	kind  string
+	client.ObjectKey
+}
+
+// memo remembers the last write of a child. It decides nothing that a restart
+// could lose: it keeps a stale cache from causing a second write, and it stops
+// a quarrel with whoever changes our fields back.
+type memo struct {
+	hash      string
+	answer    client.Object
+	contested bool // the answer lacked part of the intent
+}
+
+// NewApplier returns an applier that reads from c's cache, and from live what the
+// cache, which sees only our own children, does not hold.
+func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
+	return &Applier{client: c, live: live, metrics: metrics, memo: map[memoKey]memo{}}
+}
+
+// Forget drops what is remembered about an owner that is gone.
+func (a *Applier) Forget(owner types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k := range a.memo {
+		if k.owner == owner {
+			delete(a.memo, k)
+		}
+	}
+}
+
+// Apply makes one child as the intent says, with no request when it already is.
+// The child in the answer is what stands in the cluster afterwards.
+func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
+	child, err := a.attempt(ctx, owner, in)
+	if err != nil && in.Fallback != nil {
+		if other, ok := in.Fallback(err); ok {
+			log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
+			return a.attempt(ctx, owner, other)
+		}
+	}
+	return child, err
+}
+
+func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
+	stated, err := in.complete(owner.Object, owner.GVK)
+	if err != nil {
+		return Child{}, err
+	}
+	t := attempt{Applier: a, owner: owner, in: in, stated: stated, hash: hashOf(stated)}
+	return t.run(ctx)
+}
+
+// attempt is one intent on its way to the server.
+type attempt struct {
+	*Applier
+	owner  Owner
+	in     Intent
+	stated map[string]any
+	hash   string
+}
+
+func (t *attempt) run(ctx context.Context) (Child, error) {
+	live := t.in.newLive()
+	err := t.client.Get(ctx, t.in.Key(), live)
+	if apierrors.IsNotFound(err) {
+		return t.create(ctx)
+	}
+	if err != nil {
+		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
+	}
+	last, known := t.recall()
+	if known && last.hash == t.hash && newer(last.answer, live) {
+		return Child{Live: last.answer, Action: Unchanged}, nil // the cache has not seen our own write yet
+	}
+	if err := mayWrite(t.owner, t.in, live); err != nil {
+		return Child{}, err
+	}
+	// The cache keeps of the managed fields only who wrote; where we never
+	// did, an older operator made it.
+	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
+		return t.takeOver(ctx)
+	}
+	r := t.compare.compare(live, t.stated, t.in.Exclusive)
+	switch {
+	case !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash:
+		return Child{Live: live, Action: Unchanged}, nil
+	case known && last.contested && last.hash == t.hash && sameVersion(last.answer, live):
+		return Child{Live: live, Action: Unchanged}, nil // asked for once already; a quarrel helps nobody
+	case r.extra:
+		return t.reclaim(ctx)
+	default:
+		return t.send(ctx, live.GetUID(), Changed)
+	}
+}
+
+// create applies a child that the cache does not hold. What stands there all
+// the same is not ours, or was made before our label existed, or is our own
+// write that the cache has not seen.
+func (t *attempt) create(ctx context.Context) (Child, error) {
+	t.in.withRV(onlyCreate)
+	err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
+	if err == nil {
+		log.FromContext(ctx).Info("Creating a new "+t.in.Kind, t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
+		return t.wrote(Created)
+	}
+	if !apierrors.IsConflict(err) {
+		return Child{}, fmt.Errorf("creating %s: %w", t.in, err)
+	}
+	live, err := t.readLive(ctx)
+	if err != nil {
+		return Child{}, err
+	}
+	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
+		return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
+	}
+	if r := t.compare.compare(live, t.stated, t.in.Exclusive); !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
+		return Child{Live: live, Action: Unchanged}, nil
+	}
+	return t.claimAndSend(ctx, live, within(t.in.Exclusive), Changed)
+}
+
+// takeOver takes over a child that an older operator made.
+func (t *attempt) takeOver(ctx context.Context) (Child, error) {
+	live, err := t.readLive(ctx)
+	if err != nil {
+		return Child{}, err
+	}
+	return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
+}
+
+// reclaim removes what others put where only we may write.
+func (t *attempt) reclaim(ctx context.Context) (Child, error) {
+	live, err := t.readLive(ctx)
+	if err != nil {
+		return Child{}, err
+	}
+	return t.claimAndSend(ctx, live, within(t.in.Exclusive), Changed)
+}
+
+// readLive reads the child past the cache, with its managed fields whole, and
+// refuses what we may not write.
+func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
+	live := t.in.newLive()
+	if err := t.live.Get(ctx, t.in.Key(), live); err != nil {
+		if apierrors.IsNotFound(err) { // gone between the two requests: look again soon
+			return nil, &fault.Error{Class: fault.Quiet, Message: "reading " + t.in.String(), Err: err}
+		}
+		return nil, fmt.Errorf("reading %s: %w", t.in, err)
+	}
+	return live, mayWrite(t.owner, t.in, live)
+}
+
+func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope, act Action) (Child, error) {
+	patch, err := claim(live, s)
+	if err != nil {
+		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+	}
+	uid := live.GetUID()
+	if act == TakenOver {
+		log.FromContext(ctx).Info("Taking over a "+t.in.Kind+" that is already there", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
+	}
+	if patch != nil {
+		// Without our label the cache would not see this write, and a later
+		// read would wait for it; the apply that follows brings the label.
+		if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
+			return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+		}
+	}
+	t.in.withRV(live.GetResourceVersion())
+	return t.send(ctx, uid, act)
+}
+
+// send applies over a child that stands, fenced by its UID: should another
+// have taken its place meanwhile, the server refuses.
+func (t *attempt) send(ctx context.Context, uid types.UID, act Action) (Child, error) {
+	t.in.withUID(uid)
+	for _, c := range t.in.Changes {
+		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)
+	}
+	if err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
+		return Child{}, fmt.Errorf("applying %s: %w", t.in, err)
+	}
+	return t.wrote(act)
+}
+
+// wrote looks at the server's answer and remembers it.
+func (t *attempt) wrote(act Action) (Child, error) {
+	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
+	answer, err := t.in.answer()
+	if err != nil {
+		return Child{}, err
+	}
+	r := t.compare.compare(answer, t.stated, t.in.Exclusive)
+	m := memo{hash: t.hash, answer: answer, contested: r.lacks || r.extra}
+	if m.contested {
+		t.metrics.Contested(t.owner.GVK.Kind, t.in.Kind)
+	}
+	t.mu.Lock()
+	t.memo[t.key()] = m
+	t.mu.Unlock()
+	return Child{Live: answer, Action: act}, nil
+}
+
+func (t *attempt) recall() (memo, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m, ok := t.memo[t.key()]
+	return m, ok
+}
+
+func (t *attempt) key() memoKey {
+	return memoKey{owner: t.owner.Object.GetUID(), kind: t.in.Kind, ObjectKey: t.in.Key()}
+}
+
+// Delete deletes a child of ours that is no longer wanted, fenced by its UID.
+// What is not ours, or going away already, is left alone.
+func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live client.Object) error {
+	if !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	uid := live.GetUID()
+	err := a.client.Delete(ctx, live, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s %q: %w", kind, live.GetName(), err)
+	}
+	a.metrics.Wrote(owner.GVK.Kind, kind, Deleted)
+	return nil
+}
+
+// Release gives a child up: no owner, no label, no hash of ours is left on it,
+// and it goes on as it is. What is not ours is left alone.
+func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
+	live := in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading %s: %w", in, err)
+	}
+	if !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	before := live.DeepCopyObject().(client.Object)
+	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID == owner.Object.GetUID()
+	}))
+	labels, annotations := live.GetLabels(), live.GetAnnotations()
+	delete(labels, naming.LabelManagedBy)
+	delete(annotations, naming.AnnotationApplied)
+	live.SetLabels(labels)
+	live.SetAnnotations(annotations)
+	// The cache selects by the label that goes: it never sees this version.
+	err := a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("releasing %s: %w", in, err)
+	}
+	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
+	return nil
+}
+
+// mayWrite decides whose a child is: nil when it is ours or was handed to us.
+func mayWrite(owner Owner, in Intent, live client.Object) error {
+	if !live.GetDeletionTimestamp().IsZero() {
+		return fault.Waiting(fault.Probe, "%s is being deleted; it is made again when it is gone", in)
+	}
+	holder := metav1.GetControllerOf(live)
+	switch {
+	case holder == nil:
+		if live.GetAnnotations()[naming.AnnotationAdopt] == string(owner.Object.GetUID()) && len(live.GetOwnerReferences()) == 0 && managedElsewhere(live) == "" {
+			return nil
+		}
+		why := "is nobody's"
+		if tool := managedElsewhere(live); tool != "" {
+			why = "is managed by " + tool
+		}
+		return fault.Stalled(common.ReasonConflict,
+			"%s exists already and %s, so it is not touched; delete or rename it, or rename this object", in, why)
+	case holder.UID == owner.Object.GetUID():
+		return nil
+	case holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group):
+		return fault.Waiting(fault.Probe, "%s belongs to an earlier %s of this name; it is made again when it is gone", in, holder.Kind)
+	default:
+		return fault.Stalled(common.ReasonConflict,
+			"%s exists already and belongs to %s %q, so it is not touched; delete or rename one of the two", in, holder.Kind, holder.Name)
+	}
+}
+
+// managedElsewhere names the tool that an unowned object belongs to; it would
+// fight us for it.
+func managedElsewhere(live client.Object) string {
+	if by := live.GetLabels()[naming.LabelManagedBy]; by != "" && by != naming.ManagedBy {
+		return by
+	}
+	for _, k := range []string{"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id", "kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name", "meta.helm.sh/release-name"} {
+		if live.GetLabels()[k] != "" || live.GetAnnotations()[k] != "" {
+			return k
+		}
+	}
+	return ""
+}
+
+func sameGroup(apiVersion, group string) bool {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	return err == nil && gv.Group == group
+}
+
+func hashOf(stated map[string]any) string {
+	m, _ := stated["metadata"].(map[string]any)
+	an, _ := m["annotations"].(map[string]any)
+	h, _ := an[naming.AnnotationApplied].(string)
+	return h
+}
+
+// newer tells whether a is of a later version than b, of the same object.
+func newer(a, b client.Object) bool {
+	if a.GetUID() != b.GetUID() {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && c > 0
+}
+
+// sameVersion tells whether nothing that we could mend has changed between a
+// and b: their generation, or their resource version where kinds count none.
+func sameVersion(a, b client.Object) bool {
+	if a.GetUID() != b.GetUID() {
+		return false
+	}
+	if a.GetGeneration() != 0 {
+		return a.GetGeneration() == b.GetGeneration()
+	}
+	return a.GetResourceVersion() == b.GetResourceVersion()
+}

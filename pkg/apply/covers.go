@@ -1,0 +1,284 @@
+package apply
+
+import (
+	"encoding/base64"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// comparer answers whether a live object holds everything that is stated, and
+// nothing more in the exclusive paths. It walks the typed live object beside
+// the stated JSON: converting the live object would cost several times as much
+// and every reconcile does it for every child.
+//
+// Lists are compared by the merge key in the Go type's patchMergeKey tag, as
+// the API server's own schema has it; lists without one are compared element
+// by element, in order. Quantities are compared by value: "1000m" is "1".
+type comparer struct {
+	fields sync.Map // reflect.Type -> map[string]field
+}
+
+// field is how a JSON name is reached in a struct.
+type field struct {
+	index    []int
+	mergeKey string
+	set      bool // patchStrategy merge without a key: a set of scalars
+}
+
+// result of a comparison: two different things can be wrong, and they are
+// mended in different ways.
+type result struct {
+	lacks bool // something stated is absent or different
+	extra bool // something not stated stands in an exclusive path
+}
+
+func (c *comparer) compare(live any, stated map[string]any, exclusive []string) result {
+	w := walk{comparer: c, exclusive: exclusive}
+	v := reflect.ValueOf(live).Elem()
+	top := make(map[string]any, len(stated))
+	for k, s := range stated {
+		// A typed object read from the cache has no apiVersion and kind.
+		if k != "apiVersion" && k != "kind" {
+			top[k] = s
+		}
+	}
+	lacks := !w.covers(v, top, "", field{})
+	return result{lacks: lacks, extra: w.extra}
+}
+
+type walk struct {
+	*comparer
+	exclusive []string
+	extra     bool
+}
+
+var (
+	quantityType = reflect.TypeFor[resource.Quantity]()
+	intstrType   = reflect.TypeFor[intstr.IntOrString]()
+	timeType     = reflect.TypeFor[metav1.Time]()
+)
+
+// covers tells whether live holds all of stated. It goes on after the first
+// difference only where an exclusive path may still have to be looked at, so
+// extra is complete whenever covers is true.
+func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool {
+	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
+		if live.IsNil() {
+			return stated == nil
+		}
+		live = live.Elem()
+	}
+	switch s := stated.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		switch live.Kind() {
+		case reflect.Struct:
+			return w.coversStruct(live, s, path)
+		case reflect.Map:
+			ok := true
+			for k, sv := range s {
+				lv := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
+				ok = lv.IsValid() && w.covers(lv, sv, "", field{}) && ok
+			}
+			return ok
+		default:
+			return false
+		}
+	case []any:
+		if live.Kind() != reflect.Slice {
+			return false
+		}
+		return w.coversList(live, s, path, f)
+	default:
+		return coversScalar(live, s)
+	}
+}
+
+func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path string) bool {
+	ok := true
+	fields := w.fieldsOf(live.Type())
+	for name, sv := range stated {
+		f, known := fields[name]
+		if !known {
+			return false // a field newer than our types: let the server say
+		}
+		ok = w.covers(live.FieldByIndex(f.index), sv, join(path, name), f) && ok
+	}
+	for _, e := range w.exclusive {
+		parent, name, _ := cutLast(e)
+		if parent != path {
+			continue
+		}
+		if _, isStated := stated[name]; isStated {
+			continue // coversList looks for additions
+		}
+		if f, known := fields[name]; known && !live.FieldByIndex(f.index).IsZero() {
+			w.extra = true
+		}
+	}
+	return ok
+}
+
+func (w *walk) coversList(live reflect.Value, stated []any, path string, f field) bool {
+	if slices.Contains(w.exclusive, path) && live.Len() > len(stated) {
+		w.extra = true
+	}
+	switch {
+	case f.mergeKey != "":
+		ok := true
+		for _, s := range stated {
+			sm, isMap := s.(map[string]any)
+			if !isMap {
+				return false
+			}
+			ok = w.coversElement(live, sm, path, f) && ok
+		}
+		return ok
+	case f.set:
+		for _, s := range stated {
+			if !containsScalar(live, s) {
+				return false
+			}
+		}
+		return true
+	default:
+		if live.Len() != len(stated) {
+			return false
+		}
+		for i, s := range stated {
+			if !w.covers(live.Index(i), s, path, field{}) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// coversElement looks for an element with the merge key's value that covers
+// the stated one. More than one may have that value: a port is told from
+// another by its protocol too, which the tag does not say.
+func (w *walk) coversElement(live reflect.Value, stated map[string]any, path string, f field) bool {
+	key := stated[f.mergeKey]
+	elementPath := path
+	if name, isString := key.(string); isString {
+		elementPath = path + "[" + name + "]"
+	}
+	for i := range live.Len() {
+		e := live.Index(i)
+		for e.Kind() == reflect.Pointer {
+			e = e.Elem()
+		}
+		kf, known := w.fieldsOf(e.Type())[f.mergeKey]
+		if !known || !coversScalar(e.FieldByIndex(kf.index), key) {
+			continue
+		}
+		if w.covers(e, stated, elementPath, field{}) {
+			return true
+		}
+	}
+	return false
+}
+
+func containsScalar(live reflect.Value, stated any) bool {
+	for i := range live.Len() {
+		if coversScalar(live.Index(i), stated) {
+			return true
+		}
+	}
+	return false
+}
+
+func coversScalar(live reflect.Value, stated any) bool {
+	for live.Kind() == reflect.Pointer {
+		if live.IsNil() {
+			return false
+		}
+		live = live.Elem()
+	}
+	switch live.Type() {
+	case quantityType:
+		q := live.Interface().(resource.Quantity)
+		s, isString := stated.(string)
+		if !isString {
+			return false
+		}
+		want, err := resource.ParseQuantity(s)
+		return err == nil && q.Cmp(want) == 0
+	case intstrType:
+		v := live.Interface().(intstr.IntOrString)
+		switch s := stated.(type) {
+		case string:
+			return v.Type == intstr.String && v.StrVal == s
+		case float64:
+			return v.Type == intstr.Int && float64(v.IntVal) == s
+		}
+		return false
+	case timeType:
+		t := live.Interface().(metav1.Time)
+		raw, err := t.MarshalQueryParameter()
+		return err == nil && raw == stated
+	}
+	switch s := stated.(type) {
+	case string:
+		if live.Kind() == reflect.Slice && live.Type().Elem().Kind() == reflect.Uint8 {
+			return base64.StdEncoding.EncodeToString(live.Bytes()) == s
+		}
+		return live.Kind() == reflect.String && live.String() == s
+	case bool:
+		return live.Kind() == reflect.Bool && live.Bool() == s
+	case float64:
+		switch {
+		case live.CanInt():
+			return float64(live.Int()) == s
+		case live.CanUint():
+			return float64(live.Uint()) == s
+		case live.CanFloat():
+			return live.Float() == s
+		}
+	}
+	return false
+}
+
+// fieldsOf maps a struct's JSON names to its fields, inlined ones included.
+func (c *comparer) fieldsOf(t reflect.Type) map[string]field {
+	if m, ok := c.fields.Load(t); ok {
+		return m.(map[string]field)
+	}
+	m := map[string]field{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "" || name == "-" {
+			continue
+		}
+		if _, shadowed := m[name]; shadowed {
+			continue
+		}
+		merge := strings.Contains(f.Tag.Get("patchStrategy"), "merge")
+		key := f.Tag.Get("patchMergeKey")
+		m[name] = field{index: f.Index, mergeKey: key, set: merge && key == ""}
+	}
+	c.fields.Store(t, m)
+	return m
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func cutLast(path string) (parent, name string, found bool) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}

@@ -1,0 +1,146 @@
+package apply
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// hashVersion is the version of how an intent is hashed. Changing it costs one
+// request a child after the next upgrade, so it changes only when the hash of
+// the same intent would.
+const hashVersion = "1"
+
+// Configuration is a typed apply configuration of a namespaced object, such as
+// *DeploymentApplyConfiguration.
+type Configuration[C any] interface {
+	runtime.ApplyConfiguration
+	GetName() *string
+	GetNamespace() *string
+	GetKind() *string
+	WithLabels(map[string]string) C
+	WithAnnotations(map[string]string) C
+	WithOwnerReferences(...*metav1ac.OwnerReferenceApplyConfiguration) C
+	WithUID(types.UID) C
+	WithResourceVersion(string) C
+}
+
+// Intent is one child as it should be. It is used once: applying it writes the
+// server's answer back into the configuration, so a kind builds its intents
+// anew in every pass.
+type Intent struct {
+	// Kind, Namespace and Name identify the child.
+	Kind, Namespace, Name string
+	// Exclusive lists the paths in which nothing but what we state may stand,
+	// such as "spec.ports" or "spec.template.spec.containers[webserver].env".
+	// Everywhere else additions of others stay.
+	Exclusive []string
+	// Fallback is tried, once, when the server refuses this intent: it returns
+	// what to apply instead. Nil, or a false, leaves the refusal as it is.
+	Fallback func(refused error) (Intent, bool)
+	// Changes are log lines about what this intent changes, written only when
+	// it is really sent.
+	Changes []Change
+
+	config   runtime.ApplyConfiguration
+	newLive  func() client.Object
+	decorate func(owner *metav1ac.OwnerReferenceApplyConfiguration)
+	annotate func(hash string)
+	withUID  func(types.UID)
+	withRV   func(string)
+}
+
+// Change is a log line with its keys and values.
+type Change struct {
+	Message       string
+	KeysAndValues []any
+}
+
+// New makes an intent from a typed apply configuration; live is an empty
+// object of the same type, which the child is read into.
+func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
+	return Intent{
+		Kind:      deref(config.GetKind()),
+		Namespace: deref(config.GetNamespace()),
+		Name:      deref(config.GetName()),
+		config:    config,
+		newLive:   func() client.Object { return live() },
+		decorate: func(owner *metav1ac.OwnerReferenceApplyConfiguration) {
+			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
+			config.WithOwnerReferences(owner)
+		},
+		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
+		withUID:  func(uid types.UID) { config.WithUID(uid) },
+		withRV:   func(rv string) { config.WithResourceVersion(rv) },
+	}
+}
+
+// String names the child for errors and logs: `Service "web-service"`.
+func (in Intent) String() string { return fmt.Sprintf("%s %q", in.Kind, in.Name) }
+
+// Key is the child's name as a map key.
+func (in Intent) Key() client.ObjectKey {
+	return client.ObjectKey{Namespace: in.Namespace, Name: in.Name}
+}
+
+// Object returns the child as it would be sent: with owner, label and hash.
+// It is what render prints.
+func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.RawMessage, error) {
+	if _, err := in.complete(owner, gvk); err != nil {
+		return nil, err
+	}
+	return json.Marshal(in.config)
+}
+
+// complete adds to the configuration what every child carries, and returns
+// what is stated, as decoded JSON. The hash is of everything stated.
+func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind) (stated map[string]any, err error) {
+	in.decorate(metav1ac.OwnerReference().
+		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
+		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
+		WithController(true).WithBlockOwnerDeletion(true))
+	raw, err := json.Marshal(in.config)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", in, err)
+	}
+	h := fnv.New64a()
+	h.Write([]byte(hashVersion))
+	h.Write(raw)
+	in.annotate(hashVersion + "-" + strconv.FormatUint(h.Sum64(), 16))
+	if raw, err = json.Marshal(in.config); err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", in, err)
+	}
+	if err := json.Unmarshal(raw, &stated); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", in, err)
+	}
+	return stated, nil
+}
+
+// answer decodes what the server wrote back into the configuration.
+func (in Intent) answer() (client.Object, error) {
+	raw, err := json.Marshal(in.config)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the server's answer for %s: %w", in, err)
+	}
+	live := in.newLive()
+	if err := json.Unmarshal(raw, live); err != nil {
+		return nil, fmt.Errorf("decoding the server's answer for %s: %w", in, err)
+	}
+	return live, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,71 @@
+// Package conditions turns what a kind found out about its children, and the
+// error of the pass if there was one, into the conditions that every kind
+// reports. It is pure: same input, same conditions, so that a pass in which
+// nothing changed writes nothing.
+package conditions
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// Finding is one statement: whether it holds, why, and a sentence.
+type Finding struct {
+	Holds   bool
+	Reason  string
+	Message string
+}
+
+// State is what a kind says about its children.
+type State struct {
+	// Available: something healthy serves now.
+	Available Finding
+	// Ready: the current spec is what serves, completely.
+	Ready Finding
+	// Stalled: the children themselves cannot get on, whatever we do.
+	Stalled Finding
+}
+
+// Report writes the conditions and the observed generation into status.
+// problem is what became of the pass: with its class None the state decides;
+// else Ready is False for the problem's reason, because the spec may not have
+// reached the cluster. Available always speaks about the children alone.
+func Report(status *common.Status, generation int64, now time.Time, s State, problem fault.Verdict) {
+	status.ObservedGeneration = generation
+	if problem.Class > fault.Quiet {
+		s.Ready = Finding{Reason: problem.Reason, Message: problem.Message}
+		s.Stalled = Finding{Holds: problem.Class == fault.Stall, Reason: problem.Reason, Message: problem.Message}
+	}
+	if s.Stalled.Holds {
+		s.Ready = Finding{Reason: s.Stalled.Reason, Message: s.Stalled.Message}
+	}
+	set := func(kind string, f Finding) {
+		v := metav1.ConditionFalse
+		if f.Holds {
+			v = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: v, Reason: f.Reason, Message: f.Message,
+			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	set(common.ConditionAvailable, s.Available)
+	set(common.ConditionReady, s.Ready)
+	// These two are present only while they hold: kstatus and kubectl users
+	// take their mere presence for bad news.
+	if s.Stalled.Holds {
+		set(common.ConditionStalled, s.Stalled)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, common.ConditionStalled)
+	}
+	if !s.Ready.Holds && !s.Stalled.Holds {
+		set(common.ConditionReconciling, Finding{Holds: true, Reason: s.Ready.Reason, Message: s.Ready.Message})
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, common.ConditionReconciling)
+	}
+}

@@ -1,0 +1,106 @@
+// Package converge is the one reconcile loop, in which every kind is handled
+// the same way. It names no kind.
+//
+//	request ─▶ get (cache) ─▶ being deleted? ─▶ Teardown ─▶ drop the finalizer
+//	               │
+//	            Observe   cached reads, one value                    reads
+//	            Desired   pure: the children that should be
+//	            Apply     a request for each child that is not so    writes
+//	            Report    pure; runs even when Desired or Apply failed
+//	               ▼
+//	            one status patch, only if it differs; events on transitions;
+//	            fault.Classify decides when to come back
+package converge
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// Object is an object of one of our kinds.
+type Object interface {
+	client.Object
+	// GetStatus returns the part of the status that every kind has.
+	GetStatus() *common.Status
+	// GetDeletionPolicy returns the deletion policy in force.
+	GetDeletionPolicy() common.DeletionPolicy
+}
+
+// Kind declares how one API kind converges. All that a kind does is visible in
+// one value of it.
+type Kind[T Object, S any] struct {
+	// New returns an empty object.
+	New func() T
+	// Children are empty objects of the types that the kind makes; changes of
+	// them lead to a pass over their owner.
+	Children []client.Object
+	// Log has the words of the kind's log lines.
+	Log LogText
+
+	// Observe reads, from the cache only, what Desired needs to know.
+	Observe func(context.Context, client.Reader, T) (S, error)
+	// Desired returns the children that should be. It is pure, and builds its
+	// intents anew each time.
+	Desired func(T, S) (Plan, error)
+	// Report writes the status into the object. It is pure.
+	Report func(T, S, Outcome)
+	// Teardown undoes what garbage collection cannot; done says that nothing
+	// is left to do. Nil: there is nothing. Children are released by the loop
+	// itself where the deletion policy is Orphan.
+	Teardown func(context.Context, client.Client, T, S) (done bool, err error)
+}
+
+// LogText has the words of a kind's log lines. The seeds' users know them.
+type LogText struct {
+	Logger string // name of the logger, such as "controllers.WebServer"
+	Key    string // key under which the object stands, such as "Webserver"
+	Gone   string // said when the object is no longer there
+}
+
+// Plan is what should be.
+type Plan struct {
+	// Apply are the children that should be, in the order of writing.
+	Apply []apply.Intent
+	// Prune are children that were observed and should not be. Only those that
+	// the object controls are deleted.
+	Prune []client.Object
+}
+
+// Outcome is what became of a pass, for Report.
+type Outcome struct {
+	// Problem is what the errors of the pass amount to; class None when there
+	// were none.
+	Problem fault.Verdict
+	// Now is the time of the pass.
+	Now time.Time
+
+	children map[childKey]client.Object
+}
+
+type childKey struct {
+	kind string
+	client.ObjectKey
+}
+
+// NewOutcome makes an outcome, for tests of a kind's Report. The loop makes
+// its own.
+func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
+	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}}
+	for kind, c := range children {
+		o.children[childKey{kind, client.ObjectKeyFromObject(c)}] = c
+	}
+	return o
+}
+
+// Child returns a child as it stands after the pass, or false when it does not
+// stand or is not ours.
+func Child[L client.Object](o Outcome, kind, namespace, name string) (L, bool) {
+	l, ok := o.children[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}].(L)
+	return l, ok
+}

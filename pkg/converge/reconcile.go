@@ -1,0 +1,293 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// settle is how long figures of the status, such as the number of ready
+// replicas, may lag while no condition changes. It turns the many steps of a
+// rollout into few writes; what a user waits for, a condition, is written at
+// once.
+const settle = time.Second
+
+// Reconciler runs the passes of one kind.
+type Reconciler[T Object, S any] struct {
+	kind    Kind[T, S]
+	client  client.Client
+	applier *apply.Applier
+	events  events.EventRecorder
+	now     func() time.Time
+
+	mu      sync.Mutex
+	objects map[types.NamespacedName]memory
+}
+
+// memory is what the loop keeps of an object between passes. Losing it costs
+// nothing but a status write that comes earlier.
+type memory struct {
+	uid   types.UID
+	since time.Time // since when figures of the status wait to be written
+}
+
+// NewReconciler returns the loop for one kind. now is the clock.
+func NewReconciler[T Object, S any](k Kind[T, S], c client.Client, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler[T, S] {
+	return &Reconciler[T, S]{kind: k, client: c, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
+}
+
+// Reconcile does one pass over one object.
+func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	obj := r.kind.New()
+	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			log.FromContext(ctx).Info(r.kind.Log.Gone)
+			r.forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
+	}
+	r.remember(req.NamespacedName, obj.GetUID())
+	gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("looking up the object's kind: %w", err)
+	}
+	owner := apply.Owner{Object: obj, GVK: metav1.GroupVersionKind(gvk)}
+
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return r.tearDown(ctx, obj, owner)
+	}
+	if err := r.keepFinalizer(ctx, obj); err != nil {
+		v := fault.Classify(err)
+		return v.Result, v.Err
+	}
+	return r.converge(ctx, obj, owner)
+}
+
+func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
+	before := obj.DeepCopyObject().(T)
+	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}}
+
+	observed, err := r.kind.Observe(ctx, r.client, obj)
+	if err != nil {
+		err = fmt.Errorf("observing: %w", err)
+	} else {
+		err = r.write(ctx, obj, owner, observed, out)
+	}
+	out.Problem = fault.Classify(err)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("The pass did not complete", "error", err.Error())
+	}
+	if out.Problem.Class == fault.Quiet {
+		return out.Problem.Result, out.Problem.Err // a lost race is nothing to report
+	}
+	r.kind.Report(obj, observed, out)
+	wait, err := r.writeStatus(ctx, before, obj)
+	if err != nil {
+		v := fault.Classify(errors.Join(out.Problem.Err, err))
+		return v.Result, v.Err
+	}
+	result := out.Problem.Result
+	if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) && out.Problem.Err == nil {
+		result.RequeueAfter = wait
+	}
+	return result, out.Problem.Err
+}
+
+// write brings the children to what Desired says. One child's failure does not
+// keep the others from being written.
+func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, out Outcome) error {
+	plan, err := r.kind.Desired(obj, observed)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, in := range plan.Apply {
+		child, err := r.applier.Apply(ctx, owner, in)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out.children[childKey{in.Kind, in.Key()}] = child.Live
+	}
+	for _, p := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		if err == nil {
+			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// tearDown does what has to be done before the object may go, which is nothing
+// where it does not carry our finalizer: garbage collection does the rest.
+func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	err := r.release(ctx, obj, owner)
+	if err != nil {
+		v := fault.Classify(err)
+		log.FromContext(ctx).Info("The object cannot go yet", "why", err.Error())
+		r.events.Eventf(obj, nil, "Warning", v.Reason, "Delete", "not deleted yet: %s", v.Message)
+		return v.Result, v.Err
+	}
+	if err := r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer); err != nil {
+		v := fault.Classify(client.IgnoreNotFound(err))
+		return v.Result, v.Err
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner) error {
+	observed, err := r.kind.Observe(ctx, r.client, obj)
+	if err != nil {
+		return fmt.Errorf("observing: %w", err)
+	}
+	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+		plan, err := r.kind.Desired(obj, observed)
+		if err != nil {
+			return fmt.Errorf("naming the children: %w", err)
+		}
+		for _, in := range plan.Apply {
+			if err := r.applier.Release(ctx, owner, in); err != nil {
+				return err
+			}
+		}
+	}
+	if r.kind.Teardown == nil {
+		return nil
+	}
+	done, err := r.kind.Teardown(ctx, r.client, obj, observed)
+	if err == nil && !done {
+		err = fault.Waiting(5*time.Second, "teardown has not finished")
+	}
+	return err
+}
+
+// keepFinalizer puts right what the defaulting webhook does in the user's own
+// request: the finalizer is there exactly while the teardown needs it.
+func (r *Reconciler[T, S]) keepFinalizer(ctx context.Context, obj T) error {
+	needs := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || r.kind.Teardown != nil
+	switch has := controllerutil.ContainsFinalizer(obj, naming.Finalizer); {
+	case needs && !has:
+		return r.patchFinalizers(ctx, obj, controllerutil.AddFinalizer)
+	case has && !needs:
+		return r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
+	}
+	return nil
+}
+
+func (r *Reconciler[T, S]) patchFinalizers(ctx context.Context, obj T, change func(client.Object, string) bool) error {
+	before := obj.DeepCopyObject().(T)
+	change(obj, naming.Finalizer)
+	err := r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	if err != nil {
+		return fmt.Errorf("changing the finalizers: %w", err)
+	}
+	return nil
+}
+
+// writeStatus sends the status if it differs. It returns how long to wait
+// where only figures differ and they may still change again.
+func (r *Reconciler[T, S]) writeStatus(ctx context.Context, before, after T) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(after)
+	if equality.Semantic.DeepEqual(before, after) {
+		r.settled(key)
+		return 0, nil
+	}
+	if b, a := before.GetStatus(), after.GetStatus(); b.ObservedGeneration == a.ObservedGeneration && equality.Semantic.DeepEqual(b.Conditions, a.Conditions) {
+		if left := r.unsettled(key); left > 0 {
+			return left, nil
+		}
+	}
+	// The resource version fences an old leader that was paused and woke up.
+	err := r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	if err != nil {
+		return 0, fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
+	}
+	r.settled(key)
+	r.announce(before, after)
+	return 0, nil
+}
+
+// announce sends an event for every condition that changed its status or
+// reason: what a user watching events wants to hear, and no more often.
+func (r *Reconciler[T, S]) announce(before, after T) {
+	for _, c := range after.GetStatus().Conditions {
+		old := meta.FindStatusCondition(before.GetStatus().Conditions, c.Type)
+		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
+			continue
+		}
+		kind := "Normal"
+		switch {
+		case c.Type == common.ConditionStalled:
+			kind = "Warning"
+		case c.Type == common.ConditionReady && c.Status == metav1.ConditionTrue:
+		case c.Type == common.ConditionReconciling && old == nil:
+		default:
+			continue // Ready=False is told by Reconciling or Stalled, Available by Ready
+		}
+		r.events.Eventf(after, nil, kind, c.Reason, "Reconcile", "%s: %s", c.Type, c.Message)
+	}
+}
+
+func (r *Reconciler[T, S]) remember(key types.NamespacedName, uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	if m.uid != uid {
+		if m.uid != "" {
+			r.applier.Forget(m.uid)
+		}
+		r.objects[key] = memory{uid: uid}
+	}
+}
+
+func (r *Reconciler[T, S]) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applier.Forget(r.objects[key].uid)
+	delete(r.objects, key)
+}
+
+func (r *Reconciler[T, S]) settled(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	m.since = time.Time{}
+	r.objects[key] = m
+}
+
+// unsettled returns how long figures may still wait.
+func (r *Reconciler[T, S]) unsettled(key types.NamespacedName) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	now := r.now()
+	if m.since.IsZero() {
+		m.since = now
+		r.objects[key] = m
+	}
+	return settle - now.Sub(m.since)
+}

@@ -1,0 +1,34 @@
+// Package naming holds the names that the operator gives to what it makes:
+// labels, annotations, the finalizer, the field manager, and the rules that
+// names of objects must keep. Everything in it is pure.
+package naming
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Domain is the prefix of the labels, annotations and finalizers that are ours
+// and belong to no single kind.
+const Domain = "platform-operator.io"
+
+const (
+	// FieldManager owns, in server-side apply, the fields that we state.
+	FieldManager = "platform-operator"
+	// Finalizer is on an object only while its teardown has work that garbage
+	// collection cannot do.
+	Finalizer = Domain + "/teardown"
+	// LabelManagedBy is on every child, and the caches select by it: a child
+	// without it would never be seen again.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy, and the operator's own name.
+	ManagedBy = "platform-operator"
+	// AnnotationApplied is on every child: the hash of what was last applied.
+	AnnotationApplied = Domain + "/applied"
+	// AnnotationAdopt is set by a user on an object of a child's name, to hand
+	// it over: its value is the UID of the object that shall own it.
+	AnnotationAdopt = Domain + "/adopt"
+)
+
+// DNS1035 returns what is wrong with name as the name of a Service, one
+// sentence a fault, and nothing when it is right.
+func DNS1035(name string) []string { return validation.IsDNS1035Label(name) }

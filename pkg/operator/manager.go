@@ -1,0 +1,144 @@
+// Package operator makes the manager that all kinds run in: its caches, its
+// client, its lease, its webhooks' certificates. It knows no kind.
+package operator
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// Options says how the manager runs.
+type Options struct {
+	// Namespace is the operator's own: its lease and its Secret are there.
+	Namespace string
+	// Watch are the namespaces whose objects are handled; empty means all.
+	Watch []string
+	// Children are empty objects of every type that some kind makes.
+	Children []client.Object
+
+	// MetricsAddress and ProbeAddress are where metrics and health are served;
+	// "0" serves none.
+	MetricsAddress, ProbeAddress string
+	// LeaderElection makes several replicas safe: one works, the others wait.
+	LeaderElection bool
+	// WebhookPort is where admission is served; CertDir holds its certificate.
+	WebhookPort int
+	CertDir     string
+	// Webhooks tells whether admission is served at all.
+	Webhooks bool
+	// SkipNameValidation allows several managers in one process, for tests.
+	SkipNameValidation bool
+}
+
+// shutdown is how long running passes and requests may take to end after
+// SIGTERM. The lease is released when they have: the pod's grace period must
+// be longer.
+const shutdown = 20 * time.Second
+
+// New makes the manager.
+func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, error) {
+	// Kubernetes' priority and fairness protects the API server; a limit of
+	// our own would only make a burst slower.
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	cfg.UserAgent = naming.ManagedBy
+
+	grace := shutdown
+	// Reads wait for our own writes: without it a third of the passes after a
+	// write saw the state before it and wrote again. It is not correct with
+	// several namespaces; there the memo of pkg/apply and the resource version
+	// in status patches do the same at the price of a request now and then.
+	ownWrites := len(o.Watch) <= 1
+	mgr, err := manager.New(cfg, manager.Options{
+		Scheme: scheme,
+		Cache:  cacheOptions(o),
+		Client: client.Options{
+			FieldOwner: naming.FieldManager,
+			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
+		},
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              naming.ManagedBy,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &grace,
+		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Port: o.WebhookPort, CertDir: o.CertDir,
+			// HTTP/2 brings its rapid-reset flaws and nothing that admission needs.
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }},
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the health check: %w", err)
+	}
+	ready := healthz.Ping
+	if o.Webhooks {
+		// A replica is ready when it can answer admission.
+		ready = mgr.GetWebhookServer().StartedChecker()
+	}
+	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return mgr, nil
+}
+
+// cacheOptions keeps in memory only what is needed: of children only our own,
+// and of managed fields only who wrote.
+func cacheOptions(o Options) cache.Options {
+	ours := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
+	byObject := map[client.Object]cache.ByObject{}
+	for _, c := range o.Children {
+		byObject[c] = cache.ByObject{Label: ours}
+	}
+	var namespaces map[string]cache.Config
+	if len(o.Watch) > 0 {
+		namespaces = map[string]cache.Config{}
+		for _, n := range o.Watch {
+			namespaces[n] = cache.Config{}
+		}
+	}
+	return cache.Options{
+		ByObject:          byObject,
+		DefaultNamespaces: namespaces,
+		DefaultTransform:  stripManagedFields,
+		// A read of a kind that nobody watches is a mistake of ours, and
+		// would start a watch of the whole cluster.
+		ReaderFailOnMissingInformer: true,
+	}
+}
+
+// stripManagedFields leaves of the managed fields who wrote and how, which
+// tells that a child was made by somebody else. The fields themselves are most
+// of an object's size.
+func stripManagedFields(in any) (any, error) {
+	o, ok := in.(metav1.Object)
+	if !ok {
+		return in, nil
+	}
+	entries := o.GetManagedFields()
+	for i, e := range entries {
+		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
+	}
+	o.SetManagedFields(entries)
+	return in, nil
+}

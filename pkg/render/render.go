@@ -1,0 +1,113 @@
+// Package render prints the children that an object would get, from the same
+// pure functions that the operator uses, without a cluster.
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/converge"
+)
+
+// Renderer renders objects of one kind.
+type Renderer struct {
+	match  func(runtime.Object) bool
+	render func(runtime.Object, schema.GroupVersionKind) ([][]byte, error)
+}
+
+// For makes a renderer of a kind.
+func For[T converge.Object, S any](k converge.Kind[T, S]) Renderer {
+	return Renderer{
+		match: func(o runtime.Object) bool { _, ok := o.(T); return ok },
+		render: func(o runtime.Object, gvk schema.GroupVersionKind) ([][]byte, error) {
+			var nothing S // nothing is in the cluster yet
+			obj := o.(T)
+			if obj.GetNamespace() == "" {
+				obj.SetNamespace("default")
+			}
+			plan, err := k.Desired(obj, nothing)
+			if err != nil {
+				return nil, err
+			}
+			var docs [][]byte
+			for _, in := range plan.Apply {
+				raw, err := in.Object(obj, metav1.GroupVersionKind(gvk))
+				if err != nil {
+					return nil, err
+				}
+				doc, err := sigsyaml.JSONToYAML(raw)
+				if err != nil {
+					return nil, fmt.Errorf("printing %s: %w", in, err)
+				}
+				docs = append(docs, doc)
+			}
+			return docs, nil
+		},
+	}
+}
+
+// Objects reads YAML documents from r and writes the children of each to w.
+// name is what errors call the source.
+func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, renderers []Renderer) error {
+	docs := yaml.NewYAMLReader(bufio.NewReader(r))
+	// Strict: a misspelt field is an error that names it.
+	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	found := false
+	for i := 1; ; i++ {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if len(bytes.TrimSpace(doc)) == 0 {
+			continue
+		}
+		obj, _, err := strict.Decode(doc, nil, nil)
+		if err != nil {
+			return fmt.Errorf("%s, document %d: %w", name, i, err)
+		}
+		gvk, err := apiutil.GVKForObject(obj, scheme)
+		if err != nil {
+			return fmt.Errorf("%s, document %d: %w", name, i, err)
+		}
+		rendered, err := renderOne(obj, gvk, renderers)
+		if err != nil {
+			return fmt.Errorf("%s, document %d: %w", name, i, err)
+		}
+		for _, out := range rendered {
+			if found {
+				fmt.Fprintln(w, "---")
+			}
+			found = true
+			if _, err := w.Write(out); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s holds no object to render", name)
+	}
+	return nil
+}
+
+func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, renderers []Renderer) ([][]byte, error) {
+	for _, r := range renderers {
+		if r.match(obj) {
+			return r.render(obj, gvk)
+		}
+	}
+	return nil, fmt.Errorf("%s is not a kind of this operator", gvk.Kind)
+}

@@ -1,0 +1,128 @@
+// Package telemetry has the metrics that are the same for every kind: what is
+// written, and the conditions of every object.
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+)
+
+// Writes counts what is written to children.
+type Writes struct {
+	writes    *prometheus.CounterVec
+	contested *prometheus.CounterVec
+}
+
+// NewWrites makes the counters and registers them.
+func NewWrites(r prometheus.Registerer) (*Writes, error) {
+	w := &Writes{
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "platform_operator_child_writes_total",
+			Help: "Children written, by kind of the owner, kind of the child and what was done. Flat while nothing changes.",
+		}, []string{"kind", "child", "action"}),
+		contested: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "platform_operator_child_contested_total",
+			Help: "Children whose stated fields were changed back by something else in the same request, such as a mutating webhook.",
+		}, []string{"kind", "child"}),
+	}
+	if err := r.Register(w.writes); err != nil {
+		return nil, err
+	}
+	return w, r.Register(w.contested)
+}
+
+// Wrote counts a write.
+func (w *Writes) Wrote(owner, child string, action apply.Action) {
+	w.writes.WithLabelValues(owner, child, string(action)).Inc()
+}
+
+// Contested counts a write that did not last.
+func (w *Writes) Contested(owner, child string) { w.contested.WithLabelValues(owner, child).Inc() }
+
+// Conditions is a collector that reads the conditions of every object from the
+// cache when it is scraped. A series ends with its object, and nothing has to
+// be kept in step.
+type Conditions struct {
+	reader client.Reader
+	scheme *runtime.Scheme
+	kinds  []client.ObjectList
+	active <-chan struct{}
+
+	condition, generation *prometheus.Desc
+}
+
+// NewConditions returns the collector. kinds are empty lists; nothing is
+// reported before active is closed, so that of several replicas only the
+// leader reports.
+func NewConditions(reader client.Reader, scheme *runtime.Scheme, kinds []client.ObjectList, active <-chan struct{}) *Conditions {
+	object := []string{"kind", "namespace", "name"}
+	return &Conditions{
+		reader: reader, scheme: scheme, kinds: kinds, active: active,
+		condition: prometheus.NewDesc("platform_operator_object_condition",
+			"Condition of an object: 1 while it is True, 0 otherwise. Absent conditions have no series.", append(object, "condition"), nil),
+		generation: prometheus.NewDesc("platform_operator_object_generation_lag",
+			"Generations of the spec that the status does not speak about yet.", object, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Conditions) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.condition
+	ch <- c.generation
+}
+
+// Collect implements prometheus.Collector.
+func (c *Conditions) Collect(ch chan<- prometheus.Metric) {
+	select {
+	case <-c.active:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, empty := range c.kinds {
+		list := empty.DeepCopyObject().(client.ObjectList)
+		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			ch <- prometheus.NewInvalidMetric(c.condition, err)
+			continue
+		}
+		_ = meta.EachListItem(list, func(o runtime.Object) error {
+			c.collect(ch, o)
+			return nil
+		})
+	}
+}
+
+func (c *Conditions) collect(ch chan<- prometheus.Metric, o runtime.Object) {
+	obj, ok := o.(interface {
+		client.Object
+		GetStatus() *common.Status
+	})
+	if !ok {
+		return
+	}
+	gvk, err := apiutil.GVKForObject(o, c.scheme)
+	if err != nil {
+		return
+	}
+	st := obj.GetStatus()
+	for _, cond := range st.Conditions {
+		v := 0.0
+		if cond.Status == metav1.ConditionTrue {
+			v = 1
+		}
+		ch <- prometheus.MustNewConstMetric(c.condition, prometheus.GaugeValue, v, gvk.Kind, obj.GetNamespace(), obj.GetName(), cond.Type)
+	}
+	ch <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue,
+		float64(obj.GetGeneration()-st.ObservedGeneration), gvk.Kind, obj.GetNamespace(), obj.GetName())
+}

@@ -1,0 +1,105 @@
+// Package workload holds what kinds that run pods share: how a Deployment's
+// state reads in our conditions, and the parts of a pod that are always the
+// same. Everything in it is pure.
+package workload
+
+import (
+	"fmt"
+	"regexp"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+)
+
+// DeploymentState says what a Deployment's status means for its owner's
+// conditions. d is nil where none stands; want is the number of replicas asked
+// for. Messages hold no counts: a count that ticks would make every step of a
+// rollout a write of the status, and the counts are in the status anyway.
+func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
+	var s conditions.State
+	if d == nil {
+		s.Available = conditions.Finding{Reason: common.ReasonMinimumReplicasUnavailable, Message: "there is no Deployment yet"}
+		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Deployment is being created"}
+		return s
+	}
+	s.Available = deploymentAvailable(d, want)
+	seen := d.Status.ObservedGeneration >= d.Generation && replicas(d) == want
+	st := d.Status
+	complete := seen && st.UpdatedReplicas == want && st.Replicas == want && st.AvailableReplicas == want
+	switch {
+	case complete && want == 0:
+		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
+	case complete:
+		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonServing, Message: fmt.Sprintf("all of %s", pods(want))}
+	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
+		c := condition(d, appsv1.DeploymentReplicaFailure)
+		s.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonReplicaFailure, Message: "pods cannot be created: " + withoutNames(c.Message)}
+	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):
+		s.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed,
+			Message: "the rollout did not get on within its deadline; kubectl describe the pods says why"}
+	default:
+		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: fmt.Sprintf("waiting for %s to be updated and available", pods(want))}
+	}
+	return s
+}
+
+// Complete tells whether all pods are made from the Deployment's current spec
+// and available.
+func Complete(d *appsv1.Deployment) bool {
+	return d != nil && DeploymentState(d, replicas(d)).Ready.Holds
+}
+
+func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Finding {
+	switch {
+	case is(d, appsv1.DeploymentAvailable, corev1.ConditionTrue) && d.Status.AvailableReplicas > 0:
+		return conditions.Finding{Holds: true, Reason: common.ReasonMinimumReplicasAvailable, Message: "the minimum of replicas serves"}
+	case want == 0 && d.Status.AvailableReplicas == 0:
+		return conditions.Finding{Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
+	default:
+		return conditions.Finding{Reason: common.ReasonMinimumReplicasUnavailable, Message: "fewer replicas serve than the rollout may leave"}
+	}
+}
+
+func replicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+func condition(d *appsv1.Deployment, t appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range d.Status.Conditions {
+		if d.Status.Conditions[i].Type == t {
+			return &d.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func is(d *appsv1.Deployment, t appsv1.DeploymentConditionType, v corev1.ConditionStatus) bool {
+	c := condition(d, t)
+	return c != nil && c.Status == v
+}
+
+func pods(n int32) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
+}
+
+// generatedPod is how the ReplicaSet controller names the pod it could not
+// create: a new name with every attempt.
+var generatedPod = regexp.MustCompile(`pods? "[^"]*" `)
+
+func withoutNames(message string) string {
+	const most = 1024
+	m := generatedPod.ReplaceAllString(message, "pod ")
+	if len(m) > most {
+		m = m[:most]
+	}
+	return m
+}

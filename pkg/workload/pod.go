@@ -1,0 +1,39 @@
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+)
+
+// RestrictedPod is the pod's part of what the Pod Security Standard
+// "restricted" asks for, for a process of that user and group.
+func RestrictedPod(user int64) *corev1ac.PodSecurityContextApplyConfiguration {
+	return corev1ac.PodSecurityContext().
+		WithRunAsNonRoot(true).WithRunAsUser(user).WithRunAsGroup(user).
+		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+}
+
+// RestrictedContainer is the container's part of it, and a root file system
+// that cannot be written.
+func RestrictedContainer() *corev1ac.SecurityContextApplyConfiguration {
+	return corev1ac.SecurityContext().
+		WithAllowPrivilegeEscalation(false).
+		WithReadOnlyRootFilesystem(true).
+		WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
+}
+
+// TCPReadiness is the readiness probe of a container that serves on that port.
+// Without one a pod counts as ready before it listens. Every number is stated,
+// so that a change by hand is drift.
+func TCPReadiness(port int) *corev1ac.ProbeApplyConfiguration {
+	return corev1ac.Probe().
+		WithTCPSocket(corev1ac.TCPSocketAction().WithPort(intstr.FromInt(port))).
+		WithPeriodSeconds(2).WithTimeoutSeconds(1).WithSuccessThreshold(1).WithFailureThreshold(3)
+}
+
+// Scratch is an empty writable directory of the pod, and where it is mounted.
+func Scratch(name, path string) (*corev1ac.VolumeApplyConfiguration, *corev1ac.VolumeMountApplyConfiguration) {
+	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
+		corev1ac.VolumeMount().WithName(name).WithMountPath(path)
+}

@@ -1,0 +1,9 @@
+// Package webserver holds the admission of WebServer: what is refused beyond
+// what the schema and its CEL rules refuse, and why.
+package webserver
+
+// The conditions keep the webhooks out of what must never depend on them:
+// deletion, the removal of finalizers, and changes that leave the spec as it is.
+
+// +kubebuilder:webhook:path=/mutate-my-domain-v1-webserver,mutating=true,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=my.domain,resources=webservers,verbs=create;update,versions=v1,name=default.webservers.my.domain,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"not-being-deleted","expression":"!has(object.metadata.deletionTimestamp)"},{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.spec != oldObject.spec"}]}`
+// +kubebuilder:webhook:path=/validate-my-domain-v1-webserver,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=my.domain,resources=webservers,verbs=create;update,versions=v1,name=validate.webservers.my.domain,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"not-being-deleted","expression":"!has(object.metadata.deletionTimestamp)"},{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.spec != oldObject.spec"}]}`
