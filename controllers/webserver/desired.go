@@ -85,6 +85,7 @@ func deployment(w *webserverv1.WebServer, o Observed) apply.Intent {
 		"spec.template.spec.containers[" + containerName + "].command",
 		"spec.template.spec.containers[" + containerName + "].args",
 		"spec.template.spec.containers[" + containerName + "].env",
+		"spec.template.spec.containers[" + containerName + "].ports",
 	}
 	in.Changes = changes(w, o.Deployment)
 	return in
@@ -110,7 +111,10 @@ func service(w *webserverv1.WebServer, o Observed, platform config.WebServer) ap
 	port, given := nodePort(w, o, platform, kind)
 	in := serviceIntent(w, kind, port)
 	if port != 0 && !given {
-		// Nobody asked for this very port: when it cannot be had, any will do.
+		// Nobody asked for this very port: when it cannot be had, any will do,
+		// and to learn which one it became is no reason to write.
+		anyPort := serviceIntent(w, kind, 0)
+		in.HashAs = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
 			return serviceIntent(w, kind, 0), fault.NodePort(refused)
 		}

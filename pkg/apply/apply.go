@@ -321,6 +321,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
 	labels, annotations := live.GetLabels(), live.GetAnnotations()
 	delete(labels, naming.LabelManagedBy)
 	delete(annotations, naming.AnnotationApplied)
+	delete(annotations, naming.AnnotationOwner)
 	live.SetLabels(labels)
 	live.SetAnnotations(annotations)
 	// The cache selects by the label that goes: it never sees this version.
@@ -341,15 +342,15 @@ func mayWrite(owner Owner, in Intent, live client.Object) error {
 	holder := metav1.GetControllerOf(live)
 	switch {
 	case holder == nil:
-		if live.GetAnnotations()[naming.AnnotationAdopt] == string(owner.Object.GetUID()) && len(live.GetOwnerReferences()) == 0 && managedElsewhere(live) == "" {
-			return nil
-		}
 		why := "is nobody's"
 		if tool := managedElsewhere(live); tool != "" {
 			why = "is managed by " + tool
+		} else if handedOver(live, owner.Object.GetUID()) {
+			return nil
 		}
 		return fault.Stalled(common.ReasonConflict,
-			"%s exists already and %s, so it is not touched; delete or rename it, or rename this object", in, why)
+			"%s exists already and %s, so it is not touched; delete or rename it, rename this object, or hand it over by the annotation %s: %s",
+			in, why, naming.AnnotationOwner, owner.Object.GetUID())
 	case holder.UID == owner.Object.GetUID():
 		return nil
 	case holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group):
@@ -358,6 +359,14 @@ func mayWrite(owner Owner, in Intent, live client.Object) error {
 		return fault.Stalled(common.ReasonConflict,
 			"%s exists already and belongs to %s %q, so it is not touched; delete or rename one of the two", in, holder.Kind, holder.Name)
 	}
+}
+
+// handedOver tells whether an object without a controller is meant for that
+// owner and nobody else has a hand on it: it was ours and somebody took the
+// owner reference away, or a user gave it to us.
+func handedOver(live client.Object, owner types.UID) bool {
+	return live.GetAnnotations()[naming.AnnotationOwner] == string(owner) &&
+		!slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID != owner })
 }
 
 // managedElsewhere names the tool that an unowned object belongs to; it would

@@ -127,63 +127,77 @@ func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path stri
 }
 
 func (w *walk) coversList(live reflect.Value, stated []any, path string, f field) bool {
-	if slices.Contains(w.exclusive, path) && live.Len() > len(stated) {
-		w.extra = true
-	}
+	ok, found := true, 0
 	switch {
 	case f.mergeKey != "":
-		ok := true
 		for _, s := range stated {
-			sm, isMap := s.(map[string]any)
-			if !isMap {
-				return false
+			e, there := w.element(live, s, f.mergeKey)
+			if !there {
+				ok = false
+				continue
 			}
-			ok = w.coversElement(live, sm, path, f) && ok
+			found++
+			ok = w.covers(e, s, elementPath(path, s, f.mergeKey), field{}) && ok
 		}
-		return ok
 	case f.set:
 		for _, s := range stated {
-			if !containsScalar(live, s) {
-				return false
-			}
+			ok = containsScalar(live, s) && ok
 		}
-		return true
+		found = len(stated)
 	default:
+		found = len(stated)
 		if live.Len() != len(stated) {
-			return false
+			ok = false
+			break
 		}
 		for i, s := range stated {
-			if !w.covers(live.Index(i), s, path, field{}) {
-				return false
-			}
+			ok = w.covers(live.Index(i), s, path, field{}) && ok
 		}
-		return true
 	}
+	// An element under another key is an addition even when ours is missing:
+	// a port that was renumbered by hand still holds our node port.
+	if live.Len() > found && slices.Contains(w.exclusive, path) {
+		w.extra = true
+	}
+	return ok
 }
 
-// coversElement looks for an element with the merge key's value that covers
-// the stated one. More than one may have that value: a port is told from
-// another by its protocol too, which the tag does not say.
-func (w *walk) coversElement(live reflect.Value, stated map[string]any, path string, f field) bool {
-	key := stated[f.mergeKey]
-	elementPath := path
-	if name, isString := key.(string); isString {
-		elementPath = path + "[" + name + "]"
+// element finds the element that the server takes for the stated one: that
+// with the same merge key and, as for ports, the same protocol, which is part
+// of the key in the server's schema but not in the Go tag.
+func (w *walk) element(live reflect.Value, stated any, mergeKey string) (reflect.Value, bool) {
+	s, isMap := stated.(map[string]any)
+	if !isMap {
+		return reflect.Value{}, false
+	}
+	keys := []string{mergeKey}
+	if _, has := s["protocol"]; has {
+		keys = append(keys, "protocol")
 	}
 	for i := range live.Len() {
-		e := live.Index(i)
-		for e.Kind() == reflect.Pointer {
-			e = e.Elem()
+		e := reflect.Indirect(live.Index(i))
+		fields := w.fieldsOf(e.Type())
+		same := true
+		for _, k := range keys {
+			f, known := fields[k]
+			same = same && known && coversScalar(e.FieldByIndex(f.index), s[k])
 		}
-		kf, known := w.fieldsOf(e.Type())[f.mergeKey]
-		if !known || !coversScalar(e.FieldByIndex(kf.index), key) {
-			continue
-		}
-		if w.covers(e, stated, elementPath, field{}) {
-			return true
+		if same {
+			return e, true
 		}
 	}
-	return false
+	return reflect.Value{}, false
+}
+
+// elementPath is the path of an element that has a name; elements known by
+// other keys have the path of their list.
+func elementPath(path string, stated any, mergeKey string) string {
+	if s, isMap := stated.(map[string]any); isMap {
+		if name, isString := s[mergeKey].(string); isString && mergeKey == "name" {
+			return path + "[" + name + "]"
+		}
+	}
+	return path
 }
 
 func containsScalar(live reflect.Value, stated any) bool {

@@ -47,13 +47,17 @@ type Intent struct {
 	// Fallback is tried, once, when the server refuses this intent: it returns
 	// what to apply instead. Nil, or a false, leaves the refusal as it is.
 	Fallback func(refused error) (Intent, bool)
+	// HashAs, where set, is hashed in the place of this intent. It leaves out
+	// what is stated only to keep it as it is, such as a node port that
+	// Kubernetes allocated: learning the value is then no reason to write.
+	HashAs *Intent
 	// Changes are log lines about what this intent changes, written only when
 	// it is really sent.
 	Changes []Change
 
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
-	decorate func(owner *metav1ac.OwnerReferenceApplyConfiguration)
+	decorate func(owner types.UID, ref *metav1ac.OwnerReferenceApplyConfiguration)
 	annotate func(hash string)
 	withUID  func(types.UID)
 	withRV   func(string)
@@ -74,9 +78,10 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		Name:      deref(config.GetName()),
 		config:    config,
 		newLive:   func() client.Object { return live() },
-		decorate: func(owner *metav1ac.OwnerReferenceApplyConfiguration) {
+		decorate: func(owner types.UID, ref *metav1ac.OwnerReferenceApplyConfiguration) {
 			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
-			config.WithOwnerReferences(owner)
+			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
+			config.WithOwnerReferences(ref)
 		},
 		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
 		withUID:  func(uid types.UID) { config.WithUID(uid) },
@@ -104,25 +109,40 @@ func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.
 // complete adds to the configuration what every child carries, and returns
 // what is stated, as decoded JSON. The hash is of everything stated.
 func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind) (stated map[string]any, err error) {
-	in.decorate(metav1ac.OwnerReference().
+	ref := metav1ac.OwnerReference().
 		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
 		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
-		WithController(true).WithBlockOwnerDeletion(true))
+		WithController(true).WithBlockOwnerDeletion(true)
+	in.decorate(owner.GetUID(), ref)
+	hashed := in
+	if in.HashAs != nil {
+		hashed = *in.HashAs
+		hashed.decorate(owner.GetUID(), ref)
+	}
+	hash, err := hashed.hash()
+	if err != nil {
+		return nil, err
+	}
+	in.annotate(hash)
 	raw, err := json.Marshal(in.config)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", in, err)
-	}
-	h := fnv.New64a()
-	h.Write([]byte(hashVersion))
-	h.Write(raw)
-	in.annotate(hashVersion + "-" + strconv.FormatUint(h.Sum64(), 16))
-	if raw, err = json.Marshal(in.config); err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", in, err)
 	}
 	if err := json.Unmarshal(raw, &stated); err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", in, err)
 	}
 	return stated, nil
+}
+
+func (in Intent) hash() (string, error) {
+	raw, err := json.Marshal(in.config)
+	if err != nil {
+		return "", fmt.Errorf("encoding %s: %w", in, err)
+	}
+	h := fnv.New64a()
+	h.Write([]byte(hashVersion)) // a hash never fails to write
+	h.Write(raw)
+	return hashVersion + "-" + strconv.FormatUint(h.Sum64(), 16), nil
 }
 
 // answer decodes what the server wrote back into the configuration.

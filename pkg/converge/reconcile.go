@@ -48,6 +48,7 @@ type Reconciler[T Object, S any] struct {
 type memory struct {
 	uid   types.UID
 	since time.Time // since when figures of the status wait to be written
+	freed bool      // the finalizer was removed; what the cache still holds is a ghost
 }
 
 // NewReconciler returns the loop for one kind. now is the clock.
@@ -142,7 +143,8 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 // tearDown does what has to be done before the object may go, which is nothing
 // where it does not carry our finalizer: garbage collection does the rest.
 func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+	key := client.ObjectKeyFromObject(obj)
+	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.isFreed(key) {
 		return reconcile.Result{}, nil
 	}
 	err := r.release(ctx, obj, owner)
@@ -156,6 +158,7 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 		v := fault.Classify(client.IgnoreNotFound(err))
 		return v.Result, v.Err
 	}
+	r.free(key)
 	return reconcile.Result{}, nil
 }
 
@@ -223,8 +226,11 @@ func (r *Reconciler[T, S]) writeStatus(ctx context.Context, before, after T) (ti
 	}
 	// The resource version fences an old leader that was paused and woke up.
 	err := r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	if apierrors.IsNotFound(err) {
+		return 0, nil // deleted meanwhile
+	}
 	if err != nil {
-		return 0, fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
+		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
 	r.announce(before, after)
@@ -269,6 +275,20 @@ func (r *Reconciler[T, S]) forget(key types.NamespacedName) {
 	defer r.mu.Unlock()
 	r.applier.Forget(r.objects[key].uid)
 	delete(r.objects, key)
+}
+
+func (r *Reconciler[T, S]) free(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	m.freed = true
+	r.objects[key] = m
+}
+
+func (r *Reconciler[T, S]) isFreed(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key].freed
 }
 
 func (r *Reconciler[T, S]) settled(key types.NamespacedName) {

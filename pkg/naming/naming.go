@@ -24,9 +24,10 @@ const (
 	ManagedBy = "platform-operator"
 	// AnnotationApplied is on every child: the hash of what was last applied.
 	AnnotationApplied = Domain + "/applied"
-	// AnnotationAdopt is set by a user on an object of a child's name, to hand
-	// it over: its value is the UID of the object that shall own it.
-	AnnotationAdopt = Domain + "/adopt"
+	// AnnotationOwner is on every child: the UID of the object that it belongs
+	// to. It tells that a child is ours whose owner reference was taken away,
+	// and a user may set it on an object of a child's name to hand that over.
+	AnnotationOwner = Domain + "/owner-uid"
 )
 
 // DNS1035 returns what is wrong with name as the name of a Service, one

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// execInside replaces this process with a command inside a node's network.
+// Only the network is entered: files, user and working directory stay the
+// caller's, and standard streams, signals and the exit status need no help,
+// because there is no process in between.
+func execInside(c config, node int, command []string) error {
+	s, err := readSpec(c)
+	if err != nil {
+		return err
+	}
+	if node > s.Nodes {
+		return fmt.Errorf("there is no %s; the cluster has %d", nodeName(node), s.Nodes)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("cluster exec needs root: it enters the cluster's network namespace")
+	}
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		return errors.New("nsenter is not in PATH (Debian package util-linux)")
+	}
+	// Not `ip netns exec`: it mounts another /sys, in which the cgroups are
+	// not to be found.
+	argv := append([]string{"nsenter", "--net=" + c.nodeNetnsFile(node), "--"}, command...)
+	if err := syscall.Exec(nsenter, argv, execEnv(c, os.Environ())); err != nil {
+		return fmt.Errorf("running %s: %w", command[0], err)
+	}
+	return nil
+}
+
+// execEnv is the caller's environment with the cluster's programs and
+// kubeconfig in it.
+func execEnv(c config, environ []string) []string {
+	var env []string
+	path, noProxy := "", ""
+	for _, kv := range environ {
+		key, value, _ := strings.Cut(kv, "=")
+		switch key {
+		case "PATH":
+			path = value
+		case "NO_PROXY", "no_proxy":
+			noProxy = value
+		case "KUBECONFIG":
+		default:
+			env = append(env, kv)
+		}
+	}
+	if path != "" {
+		path = ":" + path
+	}
+	// A proxy outside cannot be reached from inside, and must not be asked for
+	// addresses of the cluster.
+	inside := "localhost,127.0.0.1,10.0.0.0/8,.svc,.cluster.local"
+	if noProxy != "" {
+		inside = noProxy + "," + inside
+	}
+	return append(env,
+		"PATH="+c.binDir()+path,
+		"KUBECONFIG="+c.kubeconfig(),
+		"NO_PROXY="+inside, "no_proxy="+inside,
+	)
+}
+
+// execPlain replaces this process with a command, for clusters that are not
+// ours.
+func execPlain(command []string) error {
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return fmt.Errorf("%s: command not found", command[0])
+	}
+	if err := syscall.Exec(path, command, os.Environ()); err != nil {
+		return fmt.Errorf("running %s: %w", command[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// The same files give the same digest, whenever they were written.
+func TestFolderLayerIsDeterministic(t *testing.T) {
+	digest := func(stamp time.Time) v1.Hash {
+		dir := t.TempDir()
+		for _, file := range []string{"b/two", "a/one"} {
+			path := filepath.Join(dir, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, stamp, stamp); err != nil {
+				t.Fatal(err)
+			}
+		}
+		layer, err := folderLayer(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := assemble(v1.Config{Cmd: []string{"x"}}, layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := im.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if a, b := digest(time.Unix(1, 0)), digest(time.Now()); a != b {
+		t.Errorf("digests differ: %s, %s", a, b)
+	}
+}
+
+func TestTagsDiffer(t *testing.T) {
+	roots := t.TempDir()
+	for _, r := range rootfses() {
+		if err := os.MkdirAll(filepath.Join(roots, r.name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]string{}
+	layers := map[string]v1.Layer{}
+	for _, im := range catalog() {
+		if len(im.programs) > 0 {
+			continue
+		}
+		for _, tag := range im.tags {
+			built, err := im.build(tag, "", roots, layers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest, err := built.Digest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, ok := seen[digest.String()]; ok {
+				t.Errorf("%s:%s is the same image as %s", im.repository, tag, other)
+			}
+			seen[digest.String()] = im.repository + ":" + tag
+		}
+	}
+}
+
+// A registry that is stopped and started again still has its images.
+func TestStoreSurvivesRestart(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	layer, err := filesLayer([]layerFile{{path: "a/b", mode: 0o644, content: []byte("hello")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := assemble(v1.Config{Cmd: []string{"x"}}, layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := push(ctx, before.transport(), "library/x:1", im); err != nil {
+		t.Fatal(err)
+	}
+
+	copied := t.TempDir()
+	if err := seedStore(dir, copied); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, copied} {
+		after, err := openStore(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := name.NewTag(registryAddress()+"/library/x:1", name.Insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := remote.Image(ref, remote.WithTransport(after.transport()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := im.Digest()
+		if digest, err := got.Digest(); err != nil || digest != want {
+			t.Errorf("digest %s, %v; want %s", digest, err, want)
+		}
+		pulled, err := got.Layers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := pulled[0].Compressed(); err != nil {
+			t.Errorf("the layer cannot be read: %v", err)
+		} else {
+			_ = r.Close()
+		}
+	}
+}
+
+func TestCanonicalName(t *testing.T) {
+	for in, want := range map[string]string{
+		"manager:dev":        "docker.io/library/manager:dev",
+		"team/manager:dev":   "docker.io/team/manager:dev",
+		"ghcr.io/acme/app:1": "ghcr.io/acme/app:1",
+		"manager":            "docker.io/library/manager:latest",
+	} {
+		ref, err := name.NewTag(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := canonicalName(ref); got != want {
+			t.Errorf("canonicalName(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestBinaryImage(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "tiny")
+	cmd := exec.Command("go", "build", "-o", binary, source)
+	cmd.Env = goEnv(false)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	im, err := binaryImage(binary, "/manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := im.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Config.User != "65532:65532" || len(file.Config.Entrypoint) != 1 || file.Config.Entrypoint[0] != "/manager" {
+		t.Errorf("unexpected configuration: %+v", file.Config)
+	}
+
+	for _, entrypoint := range []string{"manager", "/", "/../x"} {
+		if _, err := binaryImage(binary, entrypoint); err == nil {
+			t.Errorf("entrypoint %q was accepted", entrypoint)
+		}
+	}
+	if _, err := binaryImage(source, ""); err == nil || !strings.Contains(err.Error(), "not a Linux program") {
+		t.Errorf("a text file was accepted: %v", err)
+	}
+}

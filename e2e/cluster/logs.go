@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// printLog prints a component's log, also that of a cluster that is down.
+func printLog(c config, node int, component string, follow bool, out io.Writer) error {
+	path := c.logFile(node, component)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		logs, _ := filepath.Glob(c.logFile(node, "*"))
+		var names []string
+		for _, l := range logs {
+			names = append(names, strings.TrimSuffix(filepath.Base(l), ".log"))
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("%s has written no logs", nodeName(node))
+		}
+		return fmt.Errorf("no log of %q on %s; there is: %s", component, nodeName(node), strings.Join(names, ", "))
+	}
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if follow {
+		tail, err := exec.LookPath("tail")
+		if err != nil {
+			return fmt.Errorf("following a log: %w", err)
+		}
+		return syscall.Exec(tail, []string{"tail", "-n", "+1", "-F", path}, os.Environ())
+	}
+	if _, err := io.Copy(out, f); err != nil {
+		return fmt.Errorf("printing the log: %w", err)
+	}
+	return nil
+}

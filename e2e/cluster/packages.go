@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sort"
+	"strings"
+)
+
+// requirement is something the machine must offer, and the Debian package
+// that brings it.
+type requirement struct {
+	what   string
+	debian string
+	met    func(ctx context.Context) bool
+}
+
+func program(name, debian string) requirement {
+	return requirement{what: name, debian: debian, met: func(context.Context) bool {
+		_, err := exec.LookPath(name)
+		return err == nil
+	}}
+}
+
+// networkRequirements are needed by every cluster, even one without nodes.
+func networkRequirements() []requirement {
+	return []requirement{
+		program("ip", "iproute2"),
+		program("nsenter", "util-linux"),
+	}
+}
+
+// nodeRequirements are needed to run pods.
+func nodeRequirements() []requirement {
+	return append(networkRequirements(),
+		program("nft", "nftables"),  // kube-proxy and the port mapper call it
+		program("mount", "mount"),   // kubelet calls it for volumes
+		program("modprobe", "kmod"), // kube-proxy and containerd try it, and log an error without
+	)
+}
+
+// runcRequirements are needed to build runc, the one program that needs C.
+func runcRequirements() []requirement {
+	return []requirement{
+		program("gcc", "gcc"),
+		program("pkg-config", "pkg-config"),
+		{what: "C library headers", debian: "libc6-dev", met: func(context.Context) bool {
+			_, err := os.Stat("/usr/include/stdio.h")
+			return err == nil
+		}},
+		{what: "libseccomp headers", debian: "libseccomp-dev", met: func(ctx context.Context) bool {
+			return exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run() == nil
+		}},
+	}
+}
+
+// imageRequirements are needed to assemble images from Debian packages.
+func imageRequirements() []requirement {
+	return []requirement{program("apt-get", "apt"), program("dpkg", "dpkg")}
+}
+
+// ensure installs what is missing, when this is root on a machine with
+// apt-get, and otherwise says in one line what to install.
+func ensure(ctx context.Context, requirements []requirement) (detail string, err error) {
+	missing := unmet(ctx, requirements)
+	if len(missing) == 0 {
+		return "all there", nil
+	}
+	var whats, packages []string
+	for _, r := range missing {
+		whats = append(whats, r.what)
+		packages = append(packages, r.debian)
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		return "", fmt.Errorf("missing: %s; install them first (on Debian, as root: apt-get install %s)",
+			strings.Join(whats, ", "), strings.Join(packages, " "))
+	}
+	install := append([]string{"install", "-y", "-qq", "--no-install-recommends"}, packages...)
+	if err := aptGet(ctx, "", install...); err != nil {
+		return "", err
+	}
+	if still := unmet(ctx, requirements); len(still) > 0 {
+		return "", fmt.Errorf("still missing after installing %s: %s", strings.Join(packages, " "), still[0].what)
+	}
+	return "installed " + strings.Join(packages, " "), nil
+}
+
+func unmet(ctx context.Context, requirements []requirement) []requirement {
+	var missing []requirement
+	for _, r := range requirements {
+		if !r.met(ctx) {
+			missing = append(missing, r)
+		}
+	}
+	return missing
+}
+
+// aptGet runs apt-get, and once more after refreshing the package lists: on a
+// machine that was just installed they are empty, on an old one outdated.
+func aptGet(ctx context.Context, dir string, args ...string) error {
+	env := append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	// Downloads go to folders of ours that apt's own user may not enter.
+	args = append([]string{"-o", "APT::Sandbox::User=root"}, args...)
+	if _, err := run(ctx, runOptions{dir: dir, env: env}, "apt-get", args...); err == nil {
+		return nil
+	}
+	if _, err := run(ctx, runOptions{env: env}, "apt-get", "update", "-qq"); err != nil {
+		return fmt.Errorf("refreshing the package lists: %w", err)
+	}
+	_, err := run(ctx, runOptions{dir: dir, env: env}, "apt-get", args...)
+	return err
+}
+
+// runOptions are the less usual settings of run.
+type runOptions struct {
+	dir   string
+	env   []string // nil inherits
+	stdin io.Reader
+}
+
+// run executes a program and returns its standard output. On failure the
+// error carries the end of what the program said.
+func run(ctx context.Context, o runOptions, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = o.dir, o.env, o.stdin
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("running %s: %w", name, ctx.Err())
+		}
+		said := strings.TrimSpace(stderr.String())
+		if said == "" {
+			said = strings.TrimSpace(stdout.String())
+		}
+		return "", fmt.Errorf("running %s %s: %w\n%s", name, strings.Join(args, " "), err, lastLines(said, 15))
+	}
+	return stdout.String(), nil
+}
+
+// lastLines returns the end of a text, indented.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return "    " + strings.Join(lines, "\n    ")
+}
+
+// sortedKeys returns a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// store is a container registry with its content in a folder. The library
+// keeps layers on disk but manifests only in memory; here they are written
+// down too, and read back at the start, so that a killed registry loses
+// nothing.
+type store struct {
+	dir     string
+	inner   http.Handler
+	writing sync.Mutex
+}
+
+// savedManifest is one successful upload of a manifest.
+type savedManifest struct {
+	Path        string // /v2/<repository>/manifests/<tag or digest>
+	ContentType string
+	Body        []byte
+}
+
+func openStore(dir string) (*store, error) {
+	if err := makeDirs(filepath.Join(dir, "blobs"), filepath.Join(dir, "manifests")); err != nil {
+		return nil, err
+	}
+	s := &store{dir: dir, inner: registry.New(
+		registry.WithBlobHandler(registry.NewDiskBlobHandler(filepath.Join(dir, "blobs"))),
+		registry.WithReferrersSupport(true),
+		registry.Logger(log.New(io.Discard, "", 0)),
+	)}
+	return s, s.replay()
+}
+
+// replay uploads what was written down. Lists go last: they are refused before
+// the manifests they list are there.
+func (s *store) replay() error {
+	files, err := filepath.Glob(filepath.Join(s.dir, "manifests", "*.json"))
+	if err != nil {
+		return fmt.Errorf("listing manifests: %w", err)
+	}
+	var saved []savedManifest
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading a manifest: %w", err)
+		}
+		var m savedManifest
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return fmt.Errorf("reading manifest %s: %w", file, err)
+		}
+		saved = append(saved, m)
+	}
+	sort.SliceStable(saved, func(i, j int) bool {
+		return !types.MediaType(saved[i].ContentType).IsIndex() && types.MediaType(saved[j].ContentType).IsIndex()
+	})
+	for _, m := range saved {
+		req := httptest.NewRequest(http.MethodPut, m.Path, bytes.NewReader(m.Body))
+		req.Header.Set("Content-Type", m.ContentType)
+		recorder := httptest.NewRecorder()
+		s.inner.ServeHTTP(recorder, req)
+		if recorder.Code != http.StatusCreated {
+			return fmt.Errorf("restoring %s: status %d: %s", m.Path, recorder.Code, recorder.Body)
+		}
+	}
+	return nil
+}
+
+func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/manifests/") {
+		s.inner.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	answer := httptest.NewRecorder()
+	s.inner.ServeHTTP(answer, r)
+	if answer.Code == http.StatusCreated {
+		if err := s.save(savedManifest{r.URL.Path, r.Header.Get("Content-Type"), body}); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+func (s *store) save(m savedManifest) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encoding a manifest: %w", err)
+	}
+	key := sha256.Sum256([]byte(m.Path))
+	return writeFileAtomic(filepath.Join(s.dir, "manifests", hex.EncodeToString(key[:])+".json"), raw, 0o600)
+}
+
+// transport lets a registry client talk to the store without a network.
+func (s *store) transport() http.RoundTripper { return handlerTransport{s} }
+
+type handlerTransport struct{ handler http.Handler }
+
+func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	// A server's request differs from a client's in small ways; going through
+	// the URL's text yields a server's.
+	in := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
+	in.Header = r.Header.Clone()
+	in.ContentLength = r.ContentLength
+	recorder := httptest.NewRecorder()
+	t.handler.ServeHTTP(recorder, in)
+	resp := recorder.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// serveRegistry is the life of the registry component. It listens inside the
+// cluster's network for containerd, and on a unix socket for `cluster load`,
+// which is outside.
+func serveRegistry(ctx context.Context, dir, address, socket string) error {
+	s, err := openStore(dir)
+	if err != nil {
+		return err
+	}
+	tcp, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for image pulls: %w", err)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the old registry socket: %w", err)
+	}
+	unix, err := net.Listen("unix", socket)
+	if err != nil {
+		return fmt.Errorf("listening for image pushes: %w", err)
+	}
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: requestTimeout,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 2)
+	for _, l := range []net.Listener{tcp, unix} {
+		go func() { done <- server.Serve(l) }()
+	}
+	return <-done
+}
+
+// seedStore fills a new cluster's registry with the images of the cache.
+// Layers are hard-linked where possible: no time and no space.
+func seedStore(from, to string) error {
+	for _, sub := range []string{"blobs", "manifests"} {
+		err := filepath.WalkDir(filepath.Join(from, sub), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(from, path)
+			if err != nil {
+				return err
+			}
+			target := filepath.Join(to, rel)
+			if d.IsDir() {
+				return makeDirs(target)
+			}
+			err = os.Link(path, target) //nolint:gosec // G122: both folders are writable for root only
+			if err == nil || errors.Is(err, fs.ErrExist) {
+				return nil
+			}
+			return copyFile(path, target, 0o600)
+		})
+		if err != nil {
+			return fmt.Errorf("filling the registry: %w", err)
+		}
+	}
+	return nil
+}
+
+// copyFile copies content, appearing at the target only when complete.
+func copyFile(from, to string, mode os.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*")
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	defer func() { _ = os.Remove(out.Name()) }()
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Chmod(mode)
+	}
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(out.Name(), to)
+	}
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWriteNodeConfig(t *testing.T) {
+	big := machine{cpus: 4, memoryKiB: 16 << 20}
+	read := func(t *testing.T, s spec, node int) map[string]string {
+		t.Helper()
+		if err := writeNodeConfig(s, node, big); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(s.config().nodeDir(node), "etc")
+		files := map[string]string{}
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			raw, err := os.ReadFile(path) //nolint:gosec // G122: a test's own folder
+			rel, _ := filepath.Rel(dir, path)
+			files[rel] = string(raw)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+
+	t.Run("one node has the machine to itself", func(t *testing.T) {
+		files := read(t, spec{Nodes: 1, Prefix: "pop", StateDir: t.TempDir(), CacheDir: "/cache"}, 1)
+		if strings.Contains(files["kubelet.yaml"], "systemReserved") {
+			t.Error("a single node sets something aside")
+		}
+		for _, want := range []string{"cgroupRoot: /pop-node1\n", "nodeLeaseDurationSeconds: 40\n", "failCgroupV1: false\n"} {
+			if !strings.Contains(files["kubelet.yaml"], want) {
+				t.Errorf("%q is missing from kubelet's configuration", want)
+			}
+		}
+	})
+	t.Run("two nodes have half each", func(t *testing.T) {
+		files := read(t, spec{Nodes: 2, FastFailover: true, Prefix: "pop", StateDir: t.TempDir(), CacheDir: "/cache"}, 2)
+		for _, want := range []string{
+			"systemReserved: {cpu: 2000m, memory: 8388608Ki}\n", "nodeLeaseDurationSeconds: 4\n", "node2-serving.crt",
+		} {
+			if !strings.Contains(files["kubelet.yaml"], want) {
+				t.Errorf("%q is missing from:\n%s", want, files["kubelet.yaml"])
+			}
+		}
+		var cni struct {
+			Plugins []struct {
+				Type string
+				IPAM struct{ Ranges [][]struct{ Subnet string } }
+			}
+		}
+		if err := json.Unmarshal([]byte(files["cni/10-pods.conflist"]), &cni); err != nil {
+			t.Fatalf("the network configuration is not JSON: %v", err)
+		}
+		if got := cni.Plugins[0].IPAM.Ranges[0][0].Subnet; got != "10.244.1.0/24" {
+			t.Errorf("pods of node2 are in %s", got)
+		}
+		if !strings.Contains(files["containerd.toml"], "restrict_oom_score_adj = true") {
+			t.Error("containerd would adjust OOM scores")
+		}
+		if !strings.Contains(files["certs.d/_default/hosts.toml"], "http://10.10.10.1:5000") {
+			t.Error("images do not come from the cluster's registry")
+		}
+		for name, content := range files {
+			if strings.Contains(content, "{{") || strings.Contains(content, "<no value>") {
+				t.Errorf("%s is not fully rendered", name)
+			}
+		}
+	})
+}
+
+func TestComponents(t *testing.T) {
+	names := func(list []component) []string {
+		var names []string
+		for _, c := range list {
+			names = append(names, c.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	all := slices.Sorted(slices.Values(componentNames()))
+	if got := names(nodeComponents(spec{Nodes: 2}, 1)); !slices.Equal(got, all) {
+		t.Errorf("node1 runs %v, want %v", got, all)
+	}
+	if got := names(nodeComponents(spec{Nodes: 2}, 2)); !slices.Equal(got, []string{"containerd", "kube-proxy", "kubelet"}) {
+		t.Errorf("node2 runs %v", got)
+	}
+	if got := names(nodeComponents(spec{Nodes: 1, ControlPlaneOnly: true}, 1)); !slices.Equal(got, []string{
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
+	}) {
+		t.Errorf("a control plane alone runs %v", got)
+	}
+	hasFlag := func(s spec, component, flag string) bool {
+		for _, c := range nodeComponents(s, 1) {
+			if c.Name == component {
+				return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, flag) })
+			}
+		}
+		return false
+	}
+	for _, on := range []bool{true, false} {
+		s := spec{Nodes: 1, Audit: on, FastFailover: on}
+		if hasFlag(s, apiServerName, "--audit-log-path") != on {
+			t.Errorf("audit %v: wrong flags", on)
+		}
+		if hasFlag(s, controllerManagerName, "--node-monitor-grace-period") != on {
+			t.Errorf("fast failover %v: wrong flags", on)
+		}
+	}
+}
+
+// The version table and hyperkube's go.mod have to say the same.
+func TestHyperkubePins(t *testing.T) {
+	mod, err := os.ReadFile("hyperkube/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, version := range map[string]string{
+		"k8s.io/kubernetes":         kubernetesVersion,
+		"go.etcd.io/etcd/server/v3": etcdVersion,
+		"k8s.io/kubectl":            strings.Replace(kubernetesVersion, "v1.", "v0.", 1),
+	} {
+		pattern := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` (\S+)`)
+		m := pattern.FindSubmatch(mod)
+		if m == nil || string(m[1]) != version {
+			t.Errorf("hyperkube/go.mod has %s %s, the version table %s", module, m, version)
+		}
+	}
+}

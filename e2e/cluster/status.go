@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// errNotAllUp makes `status` end with a failure; the table says what is wrong.
+var errNotAllUp = errors.New("not everything is up")
+
+// status prints what runs where.
+func status(ctx context.Context, c config, out io.Writer) error {
+	s, err := readSpec(c)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tCOMPONENT\tPID\tSTATE\tSINCE\tRESTARTS\tNOTE")
+	good := true
+	for n := 1; n <= s.Nodes; n++ {
+		states, err := newNodeClient(c, n).status(ctx)
+		if err != nil {
+			good = false
+			fmt.Fprintf(w, "%s\t-\t-\tdown\t-\t-\tpower is off\n", nodeName(n))
+			continue
+		}
+		pids, err := machinePIDs(c, n)
+		if err != nil {
+			return err
+		}
+		for _, st := range states {
+			pid := "-"
+			if st.PID != 0 {
+				pid = strconv.Itoa(pids[st.PID])
+			}
+			age := "-"
+			if !st.Since.IsZero() {
+				age = time.Since(st.Since).Round(time.Second).String()
+			}
+			good = good && st.Healthy
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", nodeName(n), st.Name, pid, st.word(), age, st.Restarts, st.Doing)
+		}
+		if !linkUp(ctx, c, n) {
+			good = false
+			fmt.Fprintf(w, "%s\tlink\t-\tdown\t-\t-\tcut off by: cluster partition\n", nodeName(n))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if !good {
+		return errNotAllUp
+	}
+	return nil
+}
+
+// word is the state in one word.
+func (st processState) word() string {
+	switch {
+	case st.Healthy:
+		return "up"
+	case st.PID != 0:
+		return "unhealthy"
+	case !st.Wanted:
+		return "killed"
+	default:
+		return "down"
+	}
+}

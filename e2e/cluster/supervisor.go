@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// reaper starts programs and collects every process that ends. The first
+// process of a pid namespace inherits all orphans (containers' shims among
+// them), so waiting cannot be left to whoever started a program: one loop
+// takes all, and tells those who asked.
+type reaper struct {
+	mu      sync.Mutex
+	waiting map[int]chan syscall.WaitStatus
+}
+
+func newReaper(ctx context.Context) *reaper {
+	r := &reaper{waiting: map[int]chan syscall.WaitStatus{}}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	go func() {
+		for {
+			r.collect()
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+		}
+	}()
+	return r
+}
+
+func (r *reaper) collect() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		r.mu.Lock()
+		if c, ok := r.waiting[pid]; ok {
+			delete(r.waiting, pid)
+			c <- status
+		}
+		r.mu.Unlock()
+	}
+}
+
+// start runs a program with its output in a file. The channel gets its exit
+// status.
+func (r *reaper) start(path string, args []string, output *os.File) (int, <-chan syscall.WaitStatus, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, nil, fmt.Errorf("opening %s: %w", os.DevNull, err)
+	}
+	defer func() { _ = null.Close() }()
+	// Held until the process is registered: it may end before we get there.
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	argv := append([]string{path}, args...)
+	p, err := os.StartProcess(path, argv, &os.ProcAttr{ //nolint:gosec // G702: from the component table
+		Dir:   "/",
+		Env:   os.Environ(),
+		Files: []*os.File{null, output, output},
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("starting %s: %w", path, err)
+	}
+	pid := p.Pid
+	_ = p.Release() // collect waits for it, not os.Process
+	exited := make(chan syscall.WaitStatus, 1)
+	r.waiting[pid] = exited
+	return pid, exited, nil
+}
+
+// process keeps one component running for as long as it is wanted.
+type process struct {
+	component
+	logFile string
+	changed func() // called whenever the state below changes
+
+	mu       sync.Mutex
+	wanted   bool
+	pid      int
+	started  time.Time
+	restarts int
+	doing    string // what it is waiting for, or how it ended
+	wake     chan struct{}
+}
+
+// processState is what a node tells about a component.
+type processState struct {
+	Name     string
+	PID      int // inside the node; 0 when it is not running
+	Since    time.Time
+	Restarts int
+	Wanted   bool
+	Healthy  bool
+	Doing    string
+}
+
+func newProcess(c component, logFile string, changed func()) *process {
+	return &process{component: c, logFile: logFile, changed: changed, wanted: true, wake: make(chan struct{}, 1)}
+}
+
+// keepRunning starts the component and starts it again when it ends on its
+// own, like a service manager would. After a kill that was asked for, it waits
+// until it is wanted again.
+func (p *process) keepRunning(ctx context.Context, r *reaper) {
+	for ctx.Err() == nil {
+		if !p.isWanted() {
+			select {
+			case <-ctx.Done():
+			case <-p.wake:
+			}
+			continue
+		}
+		if !p.prepare(ctx) {
+			continue
+		}
+		exited, err := p.launch(r)
+		if err != nil {
+			p.note(err.Error())
+		} else {
+			p.ended(<-exited)
+		}
+		if p.isWanted() {
+			p.mu.Lock()
+			p.restarts++
+			p.mu.Unlock()
+			sleep(ctx, time.Second)
+		}
+	}
+}
+
+// prepare waits for what the component needs. It returns false when the
+// component is no longer wanted.
+func (p *process) prepare(ctx context.Context) bool {
+	free := probe{what: "its port", ask: func(context.Context) error {
+		for _, address := range p.Ports {
+			if !portFree(address) {
+				return fmt.Errorf("%s is in use", address)
+			}
+		}
+		return nil
+	}}
+	for _, need := range append([]probe{free}, p.Needs...) {
+		for first := true; !need.ok(ctx); first = false {
+			if ctx.Err() != nil || !p.isWanted() {
+				return false
+			}
+			if first {
+				p.note("waiting for " + need.what)
+			}
+			sleep(ctx, 50*time.Millisecond)
+		}
+	}
+	return p.isWanted()
+}
+
+func (p *process) launch(r *reaper) (<-chan syscall.WaitStatus, error) {
+	log, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log file: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	p.mu.Lock()
+	pid, exited, err := r.start(p.Path, p.Args, log)
+	if err == nil {
+		p.pid, p.started, p.doing = pid, time.Now(), ""
+	}
+	p.mu.Unlock()
+	p.changed()
+	return exited, err
+}
+
+func (p *process) ended(status syscall.WaitStatus) {
+	how := fmt.Sprintf("exited with status %d", status.ExitStatus())
+	if status.Signaled() {
+		how = "ended by signal: " + status.Signal().String()
+	}
+	p.mu.Lock()
+	p.pid, p.started, p.doing = 0, time.Now(), how
+	p.mu.Unlock()
+	p.changed()
+}
+
+func (p *process) note(doing string) {
+	p.mu.Lock()
+	p.doing = doing
+	p.mu.Unlock()
+	p.changed()
+}
+
+func (p *process) isWanted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wanted
+}
+
+// kill ends the component with SIGKILL and keeps it down. It returns when the
+// process is gone.
+func (p *process) kill(ctx context.Context) error {
+	p.mu.Lock()
+	p.wanted = false
+	pid := p.pid
+	p.mu.Unlock()
+	if pid != 0 {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("killing %s: %w", p.Name, err)
+		}
+	}
+	err := waitFor(ctx, 10*time.Millisecond, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.pid == 0
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s to end: %w", p.Name, err)
+	}
+	return nil
+}
+
+// start wants the component again. It returns when the component answers.
+func (p *process) start(ctx context.Context) error {
+	p.mu.Lock()
+	p.wanted = true
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	err := waitFor(ctx, 50*time.Millisecond, func() bool {
+		p.mu.Lock()
+		running := p.pid != 0
+		p.mu.Unlock()
+		return running && p.Healthy.ok(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s to answer: %w", p.Name, err)
+	}
+	return nil
+}
+
+func (p *process) state() processState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return processState{
+		Name: p.Name, PID: p.pid, Since: p.started, Restarts: p.restarts, Wanted: p.wanted, Doing: p.doing,
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// componentsFile is where a node notes its processes, for people and scripts.
+func componentsFile(c config, node int) string {
+	return filepath.Join(c.nodeDir(node), "components.json")
+}

@@ -1,0 +1,154 @@
+package testkit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const markerUser = "audit-marker"
+
+// Request is one request of the operator, as the API server logged it.
+type Request struct {
+	Verb      string
+	Resource  string // with the subresource: "webservers/status"
+	Namespace string
+	Name      string
+	Code      int
+	Body      json.RawMessage // of writes
+}
+
+// String is one line of a list of requests.
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s %s/%s → %d", r.Verb, r.Resource, r.Namespace, r.Name, r.Code)
+}
+
+// IsWrite tells whether the request may have changed something.
+func (r Request) IsWrite() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
+
+// Succeeded tells whether the server did what was asked.
+func (r Request) Succeeded() bool { return r.Code < 300 }
+
+// Audit reads the API server's audit log. It is the only witness that the
+// operator cannot fool.
+type Audit struct {
+	path   string
+	marker client.Client
+	count  atomic.Int64
+
+	mu      sync.Mutex // of what follows: what has been read of the log
+	offset  int64
+	read    map[string][]Request // by namespace
+	markers map[string]bool
+}
+
+// Requests returns what the operator requested in a namespace so far, oldest
+// first, without watches, leases and events.
+func (a *Audit) Requests(ctx context.Context, namespace string) ([]Request, error) {
+	// The server logs a request when it has answered it. A request made now
+	// is logged after all that were answered before.
+	name := fmt.Sprintf("marker-%d", a.count.Add(1))
+	_ = a.marker.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &corev1.ConfigMap{})
+	var found []Request
+	err := Eventually(ctx, "the audit log", func(context.Context) (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if err := a.advance(); err != nil {
+			return false, err
+		}
+		found = slices.Clone(a.read[namespace])
+		return a.markers[name], nil
+	})
+	return found, err
+}
+
+// advance reads what was logged since the last time. The log of a campaign is
+// long, and many wait for it at once: nothing of it is read twice.
+func (a *Audit) advance() error {
+	f, err := os.Open(a.path)
+	if err != nil {
+		return fmt.Errorf("opening the audit log: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(a.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the audit log: %w", err)
+	}
+	log := bufio.NewReader(f)
+	for {
+		line, err := log.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // what follows the last newline is half written
+		}
+		if err != nil {
+			return fmt.Errorf("reading the audit log: %w", err)
+		}
+		a.offset += int64(len(line))
+		if err := a.take(line); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *Audit) take(line []byte) error {
+	var e struct {
+		Verb      string `json:"verb"`
+		User      struct{ Username string }
+		ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+		Response  struct{ Code int } `json:"responseStatus"`
+		Body      json.RawMessage    `json:"requestObject"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return fmt.Errorf("reading a line of the audit log: %w", err)
+	}
+	switch e.User.Username {
+	case markerUser:
+		a.markers[e.ObjectRef.Name] = true
+	case OperatorUser:
+		r := Request{Verb: e.Verb, Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.Response.Code, Body: e.Body}
+		if e.ObjectRef.Subresource != "" {
+			r.Resource += "/" + e.ObjectRef.Subresource
+		}
+		a.read[r.Namespace] = append(a.read[r.Namespace], r)
+	}
+	return nil
+}
+
+// Lines writes requests one a line, for a failure that shows what happened.
+func Lines(rs []Request) string {
+	var b strings.Builder
+	for _, r := range rs {
+		fmt.Fprintln(&b, r)
+	}
+	return b.String()
+}
+
+// Quiet is Requests, once the operator has made none for that long.
+func (a *Audit) Quiet(ctx context.Context, namespace string, long time.Duration) ([]Request, error) {
+	before := -1
+	var rs []Request
+	err := Eventually(ctx, "the operator to be quiet", func(ctx context.Context) (bool, error) {
+		var err error
+		if rs, err = a.Requests(ctx, namespace); err != nil || len(rs) == before {
+			return err == nil, err
+		}
+		before = len(rs)
+		select {
+		case <-ctx.Done():
+		case <-time.After(long): // the absence of requests takes time to see
+		}
+		return false, nil
+	})
+	return rs, err
+}

@@ -1,0 +1,403 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A Campaign crashes the operator at every write.
+//
+// For each scenario it learns from runs without a fault which objects there
+// are in the end, what of them differs from run to run, and how many writes it
+// takes. Then it repeats the scenario with the operator killed before and after
+// each of those writes, starts a fresh one, and asks of every run:
+//
+//	end state    every field of every object as without the fault
+//	writes       each object created and deleted as often as without it
+//	stability    one more fresh operator writes nothing and reads by lists alone
+//	status       Ready is True only where the generation it speaks of serves,
+//	             at every instant; observedGeneration never goes back
+//	ownership    what the operator makes has, at every instant, an owner; in
+//	             the end one that exists
+//	deletes      fenced by the UID of what is to be deleted
+//	liveness     all that within a bound
+//
+// The last five are asked of the runs without a fault too: a bug that is always
+// there does not show in a comparison.
+type Campaign struct {
+	Env     *Env
+	Subject Subject
+	// Parents are empty objects of the types that users make. Objects of these
+	// types and of Subject.Children are compared; anything else that the
+	// operator writes shows in the number of writes.
+	Parents []client.Object
+	// Serves returns what is wrong with the children of a parent, nil when
+	// they are, rolled out, what its spec says. It must not look at its status.
+	Serves    func(context.Context, client.Reader, client.Object) error
+	Scenarios []Scenario
+
+	// Quiet is longer than the operator puts off any write; 1.2 s if 0.
+	Quiet time.Duration
+	// Within is how soon after its restart the operator must be done; 20 s if 0.
+	Within time.Duration
+	// Parallel is how many runs go on side by side, each in a namespace of its
+	// own; 8 if 0: they mostly wait.
+	Parallel int
+}
+
+// Scenario is one thing that a user does.
+type Scenario struct {
+	Name string
+	// Prepare makes what is there before, and returns when the operator, which
+	// runs, is done with it. Nil where nothing is.
+	Prepare func(context.Context, World) error
+	// Act is what the user does. It must not wait for the operator, which may
+	// be dead.
+	Act func(context.Context, World) error
+	// Converged tells whether the operator is done, as far as users see.
+	Converged func(context.Context, World) (bool, error)
+	// Orphans says that children may be left without an owner in the end.
+	Orphans bool
+}
+
+// World is where a scenario takes place.
+type World struct {
+	// Client may do everything.
+	Client client.WithWatch
+	// Namespace is the run's own.
+	Namespace string
+}
+
+// Create creates an object in the namespace.
+func (w World) Create(ctx context.Context, o client.Object) error {
+	o.SetNamespace(w.Namespace)
+	return w.Client.Create(ctx, o)
+}
+
+// Get reads an object of the namespace.
+func (w World) Get(ctx context.Context, name string, into client.Object) error {
+	return w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, into)
+}
+
+// Edit changes an object as kubectl edit does.
+func (w World) Edit(ctx context.Context, name string, into client.Object, change func()) error {
+	if err := w.Get(ctx, name, into); err != nil {
+		return err
+	}
+	before := into.DeepCopyObject().(client.Object)
+	change()
+	return w.Client.Patch(ctx, into, client.MergeFrom(before), client.FieldOwner("kubectl-edit"))
+}
+
+// Finding is one way in which a run was not as it should be.
+type Finding struct {
+	Scenario string
+	Point    string // such as "after-2", or "clean-1" where nothing was disturbed
+	Asked    string // which of the campaign's questions
+	Detail   string
+}
+
+// String is one paragraph.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s/%s: %s: %s", f.Scenario, f.Point, f.Asked, f.Detail)
+}
+
+// point is when the operator crashes.
+type point struct {
+	kind  pointKind
+	write int
+}
+
+type pointKind string
+
+const (
+	clean  pointKind = "clean"      // never
+	down   pointKind = "while-down" // before the user's change
+	before pointKind = "before"     // before a write leaves
+	after  pointKind = "after"      // when the server has done it and before the operator knows
+)
+
+// cleanRuns is how many runs a reference is learnt from.
+const cleanRuns = 3
+
+func (p point) String() string {
+	if p.kind == down {
+		return string(p.kind)
+	}
+	return fmt.Sprintf("%s-%d", p.kind, p.write)
+}
+
+// points are all points of a scenario with so many writes. Points beyond the
+// last write of a run cost little and are counted apart.
+func points(writes int) []point {
+	ps := []point{{kind: down}}
+	for i := 1; i <= writes; i++ {
+		ps = append(ps, point{before, i}, point{after, i})
+	}
+	return ps
+}
+
+// reference is what the runs of a scenario without a fault have in common.
+type reference struct {
+	mask   mask
+	view   map[string]string
+	tally  map[string]tally
+	writes int // the most that any of them took
+	runs   []*result
+}
+
+// result is what came of a run.
+type result struct {
+	point    point
+	state    state
+	tally    map[string]tally
+	writes   int
+	reached  bool // the crash happened
+	findings []Finding
+	history  string // for a person: where it crashed and what was requested
+	took     time.Duration
+}
+
+// Test runs the campaign with a subtest for each scenario and, below, for each
+// point, so that -run 'TestCrash/create/after-2' repeats one of them.
+func (c Campaign) Test(t *testing.T) {
+	t.Helper()
+	p := newPool(c)
+	sum := &summary{}
+	t.Cleanup(func() { t.Logf("\n%s", sum) })
+	for _, s := range c.Scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			// What is under way before Parallel is limited by the pool, not
+			// by the number of processors: runs mostly wait.
+			learnt := p.learn(t.Context(), s)
+			t.Parallel()
+			ref, err := learnt()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range ref.runs {
+				sum.add(s.Name, ref, r)
+				report(t, r)
+			}
+			t.Logf("%d writes; %d paths of the state vary, %d are not compared", ref.writes, len(ref.mask.varies), len(ref.mask.blind))
+			for _, at := range points(ref.writes) {
+				t.Run(at.String(), func(t *testing.T) {
+					done := p.run(t.Context(), s, at, ref)
+					t.Parallel()
+					r, err := done()
+					if err != nil {
+						t.Fatal(err)
+					}
+					sum.add(s.Name, ref, r)
+					report(t, r)
+				})
+			}
+		})
+	}
+}
+
+func report(t *testing.T, r *result) {
+	t.Helper()
+	for _, f := range r.findings {
+		t.Error(f)
+	}
+	if len(r.findings) > 0 {
+		t.Log(r.history)
+	}
+}
+
+// Findings runs the campaign and returns what it found; with first, it stops
+// soon after the first finding. It is for tests of the campaign itself.
+func (c Campaign) Findings(ctx context.Context, first bool) ([]Finding, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := newPool(c)
+	var mu sync.Mutex
+	var found []Finding
+	var errs []error
+	take := func(rs []*result, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range rs {
+			found = append(found, r.findings...)
+		}
+		if err != nil && !errors.Is(context.Cause(ctx), errEnough) {
+			errs = append(errs, err)
+		}
+		if first && len(found) > 0 {
+			cancel(errEnough)
+		}
+	}
+	var all sync.WaitGroup
+	for _, s := range c.Scenarios {
+		all.Go(func() {
+			ref, err := p.learn(ctx, s)()
+			if err != nil {
+				take(nil, err)
+				return
+			}
+			take(ref.runs, nil)
+			var runs []func() (*result, error)
+			for _, at := range points(ref.writes) {
+				runs = append(runs, p.run(ctx, s, at, ref))
+			}
+			for _, done := range runs {
+				r, err := done()
+				if err != nil {
+					take(nil, err)
+					continue
+				}
+				take([]*result{r}, nil)
+			}
+		})
+	}
+	all.Wait()
+	return found, errors.Join(errs...)
+}
+
+// errEnough is why the rest of a campaign is not run.
+var errEnough = errors.New("something was found")
+
+// pool limits how many runs go on side by side.
+type pool struct {
+	campaign Campaign
+	places   chan struct{}
+}
+
+func newPool(c Campaign) *pool {
+	c.Quiet = cmp.Or(c.Quiet, 1200*time.Millisecond)
+	c.Within = cmp.Or(c.Within, 20*time.Second)
+	c.Parallel = cmp.Or(c.Parallel, 8)
+	return &pool{campaign: c, places: make(chan struct{}, c.Parallel)}
+}
+
+// run starts a run and returns how to wait for it.
+func (p *pool) run(ctx context.Context, s Scenario, at point, ref *reference) func() (*result, error) {
+	type outcome struct {
+		*result
+		error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		select {
+		case p.places <- struct{}{}:
+		case <-ctx.Done():
+			done <- outcome{nil, context.Cause(ctx)}
+			return
+		}
+		defer func() { <-p.places }()
+		r, err := p.campaign.run(ctx, s, at, ref)
+		if err != nil {
+			err = fmt.Errorf("%s/%s: %w", s.Name, at, err)
+		}
+		done <- outcome{r, err}
+	}()
+	return func() (*result, error) { o := <-done; return o.result, o.error }
+}
+
+// learn starts the runs without a fault and returns how to wait for what they
+// teach.
+func (p *pool) learn(ctx context.Context, s Scenario) func() (*reference, error) {
+	var runs []func() (*result, error)
+	for i := range cleanRuns {
+		runs = append(runs, p.run(ctx, s, point{clean, i + 1}, nil))
+	}
+	return func() (*reference, error) {
+		ref := &reference{}
+		var states []state
+		var errs []error
+		for _, done := range runs {
+			r, err := done()
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			ref.runs = append(ref.runs, r)
+			ref.writes = max(ref.writes, r.writes)
+			states = append(states, r.state)
+		}
+		if len(errs) > 0 {
+			return nil, errors.Join(errs...)
+		}
+		ref.mask = learn(states)
+		ref.view = ref.mask.view(states[0])
+		ref.tally = ref.runs[0].tally
+		for _, r := range ref.runs[1:] {
+			for _, wrong := range compareTallies(ref.tally, r.tally, 0) {
+				r.find(s, "writes", "two runs without a fault differ: "+wrong)
+			}
+			ref.tally = most(ref.tally, r.tally)
+		}
+		return ref, nil
+	}
+}
+
+func (r *result) find(s Scenario, asked, detail string) {
+	r.findings = append(r.findings, Finding{Scenario: s.Name, Point: r.point.String(), Asked: asked, Detail: detail})
+}
+
+// summary is the table that a campaign ends with.
+type summary struct {
+	mu   sync.Mutex
+	rows []*row
+}
+
+type row struct {
+	scenario                        string
+	writes                          int
+	runs, crashed, unreached, wrong int
+	slowest                         time.Duration
+}
+
+func (s *summary) add(scenario string, ref *reference, r *result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.rows, func(r *row) bool { return r.scenario == scenario })
+	if i < 0 {
+		i = len(s.rows)
+		s.rows = append(s.rows, &row{scenario: scenario, writes: ref.writes})
+	}
+	of := s.rows[i]
+	of.runs++
+	switch {
+	case r.reached:
+		of.crashed++
+	case r.point.kind != clean:
+		of.unreached++
+	}
+	if len(r.findings) > 0 {
+		of.wrong++
+	}
+	of.slowest = max(of.slowest, r.took)
+}
+
+// String is the table.
+func (s *summary) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "scenario\twrites\truns\tcrashed\tnot reached\twrong\tslowest")
+	total := row{scenario: "all"}
+	for _, r := range append(s.rows, &total) {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.scenario, r.writes, r.runs, r.crashed, r.unreached, r.wrong, r.slowest.Round(100*time.Millisecond))
+		total.writes += r.writes
+		total.runs += r.runs
+		total.crashed += r.crashed
+		total.unreached += r.unreached
+		total.wrong += r.wrong
+		total.slowest = max(total.slowest, r.slowest)
+	}
+	_ = t.Flush() // into memory
+	return b.String()
+}

@@ -1,0 +1,255 @@
+package testkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// spareUpdates is how many more updates of an object a crash may cost: the one
+// that was lost, and one that tells of a state in between.
+const spareUpdates = 2
+
+// tally counts successful writes of one object.
+type tally struct{ creates, updates, deletes int }
+
+// tallies counts by "resource/name". Where the server chose the name of an
+// object, its creation counts for the resource.
+func tallies(rs []Request) map[string]tally {
+	all := map[string]tally{}
+	for _, q := range rs {
+		if !q.IsWrite() || !q.Succeeded() {
+			continue
+		}
+		key := q.Resource + "/" + q.Name
+		t := all[key]
+		switch {
+		case created(q):
+			t.creates++
+		case isDelete(q):
+			t.deletes++
+		default:
+			t.updates++
+		}
+		all[key] = t
+	}
+	return all
+}
+
+func isDelete(q Request) bool { return q.Verb == "delete" || q.Verb == "deletecollection" }
+
+// compareTallies says what differs. Creates and deletes must be the same, for
+// each of them is something that a user notices; updates are compared only
+// with spare > 0.
+func compareTallies(want, got map[string]tally, spare int) []string {
+	keys := map[string]bool{}
+	for k := range want {
+		keys[k] = true
+	}
+	for k := range got {
+		keys[k] = true
+	}
+	var wrong []string
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		w, g := want[k], got[k]
+		if w.creates != g.creates {
+			wrong = append(wrong, fmt.Sprintf("%s is created %d times, want %d", k, g.creates, w.creates))
+		}
+		if w.deletes != g.deletes {
+			wrong = append(wrong, fmt.Sprintf("%s is deleted %d times, want %d", k, g.deletes, w.deletes))
+		}
+		if spare > 0 && g.updates > w.updates+spare {
+			wrong = append(wrong, fmt.Sprintf("%s is updated %d times, want at most %d", k, g.updates, w.updates+spare))
+		}
+	}
+	return wrong
+}
+
+// most keeps the most updates of two tallies.
+func most(a, b map[string]tally) map[string]tally {
+	all := maps.Clone(a)
+	for k, t := range b {
+		if old, ok := all[k]; ok {
+			t.updates = max(t.updates, old.updates)
+		}
+		all[k] = t
+	}
+	return all
+}
+
+// needless returns what a fresh operator requests although nothing has
+// happened. Its caches are filled by lists.
+func needless(rs []Request) []string {
+	var found []string
+	for _, q := range rs {
+		if q.Verb != "list" && q.Verb != "watch" {
+			found = append(found, "a fresh operator with nothing to do requests "+q.String())
+		}
+	}
+	return found
+}
+
+// unfenced returns deletes that could hit another object of the same name.
+func unfenced(rs []Request) []string {
+	var found []string
+	for _, q := range rs {
+		var options struct {
+			Preconditions struct{ UID string }
+		}
+		if isDelete(q) && (json.Unmarshal(q.Body, &options) != nil || options.Preconditions.UID == "") {
+			found = append(found, "without the UID: "+q.String())
+		}
+	}
+	return found
+}
+
+// unowned returns children of ours whose owner is not there in the end.
+func (r *run) unowned(end []unstructured.Unstructured, rs []Request) ([]string, error) {
+	there, made := map[types.UID]bool{}, map[string]bool{}
+	for _, u := range end {
+		there[u.GetUID()] = true
+	}
+	for _, q := range rs {
+		if q.Succeeded() && created(q) {
+			made[q.Resource+"/"+q.Name] = true
+		}
+	}
+	var found []string
+	for _, u := range end {
+		gvk := u.GroupVersionKind()
+		m, err := r.Env.Admin.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return nil, fmt.Errorf("looking up the resource of %s: %w", gvk.Kind, err)
+		}
+		resource := m.Resource.Resource
+		labelled := isOurs(&u)
+		switch owner := metav1.GetControllerOf(&u); {
+		case !labelled && !made[resource+"/"+u.GetName()] && !made[resource+"/"]:
+		case owner == nil && !labelled && r.scenario.Orphans:
+		case owner == nil:
+			found = append(found, fmt.Sprintf("%s %s is left without an owner", u.GetKind(), u.GetName()))
+		case !there[owner.UID]:
+			found = append(found, fmt.Sprintf("%s %s is left by a %s %s that is gone", u.GetKind(), u.GetName(), owner.Kind, owner.Name))
+		}
+	}
+	return found, nil
+}
+
+func isOurs(u *unstructured.Unstructured) bool {
+	return u.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
+}
+
+// strays returns children of ours that stood without an owner, be it for an
+// instant: a crash in it would have left them for ever.
+func strays(h *history, scheme *runtime.Scheme) []string {
+	var found []string
+	h.replay(scheme, func(e change, _ *world) {
+		if u := e.object; !e.gone && isOurs(u) && metav1.GetControllerOf(u) == nil {
+			if s := fmt.Sprintf("%s %s stood without an owner", u.GetKind(), u.GetName()); !slices.Contains(found, s) {
+				found = append(found, s)
+			}
+		}
+	})
+	return found
+}
+
+// claims are what a status says, in the words that all kinds share.
+type claims struct {
+	observed   int64
+	ready      bool // Ready is True, for the generation the object has
+	conditions map[string]condition
+}
+
+type condition struct{ status, since string }
+
+func claimsOf(u *unstructured.Unstructured) claims {
+	c := claims{conditions: map[string]condition{}}
+	c.observed, _, _ = unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	all, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, e := range all {
+		m, _ := e.(map[string]any)
+		kind, _, _ := unstructured.NestedString(m, "type")
+		status, _, _ := unstructured.NestedString(m, "status")
+		since, _, _ := unstructured.NestedString(m, "lastTransitionTime")
+		c.conditions[kind] = condition{status, since}
+	}
+	c.ready = c.conditions["Ready"].status == "True" && c.observed == u.GetGeneration()
+	return c
+}
+
+// lies returns what the status of a parent said and was not so.
+//
+// An operator cannot know what happens while it writes: that a child is deleted
+// under a status that says Ready is nobody's fault. So Ready is a lie when the
+// children were not right at any instant since the generation it speaks of
+// came to be.
+func (r *run) lies(h *history) []string {
+	var found []string
+	lie := func(u *unstructured.Unstructured, format string, args ...any) {
+		s := fmt.Sprintf("%s %s, generation %d: ", u.GetKind(), u.GetName(), u.GetGeneration()) + fmt.Sprintf(format, args...)
+		if !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	type memory struct {
+		generation int64
+		served     error // nil once the children were right
+		claims
+	}
+	remembered := map[types.UID]*memory{}
+	h.replay(r.Env.Scheme, func(e change, w *world) {
+		for _, u := range w.all {
+			if !slices.Contains(r.parents, u.GroupVersionKind()) || u.GetDeletionTimestamp() != nil {
+				continue
+			}
+			m, known := remembered[u.GetUID()]
+			if !known {
+				m = &memory{}
+				remembered[u.GetUID()] = m
+			}
+			if m.generation != u.GetGeneration() || m.served != nil {
+				m.generation, m.served = u.GetGeneration(), r.serves(w, u)
+			}
+			if u != e.object {
+				continue
+			}
+			c := claimsOf(u)
+			if c.ready && m.served != nil {
+				lie(u, "Ready is True, but %v", m.served)
+			}
+			if c.observed > u.GetGeneration() {
+				lie(u, "observedGeneration is %d", c.observed)
+			}
+			if c.observed < m.observed {
+				lie(u, "observedGeneration goes back from %d to %d", m.observed, c.observed)
+			}
+			for kind, now := range c.conditions {
+				if was, had := m.conditions[kind]; had && was.status == now.status && was.since != now.since {
+					lie(u, "lastTransitionTime of %s changes and its status, %s, does not", kind, now.status)
+				}
+			}
+			m.claims = c
+		}
+	})
+	return found
+}
+
+func (r *run) serves(w *world, u *unstructured.Unstructured) error {
+	if r.Serves == nil {
+		return nil
+	}
+	parent, err := w.typed(u)
+	if err != nil {
+		return err
+	}
+	return r.Serves(context.Background(), w, parent)
+}

@@ -1,0 +1,347 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// calm is how long nothing may be requested before a run goes on, where the
+// state is already as it should be: long enough for events to arrive.
+const calm = 200 * time.Millisecond
+
+// run is one scenario with one crash, in a namespace of its own.
+type run struct {
+	Campaign
+	scenario  Scenario
+	ref       *reference // nil in the runs that it is learnt from
+	world     World
+	parents   []schema.GroupVersionKind
+	kinds     []schema.GroupVersionKind // parents and children
+	lines     *lines
+	operators []*Operator
+	wires     []*wire
+	result    *result
+}
+
+func (c Campaign) run(ctx context.Context, s Scenario, at point, ref *reference) (*result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{Campaign: c, scenario: s, ref: ref, lines: &lines{}, result: &result{point: at}}
+	began := time.Now()
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	err := r.play(ctx)
+	r.result.took = time.Since(began)
+	if err := r.close(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	return r.result, err
+}
+
+// open makes the namespace.
+func (r *run) open(ctx context.Context) error {
+	for _, o := range r.Parents {
+		gvk, err := apiutil.GVKForObject(o, r.Env.Scheme)
+		if err != nil {
+			return err
+		}
+		r.parents = append(r.parents, gvk)
+	}
+	r.kinds = append(r.kinds, r.parents...)
+	for _, o := range r.Subject.Children {
+		gvk, err := apiutil.GVKForObject(o, r.Env.Scheme)
+		if err != nil {
+			return err
+		}
+		r.kinds = append(r.kinds, gvk)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
+	if err := r.Env.Admin.Create(ctx, ns); err != nil {
+		return fmt.Errorf("making a namespace: %w", err)
+	}
+	r.world = World{Client: r.Env.Admin, Namespace: ns.Name}
+	return nil
+}
+
+// close stops the operators and clears the namespace: addresses of Services
+// are few.
+func (r *run) close(ctx context.Context) error {
+	for i, o := range r.operators {
+		r.wires[i].kill() // nothing that it might still want counts
+		_ = o.Stop()      // how a killed operator ends is nobody's business
+	}
+	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, u := range items {
+		if len(u.GetFinalizers()) > 0 {
+			if err := r.Env.Admin.Patch(ctx, &u, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("clearing the namespace: %w", err)
+			}
+		}
+		if err := r.Env.Admin.Delete(ctx, &u, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("clearing the namespace: %w", err)
+		}
+	}
+	return nil
+}
+
+// play is the run: prepare, act, crash, recover, and start once more.
+func (r *run) play(ctx context.Context) error {
+	happened, err := record(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	if r.scenario.Prepare != nil {
+		if err := r.scenario.Prepare(ctx, r.world); err != nil {
+			return fmt.Errorf("preparing: %w", err)
+		}
+	}
+	if err := r.settle(ctx, pathBefore); err != nil {
+		return fmt.Errorf("preparing: %w", err)
+	}
+	r.result.state.before = r.result.state.end
+	prepared, err := r.requests(ctx)
+	if err != nil {
+		return err
+	}
+
+	if err := r.disturb(ctx); err != nil {
+		return err
+	}
+	if err := r.settle(ctx, pathEnd); err != nil {
+		r.result.find(r.scenario, "liveness", err.Error())
+	}
+	r.result.writes = r.wires[0].writesSent()
+	recovered, err := r.requests(ctx)
+	if err != nil {
+		return err
+	}
+	end, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
+	if err != nil {
+		return err
+	}
+	r.result.state.end = flatten(end, r.world.Namespace)
+
+	if err := r.restart(ctx); err != nil {
+		return err
+	}
+	if err := r.until(ctx, "a fresh operator to be quiet", func(context.Context) (bool, error) { return r.wire().quiet(r.Quiet), nil }); err != nil {
+		r.result.find(r.scenario, "stability", err.Error())
+	}
+	all, err := r.requests(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.seen(ctx, happened); err != nil {
+		return err
+	}
+	return r.ask(happened, end, recovered[len(prepared):], all[len(recovered):], all)
+}
+
+// disturb lets the user act and kills the operator at the run's point. It
+// returns with an operator running that has not been told what happened.
+func (r *run) disturb(ctx context.Context) error {
+	at, wire := r.result.point, r.wire()
+	switch at.kind {
+	case clean:
+		wire.arm(0, false)
+		return r.act(ctx)
+	case down:
+		wire.kill()
+		r.result.reached = true
+		if err := r.act(ctx); err != nil {
+			return err
+		}
+		return r.restart(ctx)
+	}
+	wire.arm(at.write, at.kind == after)
+	if err := r.act(ctx); err != nil {
+		return err
+	}
+	// It may be done with fewer writes than the longest of the clean runs.
+	err := r.until(ctx, "the crash", func(ctx context.Context) (bool, error) {
+		select {
+		case <-wire.crashed:
+			r.result.reached = true
+			return true, nil
+		default:
+			return r.settled(ctx, pathEnd)
+		}
+	})
+	if err != nil {
+		return nil //nolint:nilerr // settle, which is next, waits for the same and says what is wrong
+	}
+	if r.result.reached {
+		return r.restart(ctx)
+	}
+	return nil
+}
+
+func (r *run) act(ctx context.Context) error {
+	if err := r.scenario.Act(ctx, r.world); err != nil {
+		return fmt.Errorf("acting: %w", err)
+	}
+	return nil
+}
+
+// start starts an operator with empty caches and nothing remembered.
+func (r *run) start(ctx context.Context) error {
+	w := newWire(fmt.Sprintf("operator %d", len(r.wires)+1), r.world.Namespace, r.lines)
+	o, err := r.Env.Run(ctx, r.Subject, w.wrap, r.world.Namespace)
+	if err != nil {
+		return err
+	}
+	r.operators, r.wires = append(r.operators, o), append(r.wires, w)
+	return nil
+}
+
+// restart replaces the operator, which is killed if it is not dead yet.
+func (r *run) restart(ctx context.Context) error {
+	w := r.wire()
+	w.kill()
+	if err := Eventually(ctx, "the last answers to the dead operator", func(context.Context) (bool, error) { return w.idle(), nil }); err != nil {
+		return err
+	}
+	return r.start(ctx)
+}
+
+func (r *run) wire() *wire { return r.wires[len(r.wires)-1] }
+
+// until is Eventually with the campaign's bound.
+func (r *run) until(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Within)
+	defer cancel()
+	return Eventually(ctx, what, ok)
+}
+
+// settle waits until the operator is done.
+func (r *run) settle(ctx context.Context, phase string) error {
+	err := r.until(ctx, "the operator to be done", func(ctx context.Context) (bool, error) { return r.settled(ctx, phase) })
+	if err == nil || r.ref == nil {
+		return err
+	}
+	return fmt.Errorf("%w; the state (-without the fault +now):\n%s", err, r.diff(phase))
+}
+
+// settled tells whether the operator is done: nothing goes on, users see that
+// it has converged and, once it is known what there is in the end, that is so.
+func (r *run) settled(ctx context.Context, phase string) (bool, error) {
+	long := calm
+	if r.ref == nil {
+		long = r.Quiet // nothing else tells that nothing is put off
+	}
+	if !r.wire().quiet(long) {
+		return false, nil
+	}
+	if phase == pathEnd {
+		if ok, err := r.scenario.Converged(ctx, r.world); !ok || err != nil {
+			return false, err
+		}
+	}
+	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
+	if err != nil {
+		return false, err
+	}
+	r.result.state.end = flatten(items, r.world.Namespace)
+	return r.ref == nil || r.diff(phase) == "", nil
+}
+
+// diff compares a phase of the state with the reference's.
+func (r *run) diff(phase string) string {
+	s := r.result.state
+	if phase == pathBefore {
+		s = state{before: s.end}
+	}
+	return different(under(r.ref.view, phase), under(r.ref.mask.view(s), phase))
+}
+
+// requests returns all that the operators have requested, from the audit log.
+// The server logs a request when it has answered it, so that the answer may
+// be here first.
+func (r *run) requests(ctx context.Context) ([]Request, error) {
+	answered := 0
+	for _, w := range r.wires {
+		answered += w.writesAnswered()
+	}
+	var rs []Request
+	err := Eventually(ctx, "the audit log to be complete", func(ctx context.Context) (bool, error) {
+		var err error
+		if rs, err = r.Env.Audit.Requests(ctx, r.world.Namespace); err != nil {
+			return false, err
+		}
+		n := 0
+		for _, q := range rs {
+			if q.IsWrite() {
+				n++
+			}
+		}
+		if n < answered {
+			return false, fmt.Errorf("%d of %d writes are logged", n, answered)
+		}
+		return true, nil
+	})
+	return rs, err
+}
+
+// seen waits until the watches have caught up with the objects.
+func (r *run) seen(ctx context.Context, h *history) error {
+	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
+	if err != nil {
+		return err
+	}
+	return h.until(ctx, items)
+}
+
+// ask puts the campaign's questions to a run that has ended.
+func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart, all []Request) error {
+	r.result.tally = tallies(recovery)
+	find := func(asked string, details []string) {
+		for _, d := range details {
+			r.result.find(r.scenario, asked, d)
+		}
+	}
+	if r.ref != nil {
+		find("writes", compareTallies(r.ref.tally, r.result.tally, spareUpdates))
+	}
+	if d := r.result.state.end; r.ref != nil && len(r.result.findings) == 0 && d != nil {
+		if diff := r.diff(pathEnd); diff != "" {
+			find("end state", []string{"(-without the fault +now):\n" + diff})
+		}
+	}
+	find("stability", needless(restart))
+	find("deletes", unfenced(all))
+	owners, err := r.unowned(end, all)
+	if err != nil {
+		return err
+	}
+	find("ownership", owners)
+	find("status", r.lies(h))
+	find("ownership", strays(h, r.Env.Scheme))
+	if len(r.result.findings) > 0 {
+		where := "no crash"
+		if r.result.reached {
+			where = "crash " + r.wires[0].point
+		}
+		r.result.history = fmt.Sprintf("%s/%s: %s; requests:\n%s", r.scenario.Name, r.result.point, where, r.lines)
+	}
+	return nil
+}
+
+// created tells whether a request made an object: by POST, or by an apply of
+// what did not exist.
+func created(q Request) bool { return q.Code == http.StatusCreated }

@@ -1,0 +1,206 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// wire is what one operator's requests go through. It can crash the operator
+// at a write: from then on nothing of it reaches the server.
+type wire struct {
+	name      string // which operator of a run, for the list of requests
+	namespace string
+	lines     *lines
+
+	mu       sync.Mutex
+	flying   int       // requests that have no answer yet
+	last     time.Time // when a request was last sent or answered
+	writes   int       // writes since arm
+	answered int       // writes that the server has answered, ever
+	at       int       // the write to crash at, 0 for none
+	after    bool      // when the server has answered, not before it is asked
+	dead     bool
+	crashed  chan struct{}
+	point    string // the write it crashed at
+}
+
+// errCrashed is what a dead operator's requests end in.
+var errCrashed = errors.New("the operator has crashed")
+
+func newWire(name, namespace string, l *lines) *wire {
+	return &wire{name: name, namespace: namespace, lines: l, last: time.Now(), crashed: make(chan struct{})}
+}
+
+// wrap puts the wire into an operator's configuration.
+func (w *wire) wrap(cfg *rest.Config) {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return w.send(next, r) })
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// arm counts writes from now on and crashes at the given one.
+func (w *wire) arm(at int, after bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes, w.at, w.after = 0, at, after
+}
+
+// kill is a crash between two requests.
+func (w *wire) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.die("between two requests")
+}
+
+// die is called with mu held.
+func (w *wire) die(point string) {
+	if !w.dead {
+		w.dead, w.point = true, point
+		close(w.crashed)
+	}
+}
+
+func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	aside := isAside(r)
+	i, err := w.leave(r, aside)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // a RoundTripper has to, and nothing was read
+		}
+		return nil, err
+	}
+	answer, err := next.RoundTrip(r)
+	if aside {
+		return answer, err
+	}
+	if w.arrive(r, i, answer, err) {
+		if answer != nil {
+			_ = answer.Body.Close() // nobody is left to read it
+		}
+		return nil, errCrashed
+	}
+	return answer, err
+}
+
+// leave decides whether a request reaches the server, and numbers the writes.
+func (w *wire) leave(r *http.Request, aside bool) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead {
+		return 0, errCrashed
+	}
+	if aside {
+		return 0, nil
+	}
+	i := 0
+	if isWrite(r) {
+		w.writes++
+		i = w.writes
+	}
+	if i > 0 && i == w.at && !w.after {
+		w.die("before " + w.describe(r))
+		w.lines.add("%s: %s: crash before it leaves", w.name, w.describe(r))
+		return 0, errCrashed
+	}
+	w.flying++
+	w.last = time.Now()
+	return i, nil
+}
+
+// arrive notes an answer and tells whether it is lost in a crash.
+func (w *wire) arrive(r *http.Request, i int, answer *http.Response, err error) (lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flying--
+	w.last = time.Now()
+	outcome := fmt.Sprint(err)
+	if err == nil {
+		outcome = fmt.Sprint(answer.StatusCode)
+		if i > 0 {
+			w.answered++
+		}
+	}
+	if i > 0 && i == w.at && w.after {
+		w.die("after " + w.describe(r))
+		outcome += ": crash before the answer arrives"
+	}
+	w.lines.add("%s: %s → %s", w.name, w.describe(r), outcome)
+	return w.dead
+}
+
+func (w *wire) describe(r *http.Request) string {
+	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/"), "/apis/")
+	return r.Method + " " + strings.Replace(path, "namespaces/"+w.namespace+"/", "", 1)
+}
+
+// quiet tells whether nothing was sent or answered for that long.
+func (w *wire) quiet(long time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.flying == 0 && time.Since(w.last) >= long
+}
+
+// idle tells whether no request waits for its answer.
+func (w *wire) idle() bool { return w.quiet(0) }
+
+// writesSent returns the number of writes since arm.
+func (w *wire) writesSent() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes
+}
+
+// writesAnswered returns the number of writes the server has answered, ever.
+func (w *wire) writesAnswered() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answered
+}
+
+// isAside tells what is neither counted nor waited for: watches, which stay
+// open, and leases and events, which say nothing about objects.
+func isAside(r *http.Request) bool {
+	parts := strings.Split(r.URL.Path, "/")
+	for _, p := range parts {
+		if p == "leases" || p == "events" {
+			return true
+		}
+	}
+	return r.URL.Query().Get("watch") != ""
+}
+
+func isWrite(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// lines is the list of requests of a run, in the order of their answers.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, fmt.Sprintf(format, args...))
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}

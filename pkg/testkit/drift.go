@@ -1,0 +1,279 @@
+package testkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Drift is what became of one field of a child that was changed by hand.
+type Drift struct {
+	Path    string // JSON pointer
+	Removed bool   // removed rather than changed
+	Refused bool   // the API server does not let anybody do that
+	Writes  int    // requests it took to come back
+	Back    bool   // it came back
+}
+
+// String is one line of a report.
+func (d Drift) String() string {
+	how := "changed"
+	if d.Removed {
+		how = "removed"
+	}
+	switch {
+	case d.Refused:
+		return fmt.Sprintf("%s %s: refused by the API server", d.Path, how)
+	case d.Back:
+		return fmt.Sprintf("%s %s: back after %d writes", d.Path, how, d.Writes)
+	default:
+		return fmt.Sprintf("%s %s: did not come back", d.Path, how)
+	}
+}
+
+// Drifts changes and then removes, by hand and one after the other, every
+// field that stated, the JSON of an intent, has, and waits each time until the
+// child again holds all of it. What the API server refuses, or undoes by its
+// own defaults, is reported as refused.
+func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
+	want := &unstructured.Unstructured{}
+	if err := json.Unmarshal(stated, &want.Object); err != nil {
+		return nil, fmt.Errorf("decoding what is stated: %w", err)
+	}
+	var found []Drift
+	for _, leaf := range leaves(want.Object, "") {
+		if slices.Contains([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"}, leaf) {
+			continue
+		}
+		if element, isKey := keyOf(leaf); isKey {
+			// Another key makes another element, an addition of somebody's
+			// that stays. What can be damaged is that ours is missing.
+			leaf = element
+		}
+		for _, remove := range []bool{false, true} {
+			if _, isElement := at(want.Object, leaf).(map[string]any); isElement && !remove {
+				continue
+			}
+			d, err := e.drift(ctx, want, leaf, remove)
+			if err != nil {
+				return found, err
+			}
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf string, remove bool) (Drift, error) {
+	d := Drift{Path: leaf, Removed: remove}
+	child := &unstructured.Unstructured{}
+	child.SetGroupVersionKind(want.GroupVersionKind())
+	key := client.ObjectKeyFromObject(want)
+	before, err := e.Audit.Requests(ctx, key.Namespace)
+	if err != nil {
+		return d, err
+	}
+	if err := e.Admin.Get(ctx, key, child); err != nil {
+		return d, fmt.Errorf("reading the child: %w", err)
+	}
+	path, there := locate(child.Object, want.Object, leaf)
+	d.Refused = true
+	for _, p := range damages(want.Object, leaf, path, remove) {
+		if !there {
+			break
+		}
+		err := e.Admin.Patch(ctx, child, client.RawPatch(types.JSONPatchType, p), client.FieldOwner("kubectl-edit"))
+		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+			continue
+		}
+		if err != nil {
+			return d, fmt.Errorf("damaging %s: %w", leaf, err)
+		}
+		if !Holds(child.Object, want.Object) {
+			d.Refused = false
+			break
+		}
+	}
+	if d.Refused {
+		return d, nil
+	}
+	err = Eventually(ctx, leaf+" to come back", func(ctx context.Context) (bool, error) {
+		err := e.Admin.Get(ctx, key, child)
+		return err == nil && Holds(child.Object, want.Object), err
+	})
+	d.Back = err == nil
+	// A write can be seen before it is answered, and is logged when it is.
+	err = Eventually(ctx, "the audit log to tell of the write", func(ctx context.Context) (bool, error) {
+		after, err := e.Audit.Requests(ctx, key.Namespace)
+		d.Writes = 0
+		for _, r := range after[len(before):] {
+			if r.IsWrite() && r.Name == key.Name && strings.HasPrefix(want.GetKind(), titled(r.Resource)) {
+				d.Writes++
+			}
+		}
+		return d.Writes > 0 || !d.Back, err
+	})
+	return d, err
+}
+
+// keyOf tells whether a pointer leads to what tells an element of a list from
+// the others, and returns the pointer to the element. In a list of which every
+// element is ours, the ports of a Service, any change can be undone.
+func keyOf(pointer string) (element string, isKey bool) {
+	for _, key := range []string{"name", "mountPath", "containerPort"} {
+		e, ok := strings.CutSuffix(pointer, "/"+key)
+		if ok && e != "" && isDigit(e[len(e)-1]) && !strings.HasPrefix(pointer, "/spec/ports") && !strings.Contains(pointer, "ownerReferences") && !strings.Contains(pointer, "sysctls") {
+			return e, true
+		}
+	}
+	return pointer, false
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// locate translates a pointer into what is stated to one into the live object,
+// whose lists may have another order.
+func locate(live, stated any, pointer string) (string, bool) {
+	path := ""
+	for _, step := range strings.Split(pointer, "/")[1:] {
+		if list, isList := live.([]any); isList {
+			want := at(stated, "/"+step)
+			i := slices.IndexFunc(list, func(e any) bool { return reflect.DeepEqual(number(e), number(want)) || sameKey(e, want) })
+			if i < 0 {
+				return "", false
+			}
+			path += fmt.Sprintf("/%d", i)
+			live, stated = list[i], want
+			continue
+		}
+		path += "/" + step
+		live, stated = at(live, "/"+step), at(stated, "/"+step)
+	}
+	return path, true
+}
+
+func sameKey(a, b any) bool {
+	am, _ := a.(map[string]any)
+	bm, _ := b.(map[string]any)
+	for _, key := range []string{"name", "mountPath", "containerPort", "port", "uid"} {
+		if bm[key] != nil {
+			return reflect.DeepEqual(number(am[key]), number(bm[key]))
+		}
+	}
+	return false
+}
+
+// titled turns "deployments" into "Deployment".
+func titled(resource string) string {
+	return strings.ToUpper(resource[:1]) + strings.TrimSuffix(resource[1:], "s")
+}
+
+// damages are JSON patches that change or remove, at path, what is stated at
+// leaf, to be tried until the API server takes one.
+func damages(stated map[string]any, leaf, path string, remove bool) [][]byte {
+	patch := func(ops ...map[string]any) []byte {
+		raw, err := json.Marshal(ops)
+		if err != nil {
+			panic(err) // maps of plain values
+		}
+		return raw
+	}
+	if remove {
+		return [][]byte{patch(map[string]any{"op": "remove", "path": path})}
+	}
+	var values []any
+	switch v := at(stated, leaf).(type) {
+	case string:
+		values = []any{"x" + v, v + "0", "Recreate", "ClusterIP", "LoadBalancer", "ClientIP", "UDP", "Unconfined", "Never", "50%"}
+	case float64:
+		values = []any{v + 1, v - 1}
+	case bool:
+		values = []any{!v}
+	case []any:
+		values = []any{[]any{}}
+	case map[string]any:
+		values = []any{nil}
+	}
+	var all [][]byte
+	for _, v := range values {
+		op := map[string]any{"op": "replace", "path": path, "value": v}
+		all = append(all, patch(op))
+		if v == "Recreate" {
+			all = append(all, patch(op, map[string]any{"op": "remove", "path": strings.TrimSuffix(path, "type") + "rollingUpdate"}))
+		}
+	}
+	return all
+}
+
+// leaves returns the JSON pointers of all scalars, and of what is empty.
+func leaves(v any, path string) []string {
+	var all []string
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			all = append(all, leaves(e, path+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(k))...)
+		}
+	case []any:
+		for i, e := range v {
+			all = append(all, leaves(e, fmt.Sprintf("%s/%d", path, i))...)
+		}
+	}
+	if len(all) == 0 {
+		return []string{path}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func at(v any, pointer string) any {
+	for _, step := range strings.Split(pointer, "/")[1:] {
+		switch t := v.(type) {
+		case map[string]any:
+			v = t[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(step, &i); err != nil || i >= len(t) {
+				return nil
+			}
+			v = t[i]
+		}
+	}
+	return v
+}
+
+// Holds tells whether live has everything that is stated: lists of objects by
+// their name or port, other values as they are. It is written apart from the
+// operator's own comparison, which it is to check.
+func Holds(live, stated any) bool {
+	switch s := stated.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		for k, v := range s {
+			ok = ok && Holds(l[k], v)
+		}
+		return ok
+	case []any:
+		l, ok := live.([]any)
+		for _, e := range s {
+			ok = ok && slices.ContainsFunc(l, func(le any) bool { return Holds(le, e) })
+		}
+		return ok
+	default:
+		return reflect.DeepEqual(number(live), number(stated))
+	}
+}
+
+func number(v any) any {
+	if i, ok := v.(int64); ok {
+		return float64(i)
+	}
+	return v
+}

@@ -1,0 +1,78 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/operator"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
+)
+
+// Subject is what is tested: the controllers of one kind or of several.
+type Subject struct {
+	// Children are empty objects of every type that is made.
+	Children []client.Object
+	// Setup adds the controllers to a manager.
+	Setup func(manager.Manager, *apply.Applier) error
+}
+
+// Operator is a running operator, in the process of the test.
+type Operator struct {
+	stop context.CancelFunc
+	done chan error
+}
+
+// Run starts an operator for some namespaces, for all when none is named, and
+// returns when its caches are filled. wrap, which may be nil, sees and may
+// change every request.
+func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), namespaces ...string) (*Operator, error) {
+	cfg := rest.CopyConfig(e.Operator)
+	if wrap != nil {
+		wrap(cfg)
+	}
+	mgr, err := operator.New(cfg, e.Scheme, operator.Options{
+		Watch: namespaces, Children: s.Children, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	writes, err := telemetry.NewWrites(prometheus.NewRegistry())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	o := &Operator{stop: cancel, done: make(chan error, 1)}
+	go func() { o.done <- mgr.Start(ctx) }()
+	select {
+	case <-mgr.Elected():
+		return o, nil
+	case err := <-o.done:
+		cancel()
+		return nil, fmt.Errorf("starting the operator: %w", err)
+	}
+}
+
+// Cancel tells the operator to stop and does not wait.
+func (o *Operator) Cancel() { o.stop() }
+
+// Stop stops the operator and waits until it has.
+func (o *Operator) Stop() error {
+	o.stop()
+	select {
+	case err := <-o.done:
+		return err
+	case <-time.After(patience):
+		return errors.New("the operator did not stop")
+	}
+}

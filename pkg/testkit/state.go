@@ -1,0 +1,311 @@
+package testkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// objects is the state of a namespace: for every object, as "Kind/name", its
+// fields by path, each with its value as JSON.
+type objects map[string]map[string]string
+
+// list reads all objects of some types in a namespace.
+func list(ctx context.Context, r client.Reader, kinds []schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
+	var all []unstructured.Unstructured
+	for _, k := range kinds {
+		l := &unstructured.UnstructuredList{}
+		l.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
+		if err := r.List(ctx, l, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("listing %s: %w", k.Kind, err)
+		}
+		all = append(all, l.Items...)
+	}
+	return all, nil
+}
+
+// flatten makes objects comparable across namespaces and times.
+func flatten(items []unstructured.Unstructured, namespace string) objects {
+	all := objects{}
+	for _, u := range items {
+		f := flattener{namespace: namespace, fields: map[string]string{}}
+		f.walk("", u.Object)
+		all[u.GetKind()+"/"+u.GetName()] = f.fields
+	}
+	return all
+}
+
+type flattener struct {
+	namespace string
+	fields    map[string]string
+}
+
+func (f flattener) walk(path string, v any) {
+	if path == "metadata.resourceVersion" {
+		// It counts writes, of which a crash may save one: that of a status
+		// which was overtaken. How many there are is asked elsewhere.
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) == 0 {
+			f.fields[path] = "{}"
+		}
+		for k, e := range v {
+			f.walk(child(path, k), e)
+		}
+	case []any:
+		if len(v) == 0 {
+			f.fields[path] = "[]"
+		}
+		for i, key := range elementKeys(path, v) {
+			f.walk(path+"["+key+"]", v[i])
+		}
+	case string:
+		f.fields[path] = f.text(v)
+	default:
+		raw, err := json.Marshal(v)
+		if err != nil { // decoded JSON can be encoded
+			raw = fmt.Appendf(nil, "%v", v)
+		}
+		f.fields[path] = string(raw)
+	}
+}
+
+// text replaces what differs between runs in a way that learning from runs
+// would get wrong. Times are in whole seconds: two are the same by accident,
+// in all of three runs, and not in the fourth. A namespace's name inside a
+// longer text, such as an address, would hide all of the text.
+func (f flattener) text(s string) string {
+	if _, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return "‹time›"
+	}
+	if f.namespace != "" {
+		s = strings.ReplaceAll(s, f.namespace, "‹namespace›")
+	}
+	return strconv.Quote(s)
+}
+
+// anyUID is in the keys of managed fields, where an owner reference is told
+// from others by it.
+var anyUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+func child(path, key string) string {
+	switch key = anyUID.ReplaceAllString(key, "‹uid›"); {
+	case strings.ContainsAny(key, "./[]"):
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	default:
+		return path + "." + key
+	}
+}
+
+// elementKeys names the elements of a list: by what tells them apart where
+// their order says nothing, else by their place.
+func elementKeys(path string, l []any) []string {
+	candidates := [][]string{{"type"}, {"name"}}
+	if path == "metadata.managedFields" {
+		// The server sorts them by time.
+		candidates = [][]string{{"manager", "operation", "subresource"}}
+	}
+	for _, fields := range candidates {
+		if keys := keysBy(l, fields); keys != nil {
+			return keys
+		}
+	}
+	keys := make([]string, len(l))
+	for i := range l {
+		keys[i] = strconv.Itoa(i)
+	}
+	return keys
+}
+
+// keysBy returns nil where the fields do not tell all elements apart.
+func keysBy(l []any, fields []string) []string {
+	var keys []string
+	for _, e := range l {
+		m, _ := e.(map[string]any)
+		if _, ok := m[fields[0]].(string); !ok {
+			return nil
+		}
+		var parts []string
+		for _, f := range fields {
+			s, _ := m[f].(string)
+			parts = append(parts, s)
+		}
+		key := strings.Join(parts, " ")
+		if slices.Contains(keys, key) {
+			return nil
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// state is what runs are compared by: the objects before the user's change,
+// which are the same in all runs, and in the end.
+type state struct{ before, end objects }
+
+// The prefixes of paths. What was before sorts first.
+const (
+	pathBefore = "before: "
+	pathEnd    = "end: "
+)
+
+// mask is what differs between runs in which nothing was disturbed. It is
+// learnt, never written by hand: a list by hand hides bugs of tomorrow.
+type mask struct {
+	// varies are paths whose value differs from run to run. What is compared
+	// instead is where else the same value stands: an owner reference must
+	// still hold the UID of the object, a node port must still be the one that
+	// was there before.
+	varies map[string]bool
+	// blind are paths that say nothing: not even that is the same in all runs,
+	// or some runs lack them.
+	blind map[string]bool
+	// named are the objects that all runs have. Of others, such as with
+	// generated names, only the number of each kind is compared, where there
+	// is any.
+	named map[string]bool
+	loose map[string]bool // phase and kind
+}
+
+// learn makes the mask under which all of the given states are the same.
+func learn(runs []state) mask {
+	m := mask{varies: map[string]bool{}, blind: map[string]bool{}, named: map[string]bool{}, loose: map[string]bool{}}
+	seen := map[string]int{}
+	for _, r := range runs {
+		for o := range r.all() {
+			seen[o]++
+		}
+	}
+	for o, n := range seen {
+		if n == len(runs) {
+			m.named[o] = true
+		} else {
+			m.loose[kindOf(o)] = true
+		}
+	}
+	for {
+		views := make([]map[string]string, len(runs))
+		paths := map[string]bool{}
+		for i, r := range runs {
+			views[i] = m.view(r)
+			for p := range views[i] {
+				paths[p] = true
+			}
+		}
+		changed := false
+		for p := range paths {
+			first, everywhere, same := views[0][p], true, true
+			for _, v := range views {
+				value, ok := v[p]
+				everywhere = everywhere && ok
+				same = same && value == first
+			}
+			switch {
+			case !everywhere, !same && m.varies[p]:
+				m.blind[p], changed = true, true
+			case !same:
+				m.varies[p], changed = true, true
+			}
+		}
+		if !changed {
+			return m
+		}
+	}
+}
+
+// view is a state as it is compared.
+func (m mask) view(s state) map[string]string {
+	v := map[string]string{}
+	values := map[string]string{}
+	for o, fields := range s.all() {
+		if !m.named[o] && m.loose[kindOf(o)] {
+			v[kindOf(o)+": number of objects whose name varies"] += "|"
+			continue
+		}
+		for f, value := range fields {
+			switch p := o + " " + f; {
+			case m.blind[p]:
+			case m.varies[p]:
+				values[p] = value
+			default:
+				v[p] = value
+			}
+		}
+	}
+	first := map[string]string{}
+	for _, p := range slices.Sorted(maps.Keys(values)) {
+		if at, ok := first[values[p]]; ok {
+			v[p] = "‹as at " + at + "›"
+			continue
+		}
+		first[values[p]] = p
+		v[p] = "‹some value›"
+	}
+	for p := range v {
+		if m.blind[p] {
+			delete(v, p)
+		}
+	}
+	return v
+}
+
+// all names all objects of both phases.
+func (s state) all() objects {
+	all := objects{}
+	for o, f := range s.before {
+		all[pathBefore+o] = f
+	}
+	for o, f := range s.end {
+		all[pathEnd+o] = f
+	}
+	return all
+}
+
+func kindOf(object string) string {
+	kind, _, _ := strings.Cut(object, "/")
+	return kind
+}
+
+// different says how two views differ, one line a path, and nothing when they
+// do not.
+func different(want, got map[string]string) string {
+	all := maps.Clone(want)
+	maps.Copy(all, got)
+	var b strings.Builder
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		w, wanted := want[p]
+		g, there := got[p]
+		if wanted && (!there || w != g) {
+			fmt.Fprintf(&b, "- %s = %s\n", p, w)
+		}
+		if there && (!wanted || w != g) {
+			fmt.Fprintf(&b, "+ %s = %s\n", p, g)
+		}
+	}
+	return b.String()
+}
+
+// under returns what of a view stands under a prefix.
+func under(v map[string]string, prefix string) map[string]string {
+	part := map[string]string{}
+	for p, value := range v {
+		if strings.HasPrefix(p, prefix) {
+			part[p] = value
+		}
+	}
+	return part
+}
