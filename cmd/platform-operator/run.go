@@ -23,10 +23,11 @@ import (
 
 type runFlags struct {
 	operator.Options
-	certificates operator.Certificates
-	config       string
-	logLevel     string
-	logFormat    string
+	admission operator.Certificates
+	webhooks  bool
+	config    string
+	logLevel  string
+	logFormat string
 }
 
 func runCommand() *cobra.Command {
@@ -40,25 +41,25 @@ Environment:
   WATCH_NAMESPACE  namespaces to look after, separated by commas; empty means all
   POD_NAMESPACE    the operator's own namespace: its lease and its certificate are there`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return run(c, f) },
+		RunE: func(c *cobra.Command, _ []string) error { return run(c, &f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty takes the defaults")
 	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 serves none")
 	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 serves none")
 	fl.BoolVar(&f.LeaderElection, "leader-elect", true, "take a lease before working, so that several replicas are safe")
-	fl.BoolVar(&f.Webhooks, "webhooks", true, "serve admission; needs the Service, Secret and configurations named below")
+	fl.BoolVar(&f.webhooks, "webhooks", true, "serve admission; needs the Service, Secret and configurations named below")
 	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of admission")
-	fl.StringVar(&f.certificates.Service, "webhook-service", "platform-operator-webhook", "name of the Service in front of admission")
-	fl.StringVar(&f.certificates.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret that keeps the certificate of admission")
-	fl.StringVar(&f.certificates.Configuration, "webhook-configuration", "platform-operator", "name of the validating and of the mutating webhook configuration")
-	fl.StringVar(&f.CertDir, "cert-dir", "/tmp/certs", "folder for the certificate of admission")
+	fl.StringVar(&f.admission.Service, "webhook-service", "platform-operator-webhook", "name of the Service in front of admission")
+	fl.StringVar(&f.admission.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret that keeps the certificate of admission")
+	fl.StringVar(&f.admission.Configuration, "webhook-configuration", "platform-operator", "name of the validating and of the mutating webhook configuration")
+	fl.StringVar(&f.admission.Dir, "cert-dir", "/tmp/certs", "writable folder for the certificate of admission")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	fl.StringVar(&f.logFormat, "log-format", "json", "json or console")
 	return cmd
 }
 
-func run(cmd *cobra.Command, f runFlags) error {
+func run(cmd *cobra.Command, f *runFlags) error {
 	level, err := zapcore.ParseLevel(f.logLevel)
 	if err != nil {
 		return fmt.Errorf("--log-level %q must be debug, info or error", f.logLevel)
@@ -84,10 +85,12 @@ func run(cmd *cobra.Command, f runFlags) error {
 		return err
 	}
 	f.Namespace = os.Getenv("POD_NAMESPACE")
-	if f.Namespace == "" && (f.LeaderElection || f.Webhooks) {
+	if f.Namespace == "" && (f.LeaderElection || f.webhooks) {
 		return fmt.Errorf("POD_NAMESPACE is not set: it names the namespace for the lease and the certificate; outside of a cluster use --leader-elect=false --webhooks=false")
 	}
-	f.certificates.Namespace, f.certificates.Dir = f.Namespace, f.CertDir
+	if f.webhooks {
+		f.Admission = &f.admission
+	}
 	f.Watch = splitNamespaces(os.Getenv("WATCH_NAMESPACE"))
 	f.Children = controllers.Children()
 
@@ -109,9 +112,8 @@ func run(cmd *cobra.Command, f runFlags) error {
 	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
-	if f.Webhooks {
-		err := operator.ManageCertificates(mgr, f.certificates, func() error { return webhooks.Setup(mgr, platform) })
-		if err != nil {
+	if f.webhooks {
+		if err := webhooks.Setup(mgr, platform); err != nil {
 			return err
 		}
 	}

@@ -69,8 +69,9 @@ func (l *lab) requests() []testkit.Request {
 	return since
 }
 
-// quiet is longer than the second for which figures of the status may lag.
-const quiet = 1500 * time.Millisecond
+// quiet is how long no request may come before requests are counted. A later
+// one is counted with the next step.
+const quiet = time.Second
 
 // expect fails unless exactly these requests were made, in any order.
 func (l *lab) expect(what string, want ...string) {

@@ -27,9 +27,9 @@ import (
 
 // settle is how long figures of the status, such as the number of ready
 // replicas, may lag while no condition changes. It turns the many steps of a
-// rollout into few writes; what a user waits for, a condition, is written at
-// once.
-const settle = time.Second
+// rollout into few writes, none at all where the rollout is quicker; what a
+// user waits for, a condition, is written at once, and the figures with it.
+const settle = 5 * time.Second
 
 // Reconciler runs the passes of one kind.
 type Reconciler[T Object, S any] struct {

@@ -4,6 +4,7 @@ package operator
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,11 +37,10 @@ type Options struct {
 	MetricsAddress, ProbeAddress string
 	// LeaderElection makes several replicas safe: one works, the others wait.
 	LeaderElection bool
-	// WebhookPort is where admission is served; CertDir holds its certificate.
+	// Admission keeps the certificate of admission, which is served at
+	// WebhookPort. Nil serves none.
+	Admission   *Certificates
 	WebhookPort int
-	CertDir     string
-	// Webhooks tells whether admission is served at all.
-	Webhooks bool
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
 }
@@ -64,6 +64,13 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	// several namespaces; there the memo of pkg/apply and the resource version
 	// in status patches do the same at the price of a request now and then.
 	ownWrites := len(o.Watch) <= 1
+	server := webhook.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		// HTTP/2 brings its rapid-reset flaws and nothing that admission needs.
+		c.NextProtos = []string{"http/1.1"}
+		if o.Admission != nil {
+			c.GetCertificate = o.Admission.get
+		}
+	}}}
 	mgr, err := manager.New(cfg, manager.Options{
 		Scheme: scheme,
 		Cache:  cacheOptions(o),
@@ -79,11 +86,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
 		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Port: o.WebhookPort, CertDir: o.CertDir,
-			// HTTP/2 brings its rapid-reset flaws and nothing that admission needs.
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }},
-		}),
+		WebhookServer:                 webhook.NewServer(server),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
@@ -91,13 +94,22 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
-	ready := healthz.Ping
-	if o.Webhooks {
-		// A replica is ready when it can answer admission.
-		ready = mgr.GetWebhookServer().StartedChecker()
-	}
-	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if o.Admission == nil {
+		return mgr, nil
+	}
+	if err := o.Admission.manage(mgr, o.Namespace); err != nil {
+		return nil, err
+	}
+	// A replica is ready when it can answer admission.
+	err = errors.Join(
+		mgr.AddReadyzCheck("certificate", o.Admission.check),
+		mgr.AddReadyzCheck("admission", mgr.GetWebhookServer().StartedChecker()),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("adding the readiness checks: %w", err)
 	}
 	return mgr, nil
 }

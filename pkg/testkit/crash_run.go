@@ -21,15 +21,15 @@ const calm = 200 * time.Millisecond
 // run is one scenario with one crash, in a namespace of its own.
 type run struct {
 	Campaign
-	scenario  Scenario
-	ref       *reference // nil in the runs that it is learnt from
-	world     World
-	parents   []schema.GroupVersionKind
-	kinds     []schema.GroupVersionKind // parents and children
-	lines     *lines
-	operators []*Operator
-	wires     []*wire
-	result    *result
+	scenario Scenario
+	ref      *reference // nil in the runs that it is learnt from
+	world    World
+	parents  []schema.GroupVersionKind
+	kinds    []schema.GroupVersionKind // parents and children
+	lines    *lines
+	operator *Operator // the one that runs
+	wires    []*wire   // of all, the last one's last
+	result   *result
 }
 
 func (c Campaign) run(ctx context.Context, s Scenario, at point, ref *reference) (*result, error) {
@@ -76,10 +76,7 @@ func (r *run) open(ctx context.Context) error {
 // close stops the operators and clears the namespace: addresses of Services
 // are few.
 func (r *run) close(ctx context.Context) error {
-	for i, o := range r.operators {
-		r.wires[i].kill() // nothing that it might still want counts
-		_ = o.Stop()      // how a killed operator ends is nobody's business
-	}
+	r.kill()
 	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
 	if err != nil {
 		return err
@@ -124,7 +121,11 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	}
 	if err := r.settle(ctx, pathEnd); err != nil {
-		r.result.find(r.scenario, "liveness", err.Error())
+		asked := "liveness"
+		if done, _ := r.scenario.Converged(ctx, r.world); done {
+			asked = "end state" // users see it done, and it is not as it should be
+		}
+		r.result.find(r.scenario, asked, err.Error())
 	}
 	r.result.writes = r.wires[0].writesSent()
 	recovered, err := r.requests(ctx)
@@ -162,7 +163,7 @@ func (r *run) disturb(ctx context.Context) error {
 		wire.arm(0, false)
 		return r.act(ctx)
 	case down:
-		wire.kill()
+		r.kill()
 		r.result.reached = true
 		if err := r.act(ctx); err != nil {
 			return err
@@ -206,14 +207,25 @@ func (r *run) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.operators, r.wires = append(r.operators, o), append(r.wires, w)
+	r.operator, r.wires = o, append(r.wires, w)
 	return nil
+}
+
+// kill ends the operator as a process ends: from this instant nothing of it
+// reaches the server. The rest is clearing up, and its errors say only that.
+func (r *run) kill() {
+	if r.operator == nil {
+		return // dead already
+	}
+	r.wire().kill()
+	_ = r.operator.Stop()
+	r.operator = nil
 }
 
 // restart replaces the operator, which is killed if it is not dead yet.
 func (r *run) restart(ctx context.Context) error {
 	w := r.wire()
-	w.kill()
+	r.kill()
 	if err := Eventually(ctx, "the last answers to the dead operator", func(context.Context) (bool, error) { return w.idle(), nil }); err != nil {
 		return err
 	}

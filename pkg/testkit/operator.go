@@ -53,7 +53,10 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	o := &Operator{stop: cancel, done: make(chan error, 1)}
-	go func() { o.done <- mgr.Start(ctx) }()
+	go func() {
+		o.done <- mgr.Start(ctx)
+		close(o.done) // to stop it again does nothing
+	}()
 	select {
 	case <-mgr.Elected():
 		return o, nil

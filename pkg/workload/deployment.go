@@ -33,7 +33,7 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	case complete && want == 0:
 		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
 	case complete:
-		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonServing, Message: fmt.Sprintf("all of %s", pods(want))}
+		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonServing, Message: pods(want) + " up to date and available"}
 	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
 		c := condition(d, appsv1.DeploymentReplicaFailure)
 		s.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonReplicaFailure, Message: "pods cannot be created: " + withoutNames(c.Message)}

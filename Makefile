@@ -1,0 +1,232 @@
+# Everything a contributor runs. `make` alone explains it.
+
+SHELL       := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory --no-builtin-rules
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# IMG is the operator's image. The default exists on the local cluster only.
+IMG       ?= platform-operator:dev
+NAMESPACE ?= platform-operator-system
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# GO_TEST_FLAGS reach every go test: GO_TEST_FLAGS='-race -run TestX -v'.
+GO_TEST_FLAGS ?=
+# HELM_FLAGS reach make install: HELM_FLAGS='-f charts/platform-operator/values-production.yaml'.
+HELM_FLAGS ?=
+# CLUSTER=current takes your own kubeconfig everywhere instead of the local cluster.
+export CLUSTER VERSION IMG NAMESPACE
+
+GOLANGCI_LINT_VERSION := v2.15.0
+# Outside of the checkout, so that a fresh clone is warm; by version, so that
+# two checkouts do not fight.
+TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/platform-operator/tools
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+
+# Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
+# linting those takes ten minutes.
+MODULES   := . e2e/cluster
+CHART     := charts/platform-operator
+# What make generate writes.
+GENERATED := ':(glob)apis/**/zz_generated.*.go' config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml $(CHART)/files
+
+# The same commit gives the same bytes: no paths, no times.
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+	-ldflags "-s -w -X github.com/platform-operator/platform-operator/pkg/version.Version=$(VERSION)"
+
+# Colour only on a terminal, and never where NO_COLOR is set.
+ifneq ($(and $(MAKE_TERMOUT),$(if $(NO_COLOR),,yes)),)
+BOLD := $(shell printf '\033[1m')
+CYAN := $(shell printf '\033[36m')
+OFF  := $(shell printf '\033[0m')
+endif
+STARTED := $(shell date +%s)
+# say announces a step, with the seconds since make started.
+say = @printf '$(BOLD)==> %4ds  %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $(1)
+
+# Folders with tests behind a build tag: they need more than Go.
+tagged = $(sort $(dir $(shell grep -rlE '^//go:build $(1)$$' --include='*_test.go' --exclude-dir=e2e .)))
+
+IMG_TAG        = $(lastword $(subst :, ,$(IMG)))
+IMG_REPOSITORY = $(IMG:%:$(IMG_TAG)=%)
+# The tag dev names another image after each build: its digest rolls the pods.
+IMG_DIGEST     = $(if $(filter platform-operator:dev,$(IMG)),$(shell cat bin/platform-operator.digest 2>/dev/null))
+ENGINE ?= $(firstword $(foreach e,docker podman buildah,$(if $(shell command -v $(e)),$(e))))
+
+##@ Start here
+
+.PHONY: help
+help: ## Print this
+	@awk 'BEGIN {FS = ":.*## "; \
+		printf "Usage: make $(CYAN)TARGET$(OFF) [VARIABLE=value]\n"} \
+		/^##@ / {printf "\n$(BOLD)%s$(OFF)\n", substr($$0, 5)} \
+		/^[a-z][a-z0-9-]*:.*## / {printf "  $(CYAN)%-15s$(OFF) %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@printf '%s\n' '' '$(BOLD)Variables$(OFF)' \
+		'  $(CYAN)IMG$(OFF)             the image for install, deploy, image-push: registry/name:tag (now $(IMG))' \
+		'  $(CYAN)CLUSTER=current$(OFF) work on the cluster of your kubeconfig, not on the local one' \
+		'  $(CYAN)GO_TEST_FLAGS$(OFF)   for every go test: GO_TEST_FLAGS="-run TestX -v"' \
+		'' 'A first look: make demo. Before a commit: make generate verify test.'
+
+.PHONY: demo
+demo: build bin/cluster ## Local cluster, operator and a WebServer; takes a look at it, and leaves it running
+	@e2e/demo.sh
+
+.PHONY: demo-down
+demo-down: cluster-down ## Remove all of that
+
+##@ Change
+
+.PHONY: generate
+generate: ## Write what is generated from apis/, controllers/ and webhooks/
+	$(call say,'generating code and manifests')
+	@rm -rf config/crd/bases $(CHART)/files
+	@go tool controller-gen object paths=./apis/...
+	@go tool controller-gen crd paths=./apis/... output:crd:dir=config/crd/bases
+	@go tool controller-gen rbac:roleName=platform-operator-manager paths="./controllers/...;./pkg/..." output:rbac:dir=config/rbac
+	@go tool controller-gen webhook paths=./webhooks/... output:webhook:dir=config/webhook
+	@mkdir -p $(CHART)/files/crds
+	@cp config/crd/bases/*.yaml $(CHART)/files/crds/
+	@cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
+
+.PHONY: build
+build: ## Build bin/platform-operator, static and reproducible
+	$(call say,'building bin/platform-operator $(VERSION)')
+	@$(GO_BUILD) -o bin/platform-operator ./cmd/platform-operator
+
+.PHONY: update-golden
+update-golden: bin/cluster ## Rewrite golden files; read the diff before you commit it
+	@dirs="$$(find apis controllers pkg webhooks -name '*_test.go' -exec grep -l 'flag.Bool("update"' {} + | xargs -r dirname | sort -u || true)"; \
+		for d in $$dirs; do go test "./$$d" -update; done
+	@HELM="$$(bin/cluster tool helm)" go test -tags=chart ./charts/ -run TestGolden -update
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## Format all Go code
+	@for m in $(MODULES); do (cd $$m && $(GOLANGCI_LINT) fmt); done
+
+##@ Check
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run golangci-lint in every module
+	@for m in $(MODULES); do \
+		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
+		(cd $$m && $(GOLANGCI_LINT) run); done
+
+.PHONY: verify
+verify: generate bin/cluster ## Regenerate, lint everything, and fail if that changes a file
+	$(call say,'are the generated files committed?')
+	@git diff --exit-code -- $(GENERATED) || { echo 'generated files differ: run make generate and commit them' >&2; exit 1; }
+	@new="$$(git ls-files --others --exclude-standard -- $(GENERATED))"; \
+		[ -z "$$new" ] || { printf 'generated, but not in git: add\n%s\n' "$$new" >&2; exit 1; }
+	$(call say,'are go.mod and go.sum tidy?')
+	@for m in $(MODULES) e2e/cluster/hyperkube; do go -C $$m mod tidy -diff; done
+	@$(MAKE) lint
+	$(call say,'lint the chart')
+	@"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART)
+	@"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART) -f $(CHART)/values-production.yaml
+
+.PHONY: test
+test: ## Run all tests, the quick ones first
+	@$(MAKE) test-unit
+	@$(MAKE) test-chart
+	@$(MAKE) test-envtest
+	@$(MAKE) test-e2e
+
+.PHONY: test-unit
+test-unit: ## Tests that need only Go
+	$(call say,'unit tests')
+	@go test $(GO_TEST_FLAGS) ./...
+	@go -C e2e/cluster test $(GO_TEST_FLAGS) ./...
+
+# -count=1: Go caches results by what the test reads, and does not see what helm reads.
+.PHONY: test-chart
+test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted by a real API server
+	$(call say,'tests of the chart and of config/')
+	@assets="$$(bin/cluster assets)"; HELM="$$(bin/cluster tool helm)" KUBECTL="$$assets/kubectl" KUBEBUILDER_ASSETS="$$assets" \
+		go test -tags=chart -count=1 $(GO_TEST_FLAGS) ./charts/
+
+.PHONY: test-envtest
+test-envtest: bin/cluster ## Tests against a real API server, without nodes
+	$(call say,'tests against an API server')
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -timeout=20m $(GO_TEST_FLAGS) $(call tagged,envtest)
+
+.PHONY: test-e2e
+test-e2e: bin/cluster ## What a user can see, on a real cluster
+	$(call say,'starting the cluster')
+	@bin/cluster up --nodes 2
+	@if [ "$$CLUSTER" != current ]; then $(MAKE) image-load; fi
+	@$(MAKE) install
+	$(call say,'end-to-end tests')
+	@go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/...
+
+##@ Cluster
+
+.PHONY: cluster-up
+cluster-up: bin/cluster ## Start a real Kubernetes on this machine (Linux, root)
+	$(call say,'starting the cluster')
+	@bin/cluster up
+
+.PHONY: cluster-down
+cluster-down: bin/cluster ## Remove it, with all it made
+	@bin/cluster down
+
+.PHONY: image-load
+image-load: build bin/cluster ## Make the operator's image on the local cluster
+	$(call say,'loading platform-operator:dev')
+	@bin/cluster load platform-operator:dev --binary bin/platform-operator | tee bin/platform-operator.digest
+
+.PHONY: image-push
+image-push: check-img ## Build the image with docker, podman or buildah, and push it: IMG=registry/name:tag
+	@[ -n '$(ENGINE)' ] || { echo 'found neither docker nor podman nor buildah: install one, or set ENGINE' >&2; exit 1; }
+	@[ '$(IMG)' != platform-operator:dev ] || { echo 'set IMG=registry/name:tag: where should the image go?' >&2; exit 1; }
+	$(call say,'building $(IMG) with $(ENGINE)')
+	@$(ENGINE) build --build-arg VERSION=$(VERSION) -t $(IMG) .
+	$(call say,'pushing $(IMG)')
+	@$(ENGINE) push $(IMG)
+
+##@ Install
+
+.PHONY: install
+install: check-img bin/cluster ## Install or upgrade with Helm
+	$(call say,'installing $(IMG) into $(NAMESPACE) with Helm')
+	@bin/cluster exec -- "$$(bin/cluster tool helm)" upgrade --install platform-operator $(CHART) \
+		--namespace $(NAMESPACE) --create-namespace --wait --timeout 3m --hide-notes \
+		--set-string image.repository=$(IMG_REPOSITORY) --set-string image.tag=$(IMG_TAG) \
+		--set-string image.digest=$(IMG_DIGEST) $(HELM_FLAGS)
+
+.PHONY: uninstall
+uninstall: bin/cluster ## Uninstall with Helm; the kinds and their objects stay
+	@bin/cluster exec -- "$$(bin/cluster tool helm)" uninstall platform-operator --namespace $(NAMESPACE)
+
+.PHONY: deploy
+deploy: check-img bin/cluster ## Install or upgrade with kustomize (config/default)
+	$(call say,'deploying $(IMG) with kustomize')
+	@mkdir -p bin/deploy
+	@printf '%s\n' 'resources: [../../config/default]' \
+		'images: [{name: platform-operator, newName: "$(IMG_REPOSITORY)", $(if $(IMG_DIGEST),digest: "$(IMG_DIGEST)",newTag: "$(IMG_TAG)")}]' >bin/deploy/kustomization.yaml
+	@bin/cluster exec -- kubectl apply --server-side -k bin/deploy
+	@bin/cluster exec -- kubectl -n platform-operator-system rollout status deployment/platform-operator --timeout=3m
+
+.PHONY: undeploy
+undeploy: build bin/cluster ## Undo deploy; the kinds and their objects stay
+	$(call say,'letting go of all objects: each can be deleted without the operator')
+	@bin/cluster exec -- bin/platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator
+	$(call say,'deleting the operator')
+	@for d in webhook manager rbac; do bin/cluster exec -- kubectl delete --ignore-not-found -k config/$$d; done
+	@bin/cluster exec -- kubectl delete --ignore-not-found namespace platform-operator-system
+	@echo 'The kinds and their objects are still there. To delete all of them: kubectl delete -k config/crd'
+
+# Not for people.
+
+.PHONY: check-img
+check-img:
+	@case '$(IMG_TAG)' in */*|'$(IMG)') echo 'IMG=$(IMG) has no tag: give registry/name:tag' >&2; exit 1;; esac
+
+# go build knows better than make whether there is something to do.
+.PHONY: bin/cluster
+bin/cluster:
+	@go build -C e2e/cluster -o ../../bin/cluster .
+
+$(GOLANGCI_LINT):
+	$(call say,'building golangci-lint $(GOLANGCI_LINT_VERSION) this one time; takes some minutes')
+	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

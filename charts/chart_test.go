@@ -1,0 +1,354 @@
+//go:build chart
+
+// Package charts_test holds the chart and config/ to one another and to a real
+// API server. It needs helm and kubectl: `make test-chart` brings both.
+package charts_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/config"
+)
+
+const (
+	chart     = "platform-operator"
+	namespace = "platform-operator-system"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// image is what every rendering needs.
+var image = []string{"--set", "image.repository=registry.example.com/platform-operator", "--set", "image.tag=v0.1.0"}
+
+// TestGolden shows what a change of the chart does to those who use it. The
+// CRDs are left out: TestSameAsKustomize has them.
+func TestGolden(t *testing.T) {
+	for name, args := range map[string][]string{
+		"default":    nil,
+		"production": {"-f", filepath.Join(chart, "values-production.yaml")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := template(t, append(args, "--set", "crds.enabled=false")...)
+			golden := filepath.Join("testdata", name+".yaml")
+			if *update {
+				if err := os.WriteFile(golden, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("helm template differs from %s (-want +got); after a look, `make update-golden`:\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// TestRefused reads the messages that people get for the mistakes they make.
+func TestRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no image":            {want: "set image.repository and image.tag: no image is published yet; build one with make image-push IMG=…"},
+		"no tag":              {args: image[:2], want: "set image.repository and image.tag: no image is published yet"},
+		"unknown value":       {args: append([]string{"--set", "replica=3"}, image...), want: "additional properties 'replica' not allowed"},
+		"unknown preference":  {args: append([]string{"--set", "config.webServer.port=1"}, image...), want: "additional properties 'port' not allowed"},
+		"wrong log level":     {args: append([]string{"--set", "log.level=loud"}, image...), want: "value must be one of 'debug', 'info', 'error'"},
+		"account not named":   {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},
+		"Kubernetes too old":  {args: append([]string{"--kube-version", "1.33.9"}, image...), want: "requires kubeVersion: >=1.34.0-0"},
+		"configuration empty": {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"template", "platform-operator", chart, "--namespace", namespace}, tc.args...)
+			_, stderr, err := run(tool(t, "HELM", "helm"), args...)
+			if err == nil {
+				t.Fatal("helm template succeeded")
+			}
+			if !strings.Contains(stderr, tc.want) {
+				t.Errorf("message is\n%s\nwant it to contain\n%s", stderr, tc.want)
+			}
+		})
+	}
+}
+
+// TestSameAsKustomize compares the two ways to install, object by object. Only
+// what differs by nature is left out: the chart's hooks, config/'s Namespace,
+// labels that select nothing, and the image.
+func TestSameAsKustomize(t *testing.T) {
+	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
+	if err != nil {
+		t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
+	}
+	want := contents(t, []byte(stdout))
+	got := contents(t, template(t))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the chart differs from config/default (-config +chart):\n%s", diff)
+	}
+}
+
+// hash is what kustomize adds to the name of a generated ConfigMap.
+var hash = regexp.MustCompile(`^(platform-operator-config)-[0-9a-z]{10}$`)
+
+func contents(t *testing.T, manifests []byte) map[string]any {
+	t.Helper()
+	objects := map[string]any{}
+	for _, o := range parse(t, manifests) {
+		if o.GetKind() == "Namespace" || o.GetAnnotations()["helm.sh/hook"] != "" {
+			continue
+		}
+		keep := map[string]string{}
+		for k, v := range o.GetLabels() {
+			if strings.HasPrefix(k, "rbac.authorization.k8s.io/") {
+				keep[k] = v
+			}
+		}
+		name := hash.ReplaceAllString(o.GetName(), "$1")
+		objects[o.GetKind()+" "+o.GetNamespace()+"/"+name] = normal(o.Object)
+		o.Object["metadata"] = keep
+	}
+	return objects
+}
+
+// normal removes, all the way down, what the two renderings may differ in.
+func normal(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "app.kubernetes.io/instance")
+		delete(v, "image")
+		if template, ok := v["template"].(map[string]any); ok {
+			delete(template, "metadata")
+		}
+		for k := range v {
+			v[k] = normal(v[k])
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = normal(v[i])
+		}
+		return v
+	case string:
+		return hash.ReplaceAllString(v, "$1")
+	default:
+		return v
+	}
+}
+
+// TestPlatformConfiguration lets the operator's own strict parser read what the
+// chart gives it, and keeps the defaults and the schema in step with it.
+func TestPlatformConfiguration(t *testing.T) {
+	load := func(args ...string) config.Platform {
+		t.Helper()
+		for _, o := range parse(t, template(t, args...)) {
+			if o.GetKind() != "ConfigMap" {
+				continue
+			}
+			data, _, _ := unstructured.NestedString(o.Object, "data", "platform.yaml")
+			file := filepath.Join(t.TempDir(), "platform.yaml")
+			if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			platform, err := config.Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return platform
+		}
+		t.Fatal("there is no ConfigMap")
+		return config.Platform{}
+	}
+	if diff := cmp.Diff(config.Default(), load()); diff != "" {
+		t.Errorf("values.yaml differs from config.Default() (-code +chart):\n%s", diff)
+	}
+	production := config.Default()
+	production.WebServer = config.WebServer{ServiceType: "ClusterIP"}
+	if diff := cmp.Diff(production, load("-f", filepath.Join(chart, "values-production.yaml"))); diff != "" {
+		t.Errorf("values-production.yaml (-want +got):\n%s", diff)
+	}
+
+	var schema, defaults map[string]any
+	readYAML(t, filepath.Join(chart, "values.schema.json"), &schema)
+	raw, err := json.Marshal(config.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	section := schema["properties"].(map[string]any)["config"].(map[string]any)
+	if diff := cmp.Diff(leaves(defaults, nil), leaves(section, properties)); diff != "" {
+		t.Errorf("config in values.schema.json differs from pkg/config (-code +schema):\n%s", diff)
+	}
+}
+
+// TestValuesDocumented requires each value to be in the schema and in the README.
+func TestValuesDocumented(t *testing.T) {
+	var values, schema map[string]any
+	readYAML(t, filepath.Join(chart, "values.yaml"), &values)
+	readYAML(t, filepath.Join(chart, "values.schema.json"), &schema)
+	readme, err := os.ReadFile(filepath.Join(chart, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := leaves(schema, properties)
+	for _, path := range leaves(values, nil) {
+		inSchema := slices.ContainsFunc(known, func(k string) bool { return path == k || strings.HasPrefix(path, k+".") })
+		if !inSchema {
+			t.Errorf("%s is not in values.schema.json", path)
+		}
+		if !bytes.Contains(readme, []byte("| `"+path+"` |")) && !bytes.Contains(readme, []byte("| `"+path[:max(strings.LastIndex(path, "."), 0)]+"` |")) {
+			t.Errorf("%s is not in the table of README.md", path)
+		}
+	}
+}
+
+// properties steps from a schema to those of its properties.
+func properties(schema map[string]any) map[string]any {
+	p, _ := schema["properties"].(map[string]any)
+	return p
+}
+
+// leaves lists the paths of all leaves, sorted.
+func leaves(v map[string]any, children func(map[string]any) map[string]any) []string {
+	members := v
+	if children != nil {
+		members = children(v)
+	}
+	var paths []string
+	for name, member := range members {
+		var below []string
+		if m, ok := member.(map[string]any); ok {
+			below = leaves(m, children)
+		}
+		if len(below) == 0 {
+			paths = append(paths, name)
+		}
+		for _, b := range below {
+			paths = append(paths, name+"."+b)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// TestNames renders with another release and other names: what the flags name
+// must be there, and bindings must point at what there is.
+func TestNames(t *testing.T) {
+	have := map[string]bool{}
+	var args []any
+	for _, o := range parse(t, helm(t, append([]string{
+		"template", "other", chart, "--namespace", "elsewhere", "--set", "fullnameOverride=mine", "--set", "nameOverride=my",
+		"--set", "watchNamespaces={team-a,team-b}",
+	}, image...)...)) {
+		have[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = true
+		if o.GetKind() == "Deployment" {
+			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			args = containers[0].(map[string]any)["args"].([]any)
+		}
+	}
+	for _, want := range []string{
+		"--webhook-service=mine-webhook", "--webhook-secret=mine-webhook-cert", "--webhook-configuration=mine",
+	} {
+		if !slices.Contains(args, any(want)) {
+			t.Errorf("flag %s is missing from %v", want, args)
+		}
+	}
+	for _, want := range []string{
+		"Service elsewhere/mine-webhook", "Secret elsewhere/mine-webhook-cert", "Service elsewhere/mine-metrics",
+		"ValidatingWebhookConfiguration /mine", "MutatingWebhookConfiguration /mine",
+		"RoleBinding team-a/mine-manager", "RoleBinding team-b/mine-manager", "RoleBinding elsewhere/mine",
+		"Deployment elsewhere/mine", "Job elsewhere/mine-release", "ServiceAccount elsewhere/mine",
+	} {
+		if !have[want] {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if have["ClusterRoleBinding /mine-manager"] {
+		t.Error("with watchNamespaces the operator has rights in the whole cluster")
+	}
+}
+
+func template(t *testing.T, args ...string) []byte {
+	t.Helper()
+	return helm(t, slices.Concat([]string{"template", "platform-operator", chart, "--namespace", namespace}, image, args)...)
+}
+
+func helm(t *testing.T, args ...string) []byte {
+	t.Helper()
+	stdout, stderr, err := run(tool(t, "HELM", "helm"), args...)
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, stderr)
+	}
+	return []byte(stdout)
+}
+
+// tool finds a program, by its variable first. A missing one fails the test:
+// what is skipped is not tested.
+func tool(t *testing.T, variable, name string) string {
+	t.Helper()
+	if path := os.Getenv(variable); path != "" {
+		return path
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not in PATH and %s is not set: run the tests by `make test-chart`, which brings it", name, variable)
+	}
+	return path
+}
+
+func run(program string, args ...string) (stdout, stderr string, err error) {
+	var out, errs bytes.Buffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+func parse(t *testing.T, manifests []byte) []*unstructured.Unstructured {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := d.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(fmt.Errorf("parsing what was rendered: %w", err))
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
+		}
+	}
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(raw, into); err != nil {
+		t.Fatal(err)
+	}
+}

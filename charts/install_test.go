@@ -1,0 +1,132 @@
+//go:build chart
+
+package charts_test
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// TestInstall installs, upgrades and uninstalls on a real API server. Nothing
+// runs there: what is tested is what the server accepts and what Helm leaves alone.
+func TestInstall(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set: run the tests by `make test-chart`")
+	}
+	server := &envtest.Environment{}
+	cfg, err := server.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, server.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// config/ first, as a dry run: it leaves nothing behind but the namespace,
+	// which a dry run of its contents needs.
+	kubectl := tool(t, "KUBECTL", "kubectl")
+	for _, args := range [][]string{
+		{"apply", "-f", "../config/default/namespace.yaml"},
+		{"apply", "--server-side", "--dry-run=server", "--validate=strict", "-k", "../config/default"},
+		{"apply", "--dry-run=server", "--validate=strict", "-k", "../config/default"},
+	} {
+		if _, stderr, err := run(kubectl, args...); err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, stderr)
+		}
+	}
+
+	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--namespace", namespace}, image)
+	helm(t, install...)
+
+	// What the operator does with its certificate.
+	secret := get(t, c, "v1", "Secret", "platform-operator-webhook-cert")
+	secret.Object["data"] = map[string]any{"ca.crt": "Y2E=", "tls.crt": "Y3J0", "tls.key": "a2V5"}
+	must(t, c.Update(t.Context(), secret))
+	configuration := get(t, c, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "platform-operator")
+	setCABundle(t, configuration, cfg.CAData)
+	must(t, c.Update(t.Context(), configuration))
+
+	// An upgrade that changes something, so that Helm writes.
+	helm(t, append(install, "--set", "log.level=debug", "--set", "nodeSelector.disk=ssd", "-f", filepath.Join(chart, "values-production.yaml"))...)
+	if diff := cmp.Diff(secret.Object["data"], get(t, c, "v1", "Secret", "platform-operator-webhook-cert").Object["data"]); diff != "" {
+		t.Errorf("helm upgrade changed the certificate (-before +after):\n%s", diff)
+	}
+	after := get(t, c, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "platform-operator")
+	if diff := cmp.Diff(configuration.Object["webhooks"], after.Object["webhooks"]); diff != "" {
+		t.Errorf("helm upgrade changed the webhooks (-before +after):\n%s", diff)
+	}
+
+	// The namespace enforces restricted Pod Security: every pod that the chart
+	// makes must be let in.
+	for _, o := range parse(t, template(t)) {
+		spec, found, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+		if !found {
+			continue
+		}
+		pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": spec}}
+		pod.SetNamespace(namespace)
+		pod.SetName(o.GetName())
+		if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
+			t.Errorf("the pod of %s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+
+	// Without controllers the hook's Job never ends, so it is left out here.
+	helm(t, "uninstall", "platform-operator", "--namespace", namespace, "--no-hooks")
+	get(t, c, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "webservers.my.domain")
+	gone := &unstructured.Unstructured{}
+	gone.SetAPIVersion("admissionregistration.k8s.io/v1")
+	gone.SetKind("ValidatingWebhookConfiguration")
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "platform-operator"}, gone); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("after helm uninstall the webhook configuration is still there, or cannot be read: %v", err)
+	}
+
+	// And again, over the CRDs that were kept.
+	helm(t, install...)
+}
+
+func get(t *testing.T, c client.Client, apiVersion, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
+	key := client.ObjectKey{Name: name}
+	if kind == "Secret" {
+		key.Namespace = namespace
+	}
+	must(t, c.Get(t.Context(), key, o))
+	return o
+}
+
+func setCABundle(t *testing.T, configuration *unstructured.Unstructured, ca []byte) {
+	t.Helper()
+	bundle := base64.StdEncoding.EncodeToString(ca)
+	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	must(t, err)
+	for _, w := range webhooks {
+		must(t, unstructured.SetNestedField(w.(map[string]any), bundle, "clientConfig", "caBundle"))
+	}
+	must(t, unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks"))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

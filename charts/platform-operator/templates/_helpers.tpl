@@ -1,0 +1,93 @@
+{{- define "platform-operator.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* 41 characters leave room for the longest suffix, "-webhook-cert", and for what a pod's name adds. */}}
+{{- define "platform-operator.fullname" -}}
+{{- .Values.fullnameOverride | default (include "platform-operator.name" .) | trunc 41 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* What selects the operator's own pods: never the pod of the release hook. */}}
+{{- define "platform-operator.selectorLabels" -}}
+app.kubernetes.io/component: manager
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "platform-operator.name" . }}
+{{- end -}}
+
+{{- define "platform-operator.labels" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/name: {{ include "platform-operator.name" . }}
+app.kubernetes.io/part-of: platform-operator
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "platform-operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "platform-operator.fullname" .) -}}
+{{- else -}}
+{{- required "set serviceAccount.name: with serviceAccount.create=false it names an account that exists" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "platform-operator.image" -}}
+{{- $i := .Values.image -}}
+{{- if not (and $i.repository (or $i.tag $i.digest)) -}}
+{{- fail "set image.repository and image.tag: no image is published yet; build one with make image-push IMG=…" -}}
+{{- end -}}
+{{- $i.repository }}{{ with $i.tag }}:{{ . }}{{ end }}{{ with $i.digest }}@{{ . }}{{ end -}}
+{{- end -}}
+
+{{/* The subject of every binding. */}}
+{{- define "platform-operator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "platform-operator.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{/* What restricted Pod Security asks for. */}}
+{{- define "platform-operator.podSecurityContext" -}}
+fsGroup: 65532
+runAsGroup: 65532
+runAsNonRoot: true
+runAsUser: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "platform-operator.securityContext" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+{{- end -}}
+
+{{/*
+Our kinds as rules, read from the CRDs. Takes a list: root context, verbs, and
+the subresources that belong to the rule where a kind has them.
+*/}}
+{{- define "platform-operator.kindRules" -}}
+{{- $root := index . 0 -}}
+{{- $verbs := index . 1 -}}
+{{- $subresources := index . 2 -}}
+{{- range $path, $_ := $root.Files.Glob "files/crds/*.yaml" -}}
+{{- $spec := ($root.Files.Get $path | fromYaml).spec -}}
+{{- $resources := list $spec.names.plural -}}
+{{- range $sub := $subresources -}}
+{{- if hasKey (default dict (first $spec.versions).subresources) $sub -}}
+{{- $resources = append $resources (printf "%s/%s" $spec.names.plural $sub) -}}
+{{- end -}}
+{{- end }}
+- apiGroups: [{{ $spec.group }}]
+  resources: [{{ join ", " $resources }}]
+  verbs: [{{ join ", " $verbs }}]
+{{- end -}}
+{{- end -}}
+
+{{/* Takes the weight: hooks run in this order. */}}
+{{- define "platform-operator.hookAnnotations" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-weight: {{ . | quote }}
+{{- end -}}

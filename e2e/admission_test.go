@@ -1,0 +1,61 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestBadSpecsAreRefused: what Kubernetes would reject later is refused at
+// once, and the refusal names the field.
+func TestBadSpecsAreRefused(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	tests := map[string]struct{ name, spec, want string }{
+		"empty image":             {"web", `{image: ""}`, "spec.image"},
+		"no image":                {"web", `{replicas: 1}`, "spec.image: Required value"},
+		"negative replicas":       {"web", `{image: nginx, replicas: -1}`, "spec.replicas"},
+		"node port too low":       {"web", `{image: nginx, service: {nodePort: 80}}`, "spec.service.nodePort: Invalid value: 80: must be between 30000 and 32767"},
+		"node port too high":      {"web", `{image: nginx, service: {nodePort: 40000}}`, "spec.service.nodePort"},
+		"node port of ClusterIP":  {"web", `{image: nginx, service: {type: ClusterIP, nodePort: 30044}}`, "spec.service.nodePort: Forbidden"},
+		"port out of range":       {"web", `{image: nginx, service: {port: 70000}}`, "spec.service.port"},
+		"white space in image":    {"web", `{image: "nginx "}`, "spec.image"},
+		"a name of 56 characters": {strings.Repeat("a", 56), `{image: nginx}`, "metadata.name must be no more than 55 characters"},
+		"a name with a digit":     {"1web", `{image: nginx}`, "metadata.name must start with a letter"},
+		"a typo":                  {"web", `{imag: nginx}`, `unknown field "spec.imag"`},
+		"an unknown policy":       {"web", `{image: nginx, deletionPolicy: Keep}`, "spec.deletionPolicy"},
+	}
+	for what, tc := range tests {
+		t.Run(what, func(t *testing.T) {
+			err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: %s\n", tc.name, ns, tc.spec))
+			if err == nil {
+				t.Fatal("admitted")
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("refused with %v, which does not say %q", err, tc.want)
+			}
+		})
+	}
+	t.Run("a name of 55 characters is admitted and serves", func(t *testing.T) {
+		name := strings.Repeat("a", 55)
+		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", name, ns)); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")
+	})
+}
+
+// TestExplainSpeaks: kubectl explain has something to say about every field of
+// the spec.
+func TestExplainSpeaks(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"webserver", "webserver.spec", "webserver.spec.image", "webserver.spec.replicas", "webserver.spec.service.nodePort", "webserver.spec.deletionPolicy", "webserver.status.conditions", "webserver.status.addresses"} {
+		out := kubectl(t, "explain", field)
+		_, description, ok := strings.Cut(out, "DESCRIPTION:")
+		if !ok || strings.Contains(description, "<empty>") || len(strings.Fields(description)) < 4 {
+			t.Errorf("kubectl explain %s says:\n%s", field, out)
+		}
+	}
+}

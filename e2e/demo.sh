@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What `make demo` does: the whole way from nothing to a page served by a
+# WebServer. Every step prints the command, so that you can do it yourself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+namespace=${NAMESPACE:-platform-operator-system}
+img=${IMG:-platform-operator:dev}
+digest=''
+bold='' off=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\033[1m' off=$'\033[0m'; fi
+
+step() { printf '\n%s%s%s\n' "$bold" "$1" "$off"; }
+# On standard error: what a command prints is not always for the terminal.
+run() { printf '  $ %s\n' "$*" >&2; "$@"; }
+inside() { run bin/cluster exec -- "$@"; }
+
+step '1. A real Kubernetes on this machine (the first time builds it: some minutes)'
+run bin/cluster up
+
+if [ "${CLUSTER:-}" = current ]; then
+  if [ "$img" = platform-operator:dev ]; then
+    echo 'CLUSTER=current needs an image that this cluster can pull: make image-push demo CLUSTER=current IMG=registry/name:tag' >&2
+    exit 1
+  fi
+else
+  step '2. The operator, as an image'
+  run bin/cluster load platform-operator:dev --binary bin/platform-operator | tee bin/platform-operator.digest
+  # The tag dev names another image after each build: its digest rolls the pods.
+  digest=$(tail -n 1 bin/platform-operator.digest)
+fi
+
+step '3. The operator, installed'
+helm=$(bin/cluster tool helm)
+inside "$helm" upgrade --install platform-operator charts/platform-operator \
+  --namespace "$namespace" --create-namespace --hide-notes \
+  --set-string "image.repository=${img%:*}" --set-string "image.tag=${img##*:}" --set-string "image.digest=$digest"
+inside kubectl -n "$namespace" rollout status deployment/platform-operator --timeout=3m || {
+  echo 'The operator does not start. Its pods and the end of its log:' >&2
+  inside kubectl -n "$namespace" get pods -o wide
+  inside kubectl -n "$namespace" logs deployment/platform-operator --tail=20
+  exit 1
+} >&2
+
+step '4. Five lines of YAML'
+run cat config/samples/webserver.yaml
+inside kubectl apply -k config/samples
+inside kubectl wait --for=condition=Ready webserver/webserver-sample --timeout=3m
+
+step '5. What came of them'
+inside kubectl get webserver,deployment,service,pods -o wide
+
+step '6. The page, from outside of the pods'
+node=$(bin/cluster exec -- kubectl get nodes -o 'jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}')
+inside curl --fail --silent --show-error --max-time 10 --retry 5 --retry-connrefused "http://$node:30010"
+
+cat <<EOF
+
+${bold}It goes on running. Look around:${off}
+  bin/cluster exec -- kubectl explain webserver.spec
+  bin/cluster exec -- kubectl scale webserver webserver-sample --replicas=4
+  bin/cluster exec -- kubectl delete service webserver-sample-service   # and it is back
+  bin/cluster exec -- kubectl get events --field-selector involvedObject.name=webserver-sample
+  bin/cluster exec -- kubectl -n $namespace logs deployment/platform-operator
+${bold}And stop:${off}
+  make demo-down
+EOF

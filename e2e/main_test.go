@@ -1,0 +1,161 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	operatorNamespace = "platform-operator-system"
+	operatorName      = "platform-operator"
+	// patience is how long anything is waited for.
+	patience = 2 * time.Minute
+)
+
+// local tells whether the cluster is the one of bin/cluster, with its audit log.
+func local() bool { return os.Getenv("CLUSTER") != "current" }
+
+// run runs a command and returns what it printed.
+func run(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+	}
+	return out.String(), nil
+}
+
+// kubectl runs kubectl as a user would; the test fails when it does.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := run(t.Context(), "", "kubectl", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// apply applies YAML and returns what the API server said against it.
+func apply(t *testing.T, yaml string) error {
+	t.Helper()
+	_, err := run(t.Context(), yaml, "kubectl", "apply", "-f", "-")
+	return err
+}
+
+// namespace makes a namespace for the test, and deletes it after.
+func namespace(t *testing.T) string {
+	t.Helper()
+	ns := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	if len(ns) > 50 {
+		ns = ns[:50]
+	}
+	ns += fmt.Sprintf("-%d", time.Now().Unix()%100000)
+	kubectl(t, "create", "namespace", ns)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if t.Failed() {
+			for _, args := range [][]string{
+				{"-n", ns, "get", "platform,deployments,services,pods,events", "-o", "wide"},
+				{"-n", ns, "get", "platform", "-o", "yaml"},
+				{"-n", operatorNamespace, "logs", "deployment/" + operatorName, "--tail=40"},
+			} {
+				out, err := run(ctx, "", "kubectl", args...)
+				t.Logf("kubectl %s\n%s%v", strings.Join(args, " "), out, err)
+			}
+		}
+		if _, err := run(ctx, "", "kubectl", "delete", "namespace", ns, "--wait=true"); err != nil {
+			t.Errorf("the namespace cannot be deleted: %v", err)
+		}
+	})
+	return ns
+}
+
+// eventually waits until ok returns nil, and fails with its last word.
+func eventually(t *testing.T, what string, ok func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := ok()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s in vain for %s: %v", patience, what, err)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// eventuallyPrints waits until kubectl prints exactly want.
+func eventuallyPrints(t *testing.T, want string, args ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("kubectl %s to print %q", strings.Join(args, " "), want), func() error {
+		out, err := run(t.Context(), "", "kubectl", args...)
+		if err != nil {
+			return err
+		}
+		if out = strings.TrimSpace(out); out != want {
+			return fmt.Errorf("it prints %q", out)
+		}
+		return nil
+	})
+}
+
+// nodeAddress is where node ports answer.
+func nodeAddress(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, "get", "nodes", "-o", `jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}`)
+}
+
+// page fetches a page.
+func page(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	req.Close = true // each request may meet another pod
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %s", url, res.Status)
+	}
+	return string(body), err
+}
+
+// pageHas waits until a page has some text.
+func pageHas(t *testing.T, url, text string) {
+	t.Helper()
+	eventually(t, url+" to show "+text, func() error {
+		body, err := page(t.Context(), url)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(body, text) {
+			return fmt.Errorf("it shows %q", body)
+		}
+		return nil
+	})
+}

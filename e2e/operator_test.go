@@ -1,0 +1,192 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// requests are what the operator asked of the API server in a namespace, from
+// the audit log, without watches, leases and events.
+func requests(t *testing.T, ns string) []string {
+	t.Helper()
+	out, err := run(t.Context(), "", "../bin/cluster", "audit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Clean(strings.TrimSpace(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var rs []string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e struct {
+			Verb, Stage string
+			User        struct{ Username string }
+			ObjectRef   struct{ Resource, Subresource, Namespace, Name string }
+			Status      struct{ Code int } `json:"responseStatus"`
+		}
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Stage != "ResponseComplete" || e.ObjectRef.Namespace != ns {
+			continue
+		}
+		if !strings.HasPrefix(e.User.Username, "system:serviceaccount:"+operatorNamespace+":") || e.Verb == "watch" || e.ObjectRef.Resource == "events" {
+			continue
+		}
+		resource := e.ObjectRef.Resource
+		if e.ObjectRef.Subresource != "" {
+			resource += "/" + e.ObjectRef.Subresource
+		}
+		rs = append(rs, fmt.Sprintf("%s %s %d", e.Verb, resource, e.Status.Code))
+	}
+	return rs
+}
+
+// settled returns the requests since the first seen ones, when none has come
+// for a while.
+func settled(t *testing.T, ns string, seen int) []string {
+	t.Helper()
+	const long = 6 * time.Second // figures of the status may lag for 5
+	var rs []string
+	last := time.Now()
+	eventually(t, "the operator to be quiet", func() error {
+		now := requests(t, ns)
+		if len(now) != len(rs) {
+			rs, last = now, time.Now()
+		}
+		if time.Since(last) < long {
+			return fmt.Errorf("%d requests, the last %s ago", len(rs), time.Since(last).Round(time.Second))
+		}
+		return nil
+	})
+	return rs[seen:]
+}
+
+// TestBudgetOfRequestsOnARealCluster counts at the server what one WebServer
+// costs over its life, with real pods becoming ready one by one.
+func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
+	if !local() {
+		t.Skip("needs the audit log of the local cluster")
+	}
+	ns := namespace(t)
+	seen := 0
+	step := func(what string, budget map[string]int) {
+		t.Helper()
+		rs := settled(t, ns, seen)
+		seen += len(rs)
+		t.Logf("%s: %d requests: %s", what, len(rs), strings.Join(rs, ", "))
+		for _, r := range rs {
+			if budget[r]--; budget[r] < 0 {
+				t.Errorf("%s: %q is over the budget; all requests: %v", what, r, rs)
+			}
+		}
+	}
+	web := func(spec string) {
+		t.Helper()
+		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: %s\n", ns, spec)); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	}
+	status := "patch webservers/status 200"
+
+	web(`{image: "nginx:1.23.1", replicas: 3, service: {type: ClusterIP}}`)
+	step("create", map[string]int{"patch deployments 201": 1, "patch services 201": 1, status: 2})
+	kubectl(t, "-n", ns, "label", "deployment", "web", "team=a")
+	step("a label of somebody else", nil)
+	kubectl(t, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
+	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
+	leads(t)
+	step("operator restarted", nil)
+	web(`{image: "nginx:1.23.0", replicas: 3, service: {type: ClusterIP}}`)
+	// A rollout of three pods, one after the other, may take longer than the 5
+	// seconds for which figures lag: then they are written once in between.
+	step("image changed", map[string]int{"patch deployments 200": 1, status: 3})
+	kubectl(t, "-n", ns, "delete", "webserver", "web")
+	step("deleted", nil)
+}
+
+// leads waits until one of the replicas that run now holds the lease.
+func leads(t *testing.T) {
+	t.Helper()
+	eventually(t, "a leader", func() error {
+		holder, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.spec.holderIdentity}")
+		if err != nil {
+			return err
+		}
+		pods, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].metadata.name}")
+		if err != nil {
+			return err
+		}
+		name, _, _ := strings.Cut(holder, "_")
+		if name == "" || !slices.Contains(strings.Fields(pods), name) {
+			return fmt.Errorf("the lease is held by %q, pods are %s", holder, pods)
+		}
+		return nil
+	})
+}
+
+// TestKilledLeaderIsReplaced: with the leader's pod gone the other replica
+// takes over and heals what was damaged meanwhile.
+func TestKilledLeaderIsReplaced(t *testing.T) {
+	ns := namespace(t)
+	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", ns)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	holder, _, _ := strings.Cut(kubectl(t, "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.spec.holderIdentity}"), "_")
+	kubectl(t, "-n", operatorNamespace, "delete", "pod", holder, "--grace-period=0", "--force")
+	kubectl(t, "-n", ns, "delete", "service", "web-service")
+	start := time.Now()
+	eventually(t, "the Service to be healed by the other replica", func() error {
+		_, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "service", "web-service")
+		return err
+	})
+	t.Logf("healed %s after the leader was killed", time.Since(start).Round(100*time.Millisecond))
+	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
+	leads(t)
+}
+
+// TestMetricsTellConditionsAndWrites reads what Prometheus would.
+func TestMetricsTellConditionsAndWrites(t *testing.T) {
+	ns := namespace(t)
+	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", ns)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	scrape := func() string {
+		var all strings.Builder
+		for _, ip := range strings.Fields(kubectl(t, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].status.podIP}")) {
+			body, err := page(t.Context(), "http://"+ip+":8080/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(body)
+		}
+		return all.String()
+	}
+	series := fmt.Sprintf(`platform_operator_object_condition{condition="Ready",kind="WebServer",name="web",namespace="%s"} 1`, ns)
+	body := scrape()
+	for _, want := range []string{series, `platform_operator_child_writes_total{action="created",child="Deployment",kind="WebServer"}`, `controller_runtime_reconcile_total{`} {
+		if n := strings.Count(body, want); n == 0 || (want == series && n != 1) {
+			t.Errorf("the metrics of all replicas have %q %d times", want, n)
+		}
+	}
+	kubectl(t, "-n", ns, "delete", "webserver", "web")
+	eventually(t, "the series to end with the object", func() error {
+		if strings.Contains(scrape(), series) {
+			return fmt.Errorf("it is still there")
+		}
+		return nil
+	})
+}

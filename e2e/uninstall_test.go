@@ -1,0 +1,77 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestUninstallLeavesNothingThatCannotBeDeleted takes the operator away while
+// objects of every deletion policy are there, and brings it back.
+func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
+	ns := namespace(t)
+	for name, policy := range map[string]string{"mortal": "Delete", "orphan": "Orphan", "stays": "Orphan"} {
+		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: {image: nginx, deletionPolicy: %s, service: {type: ClusterIP}}\n", name, ns, policy)); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")
+	}
+	values := kubectl(t, "-n", operatorNamespace, "get", "deployment", operatorName, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	restarts := func() string {
+		return kubectl(t, "-n", ns, "get", "pods", "-l", "webserver_cr=stays", "-o", "jsonpath={.items[*].metadata.name}")
+	}
+	pods := restarts()
+
+	if _, err := run(t.Context(), "", "helm", "uninstall", operatorName, "-n", operatorNamespace, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+	if out := kubectl(t, "-n", ns, "get", "webservers", "-o", "name"); strings.Count(out, "webserver.") != 3 {
+		t.Errorf("objects after the uninstallation: %q, want all three", out)
+	}
+	// Without any operator: objects can go, and whatever they made goes on or
+	// goes with them, as Kubernetes' own garbage collection has it.
+	kubectl(t, "-n", ns, "delete", "webserver", "mortal", "orphan", "--timeout=60s")
+	eventuallyPrints(t, "", "-n", ns, "get", "deployments", "-o", `jsonpath={.items[?(@.metadata.name=="mortal")].metadata.name}`)
+
+	image, digest, _ := strings.Cut(values, "@")
+	repository, tag, _ := strings.Cut(image, ":")
+	args := []string{"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes",
+		"--set-string", "image.repository=" + repository, "--set-string", "image.tag=" + tag}
+	if digest != "" {
+		args = append(args, "--set-string", "image.digest="+digest)
+	}
+	if _, err := run(t.Context(), "", "helm", args...); err != nil {
+		t.Fatal(err)
+	}
+	leads(t)
+	kubectl(t, "-n", ns, "scale", "webserver", "stays", "--replicas=2")
+	eventuallyPrints(t, "2", "-n", ns, "get", "deployment", "stays", "-o", "jsonpath={.status.readyReplicas}")
+	if now := restarts(); !strings.Contains(now, pods) && !strings.Contains(now, strings.Fields(pods)[0]) {
+		t.Errorf("pods were restarted by the reinstallation: %s, were %s", now, pods)
+	}
+	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
+}
+
+// TestUpgradeOfTheChartUpgradesDefinitions: a CRD that an older chart left
+// behind is brought up to date by helm upgrade.
+func TestUpgradeOfTheChartUpgradesDefinitions(t *testing.T) {
+	const crd = "webservers.my.domain"
+	const column = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}"
+	kubectl(t, "get", "crd", crd)
+	release := func(args ...string) {
+		t.Helper()
+		all := append([]string{"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=3m", "--hide-notes"}, args...)
+		if _, err := run(t.Context(), "", "helm", all...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := kubectl(t, "get", "crd", crd, "-o", column)
+	kubectl(t, "patch", "crd", crd, "--type=json", "-p", `[{"op":"replace","path":"/spec/versions/0/additionalPrinterColumns/0/name","value":"Old"}]`)
+	release("--force-conflicts")
+	if got := kubectl(t, "get", "crd", crd, "-o", column); got != want {
+		t.Errorf("first column is %q after helm upgrade, want %q", got, want)
+	}
+	leads(t)
+}

@@ -1,0 +1,177 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The article's own YAML, and the two states that it is brought to.
+func sample(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile("../config/samples/webserver.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestWebServerArticle walks the article from its first kubectl apply to the
+// end: an nginx fleet behind port 30010, three replicas become four, the
+// version changes, the Service heals.
+func TestWebServerArticle(t *testing.T) {
+	const name, service = "webserver-sample", "webserver-sample-service"
+	ns := namespace(t)
+	free := !strings.Contains(kubectl(t, "get", "services", "-A", "-o", "jsonpath={..nodePort}"), "30010")
+	in := func(args ...string) []string { return append([]string{"-n", ns}, args...) }
+	applyIn := func(yaml string) {
+		t.Helper()
+		if _, err := run(t.Context(), yaml, "kubectl", in("apply", "-f", "-")...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready := func() {
+		t.Helper()
+		kubectl(t, in("wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")...)
+	}
+
+	applyIn(sample(t))
+	ready()
+	port := kubectl(t, in("get", "service", service, "-o", "jsonpath={.spec.ports[0].nodePort}")...)
+	if free && port != "30010" {
+		t.Errorf("node port %s, the article has 30010", port)
+	}
+	url := fmt.Sprintf("http://%s:%s/", nodeAddress(t), port)
+	pageHas(t, url, "Welcome to nginx!")
+	if got := kubectl(t, in("get", "deployment", name, "-o", `jsonpath={.status.readyReplicas} {.spec.template.spec.containers[*].name} {.spec.template.spec.containers[*].image}`)...); got != "3 webserver nginx:1.23.1" {
+		t.Errorf("Deployment: %q", got)
+	}
+	if got := kubectl(t, in("get", "pods", "-l", "app=webserver,webserver_cr="+name, "-o", "name")...); strings.Count(got, "pod/") != 3 {
+		t.Errorf("pods by the article's labels: %q", got)
+	}
+
+	t.Run("replicas changed from 3 to 4", func(t *testing.T) {
+		applyIn(strings.Replace(sample(t), "replicas: 3", "replicas: 4", 1))
+		eventuallyPrints(t, "4", in("get", "deployment", name, "-o", "jsonpath={.status.readyReplicas}")...)
+		eventuallyPrints(t, "4 4", in("get", "webserver", name, "-o", "jsonpath={.status.replicas} {.status.readyReplicas}")...)
+	})
+
+	t.Run("image changed", func(t *testing.T) {
+		applyIn(strings.NewReplacer("replicas: 3", "replicas: 4", "1.23.1", "1.23.0").Replace(sample(t)))
+		eventuallyPrints(t, "nginx:1.23.0", in("get", "webserver", name, "-o", "jsonpath={.status.image}")...)
+		if local() {
+			pageHas(t, url, "nginx:1.23.0")
+		}
+		eventuallyPrints(t, "", in("get", "pods", "-l", "webserver_cr="+name, "-o", `jsonpath={.items[?(@.spec.containers[0].image=="nginx:1.23.1")].metadata.name}`)...)
+	})
+
+	t.Run("service deleted comes back on the same port", func(t *testing.T) {
+		before := kubectl(t, in("get", "service", service, "-o", "jsonpath={.metadata.uid}")...)
+		kubectl(t, in("delete", "service", service)...)
+		eventually(t, "the Service to come back", func() error {
+			uid, err := run(t.Context(), "", "kubectl", in("get", "service", service, "-o", "jsonpath={.metadata.uid}")...)
+			if err == nil && uid == before {
+				err = fmt.Errorf("it is still the old one")
+			}
+			return err
+		})
+		if got := kubectl(t, in("get", "service", service, "-o", "jsonpath={.spec.ports[0].nodePort}")...); got != port {
+			t.Errorf("node port %s, was %s", got, port)
+		}
+		pageHas(t, url, "Welcome to nginx!")
+	})
+
+	t.Run("kubectl scale and the short name work", func(t *testing.T) {
+		kubectl(t, in("scale", "ws", name, "--replicas=2")...)
+		eventuallyPrints(t, "2", in("get", "deployment", name, "-o", "jsonpath={.status.readyReplicas}")...)
+	})
+
+	t.Run("the log has the article's lines", func(t *testing.T) {
+		logs := operatorLogs(t)
+		for _, want := range []string{
+			"Creating a new Deployment", "Creating a new Service",
+			"Deployment spec.replicas change", "Deployment spec.template.spec.container[0].image change",
+		} {
+			if !slices.ContainsFunc(logs, func(l logLine) bool {
+				return l.Msg == want && l.Logger == "controllers.WebServer" && l.Webserver == ns+"/"+name
+			}) {
+				t.Errorf("no line %q of logger controllers.WebServer about %s/%s", want, ns, name)
+			}
+		}
+	})
+
+	t.Run("deletion cleans up", func(t *testing.T) {
+		kubectl(t, in("delete", "webserver", name)...)
+		eventuallyPrints(t, "", in("get", "deployments,services,pods", "-o", "name")...)
+		eventually(t, "the article's line about it", func() error {
+			for _, l := range operatorLogs(t) {
+				if l.Msg == "Webserver resource not found. Ignoring since object must be deleted" && l.Webserver == ns+"/"+name {
+					return nil
+				}
+			}
+			return fmt.Errorf("it is not in the log")
+		})
+	})
+}
+
+type logLine struct{ Logger, Msg, Webserver string }
+
+// operatorLogs are the lines of all replicas.
+func operatorLogs(t *testing.T) []logLine {
+	t.Helper()
+	var lines []logLine
+	for raw := range strings.Lines(kubectl(t, "-n", operatorNamespace, "logs", "-l", "app.kubernetes.io/name=platform-operator", "--tail=-1")) {
+		var l logLine
+		if err := json.Unmarshal([]byte(raw), &l); err == nil {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// TestTwoWebServersLiveSideBySide: the article's second one never got its
+// Service, because the node port was a constant.
+func TestTwoWebServersLiveSideBySide(t *testing.T) {
+	ns := namespace(t)
+	for _, name := range []string{"one", "two"} {
+		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: {image: nginx}\n", name, ns)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ports []string
+	for _, name := range []string{"one", "two"} {
+		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")
+		port := kubectl(t, "-n", ns, "get", "webserver", name, "-o", "jsonpath={.status.service.nodePort}")
+		pageHas(t, fmt.Sprintf("http://%s:%s/", nodeAddress(t), port), "Welcome to nginx!")
+		ports = append(ports, port)
+	}
+	if ports[0] == ports[1] {
+		t.Errorf("both have node port %s", ports[0])
+	}
+}
+
+// TestForeignObjectsAreNotTouched: what somebody else made under the name of a
+// child stays as it is; when it goes, the WebServer heals by itself.
+func TestForeignObjectsAreNotTouched(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	kubectl(t, "-n", ns, "create", "service", "clusterip", "web-service", "--tcp=5432")
+	before := kubectl(t, "-n", ns, "get", "service", "web-service", "-o", "jsonpath={.metadata.resourceVersion}")
+	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", ns)); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyPrints(t, "Conflict", "-n", ns, "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)
+	if after := kubectl(t, "-n", ns, "get", "service", "web-service", "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
+		t.Errorf("the foreign Service changed from version %s to %s", before, after)
+	}
+	if out := kubectl(t, "-n", ns, "describe", "webserver", "web"); !strings.Contains(out, `Service "web-service" exists already`) {
+		t.Errorf("kubectl describe does not say what is in the way:\n%s", out)
+	}
+	kubectl(t, "-n", ns, "delete", "service", "web-service")
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+}
