@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -166,7 +167,7 @@ func TestMetricsTellConditionsAndWrites(t *testing.T) {
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
 	scrape := func() string {
 		var all strings.Builder
-		for _, ip := range strings.Fields(kubectl(t, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].status.podIP}")) {
+		for ip := range strings.FieldsSeq(kubectl(t, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].status.podIP}")) {
 			body, err := page(t.Context(), "http://"+ip+":8080/metrics")
 			if err != nil {
 				t.Fatal(err)
@@ -185,7 +186,7 @@ func TestMetricsTellConditionsAndWrites(t *testing.T) {
 	kubectl(t, "-n", ns, "delete", "webserver", "web")
 	eventually(t, "the series to end with the object", func() error {
 		if strings.Contains(scrape(), series) {
-			return fmt.Errorf("it is still there")
+			return errors.New("it is still there")
 		}
 		return nil
 	})

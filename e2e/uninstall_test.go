@@ -37,8 +37,10 @@ func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 
 	image, digest, _ := strings.Cut(values, "@")
 	repository, tag, _ := strings.Cut(image, ":")
-	args := []string{"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes",
-		"--set-string", "image.repository=" + repository, "--set-string", "image.tag=" + tag}
+	args := []string{
+		"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes",
+		"--set-string", "image.repository=" + repository, "--set-string", "image.tag=" + tag,
+	}
 	if digest != "" {
 		args = append(args, "--set-string", "image.digest="+digest)
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -76,7 +77,7 @@ func TestWebServerArticle(t *testing.T) {
 		eventually(t, "the Service to come back", func() error {
 			uid, err := run(t.Context(), "", "kubectl", in("get", "service", service, "-o", "jsonpath={.metadata.uid}")...)
 			if err == nil && uid == before {
-				err = fmt.Errorf("it is still the old one")
+				err = errors.New("it is still the old one")
 			}
 			return err
 		})
@@ -114,7 +115,7 @@ func TestWebServerArticle(t *testing.T) {
 					return nil
 				}
 			}
-			return fmt.Errorf("it is not in the log")
+			return errors.New("it is not in the log")
 		})
 	})
 }

@@ -39,8 +39,10 @@ func register[T object](mgr manager.Manager, empty T, k kind[T]) error {
 	return nil
 }
 
-var _ admission.Defaulter[object] = kind[object]{}
-var _ admission.Validator[object] = kind[object]{}
+var (
+	_ admission.Defaulter[object] = kind[object]{}
+	_ admission.Validator[object] = kind[object]{}
+)
 
 // Default sets the kind's defaults and keeps the finalizer where, and only
 // where, the deletion policy needs it: in the user's own request, so that

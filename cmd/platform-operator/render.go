@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"os"
 
@@ -25,7 +25,7 @@ because the object has none yet.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
-				return fmt.Errorf("-f is missing: name a file with objects, or - for standard input")
+				return errors.New("-f is missing: name a file with objects, or - for standard input")
 			}
 			platform, err := config.Load(platformFile)
 			if err != nil {

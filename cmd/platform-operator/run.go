@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -86,7 +87,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	}
 	f.Namespace = os.Getenv("POD_NAMESPACE")
 	if f.Namespace == "" && (f.LeaderElection || f.webhooks) {
-		return fmt.Errorf("POD_NAMESPACE is not set: it names the namespace for the lease and the certificate; outside of a cluster use --leader-elect=false --webhooks=false")
+		return errors.New("POD_NAMESPACE is not set: it names the namespace for the lease and the certificate; outside of a cluster use --leader-elect=false --webhooks=false")
 	}
 	if f.webhooks {
 		f.Admission = &f.admission

@@ -127,13 +127,17 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 		"Deployment": func(ns string) client.Object {
 			return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "theirs"}},
-					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "theirs:1"}}}},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "theirs"}},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "theirs:1"}}},
+				},
 			}}
 		},
 		"Service": func(ns string) client.Object {
-			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-service"},
-				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}}
+			return &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-service"},
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}},
+			}
 		},
 	}
 	for kind, make := range foreign {
@@ -183,11 +187,15 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "web", OwnerReferences: owner}, Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(3)),
 		Selector: &metav1.LabelSelector{MatchLabels: labels(w)},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(w)},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "webserver", Image: "nginx:1.23.1", Env: []corev1.EnvVar{{Name: "OLD", Value: "1"}}}}}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels(w)},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "webserver", Image: "nginx:1.23.1", Env: []corev1.EnvVar{{Name: "OLD", Value: "1"}}}}},
+		},
 	}}
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "web-service", OwnerReferences: owner, Labels: labels(w)},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels(w), Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}}}
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "web-service", OwnerReferences: owner, Labels: labels(w)},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels(w), Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}},
+	}
 	for _, o := range []client.Object{d, s} {
 		if err := env.Admin.Create(t.Context(), o, client.FieldOwner("manager")); err != nil {
 			t.Fatal(err)
@@ -213,9 +221,13 @@ func TestHandedOverChildIsAdopted(t *testing.T) {
 	l := &lab{T: t, ns: newNamespace(t)}
 	w := webServer(l.ns, "web")
 	l.create(w)
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "web-service",
-		Annotations: map[string]string{naming.AnnotationOwner: string(w.UID)}},
-		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}}
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.ns, Name: "web-service",
+			Annotations: map[string]string{naming.AnnotationOwner: string(w.UID)},
+		},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}},
+	}
 	if err := env.Admin.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +244,10 @@ func TestTakenNodePort(t *testing.T) {
 	t.Parallel()
 	const port = 31234
 	l := &lab{T: t, ns: newNamespace(t)}
-	taken := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "holder"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}}}
+	taken := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "holder"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}},
+	}
 	if err := env.Admin.Create(t.Context(), taken); err != nil {
 		t.Fatal(err)
 	}

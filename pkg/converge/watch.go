@@ -34,7 +34,7 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 	name := strings.ToLower(k.Log.Key)
 	r := NewReconciler(k, mgr.GetClient(), a, mgr.GetEventRecorder("platform-operator"), time.Now)
 	base := mgr.GetLogger()
-	for _, part := range strings.Split(k.Log.Logger, ".") {
+	for part := range strings.SplitSeq(k.Log.Logger, ".") {
 		base = base.WithName(part)
 	}
 	warm := true

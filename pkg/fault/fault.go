@@ -122,7 +122,7 @@ func Classify(err error) Verdict {
 // leaves takes joins apart; a wrapped error stays whole, because the wrapping
 // says what was attempted.
 func leaves(err error) []error {
-	if j, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // taking joins apart is the point
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range j.Unwrap() {
 			all = append(all, leaves(e)...)
@@ -133,8 +133,7 @@ func leaves(err error) []error {
 }
 
 func classifyOne(err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		f := *own
 		switch {
 		case f.After > 0:
@@ -153,8 +152,10 @@ func classifyOne(err error) *Error {
 		OnlyCause(err, func(field string) bool { return field == "metadata.uid" }):
 		return &Error{Class: Quiet, After: jitter(quiet)}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return &Error{Class: Wait, Reason: common.ReasonWaiting, After: jitter(Probe),
-			Message: "the namespace is being deleted"}
+		return &Error{
+			Class: Wait, Reason: common.ReasonWaiting, After: jitter(Probe),
+			Message: "the namespace is being deleted",
+		}
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return &Error{Class: Stall, Reason: common.ReasonQuotaExceeded, After: jitter(Probe), Message: message(err)}
 	case apierrors.IsForbidden(err):
@@ -168,8 +169,10 @@ func classifyOne(err error) *Error {
 	if reason == "" {
 		reason = "no answer"
 	}
-	return &Error{Class: Retry, Reason: common.ReasonError,
-		Message: fmt.Sprintf("the API server refused a request (%s); it is retried", reason)}
+	return &Error{
+		Class: Retry, Reason: common.ReasonError,
+		Message: fmt.Sprintf("the API server refused a request (%s); it is retried", reason),
+	}
 }
 
 // maxMessage keeps a message within what a person reads and what a condition holds (32 KiB).
@@ -216,5 +219,5 @@ func OnlyCause(err error, match func(field string) bool) bool {
 }
 
 func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5)
+	return d - d/10 + rand.N(d/5) //nolint:gosec // it spreads load and guards no secret
 }

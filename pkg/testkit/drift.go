@@ -142,7 +142,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // locate translates a pointer into what is stated to one into the live object,
 // whose lists may have another order.
 func locate(live, stated any, pointer string) (string, bool) {
-	path := ""
+	var path strings.Builder
 	for _, step := range strings.Split(pointer, "/")[1:] {
 		if list, isList := live.([]any); isList {
 			want := at(stated, "/"+step)
@@ -150,14 +150,14 @@ func locate(live, stated any, pointer string) (string, bool) {
 			if i < 0 {
 				return "", false
 			}
-			path += fmt.Sprintf("/%d", i)
+			fmt.Fprintf(&path, "/%d", i)
 			live, stated = list[i], want
 			continue
 		}
-		path += "/" + step
+		path.WriteString("/" + step)
 		live, stated = at(live, "/"+step), at(stated, "/"+step)
 	}
-	return path, true
+	return path.String(), true
 }
 
 func sameKey(a, b any) bool {

@@ -38,8 +38,10 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 		c := condition(d, appsv1.DeploymentReplicaFailure)
 		s.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonReplicaFailure, Message: "pods cannot be created: " + withoutNames(c.Message)}
 	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):
-		s.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed,
-			Message: "the rollout did not get on within its deadline; kubectl describe the pods says why"}
+		s.Stalled = conditions.Finding{
+			Holds: true, Reason: common.ReasonRolloutFailed,
+			Message: "the rollout did not get on within its deadline; kubectl describe the pods says why",
+		}
 	default:
 		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: fmt.Sprintf("waiting for %s to be updated and available", pods(want))}
 	}
