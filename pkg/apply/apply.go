@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,10 @@ const onlyCreate = "1"
 type Owner struct {
 	Object client.Object
 	GVK    metav1.GroupVersionKind
+	// Settled says that the owner's children have all been there before: one
+	// that is missing was deleted, perhaps because the owner is gone and the
+	// cache does not know it yet.
+	Settled bool
 }
 
 // Action is what a pass did to a child.
@@ -171,6 +176,11 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 // the same is not ours, or was made before our label existed, or is our own
 // write that the cache has not seen.
 func (t *attempt) create(ctx context.Context) (Child, error) {
+	if t.owner.Settled {
+		if err := t.ownerLives(ctx); err != nil {
+			return Child{}, err
+		}
+	}
 	t.in.withRV(onlyCreate)
 	err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
 	if err == nil {
@@ -191,6 +201,22 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
 	return t.claimAndSend(ctx, live, within(t.in.Exclusive), Changed)
+}
+
+// ownerLives asks the API server whether the owner is still there. Garbage
+// collection deletes the children of a deleted owner, and those events may
+// overtake the owner's: to make the children again would start a chase. It
+// costs one read for a child that was lost, none for one that is new.
+func (t *attempt) ownerLives(ctx context.Context) error {
+	now := t.owner.Object.DeepCopyObject().(client.Object)
+	err := t.live.Get(ctx, client.ObjectKeyFromObject(now), now)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the owner: %w", err)
+	}
+	if err != nil || now.GetUID() != t.owner.Object.GetUID() || !now.GetDeletionTimestamp().IsZero() {
+		return &fault.Error{Class: fault.Quiet, Message: "the owner is gone", After: time.Second}
+	}
+	return nil
 }
 
 // takeOver takes over a child that an older operator made.
@@ -240,7 +266,9 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 			return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 		}
 	}
-	t.in.withRV(live.GetResourceVersion())
+	// The UID fences what follows. A resource version would too, and would make
+	// it fail whenever a status is written in between.
+	t.in.withRV("")
 	return t.send(ctx, uid, act)
 }
 

@@ -72,7 +72,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("looking up the object's kind: %w", err)
 	}
-	owner := apply.Owner{Object: obj, GVK: metav1.GroupVersionKind(gvk)}
+	owner := apply.Owner{Object: obj, GVK: metav1.GroupVersionKind(gvk), Settled: obj.GetStatus().ObservedGeneration > 0}
 
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return r.tearDown(ctx, obj, owner)

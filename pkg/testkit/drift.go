@@ -16,11 +16,12 @@ import (
 
 // Drift is what became of one field of a child that was changed by hand.
 type Drift struct {
-	Path    string // JSON pointer
-	Removed bool   // removed rather than changed
-	Refused bool   // the API server does not let anybody do that
-	Writes  int    // requests it took to come back
-	Back    bool   // it came back
+	Path    string    // JSON pointer
+	Removed bool      // removed rather than changed
+	Refused bool      // the API server does not let anybody do that
+	Writes  int       // requests it took to come back
+	Took    []Request // those requests
+	Back    bool      // it came back
 }
 
 // String is one line of a report.
@@ -67,6 +68,9 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 				return found, err
 			}
 			found = append(found, d)
+			if !d.Refused && !d.Back {
+				return found, nil // what comes after would only wait for this again
+			}
 		}
 	}
 	return found, nil
@@ -113,10 +117,13 @@ func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf s
 	// A write can be seen before it is answered, and is logged when it is.
 	err = Eventually(ctx, "the audit log to tell of the write", func(ctx context.Context) (bool, error) {
 		after, err := e.Audit.Requests(ctx, key.Namespace)
-		d.Writes = 0
+		d.Writes, d.Took = 0, nil
 		for _, r := range after[len(before):] {
 			if r.IsWrite() && r.Name == key.Name && strings.HasPrefix(want.GetKind(), titled(r.Resource)) {
-				d.Writes++
+				if r.Succeeded() { // one that lost a race wrote nothing
+					d.Writes++
+				}
+				d.Took = append(d.Took, r)
 			}
 		}
 		return d.Writes > 0 || !d.Back, err

@@ -85,6 +85,7 @@ func (e *Env) start(crds []string) error {
 	}
 	e.env = &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, Scheme: e.Scheme}
 	e.env.ControlPlane.GetAPIServer().Configure().
+		Set("service-cluster-ip-range", "10.0.0.0/16"). // envtest's own has 254 addresses
 		Append("audit-policy-file", policy).Append("audit-log-path", log).
 		// The log is read as one file; from 100 MB on it would be rotated.
 		Append("audit-log-maxsize", "100000").

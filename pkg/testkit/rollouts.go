@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,11 @@ func (e *Env) Rollouts(ctx context.Context) error {
 				return e.Rollouts(ctx) // the server closed the watch
 			}
 			if d, ok := ev.Object.(*appsv1.Deployment); ok && ev.Type != watch.Deleted {
+				// No pod is ready in the instant that its Deployment changes.
+				select {
+				case <-ctx.Done():
+				case <-time.After(50 * time.Millisecond):
+				}
 				if err := e.Rollout(ctx, d); err != nil && ctx.Err() == nil {
 					return err
 				}

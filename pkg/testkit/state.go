@@ -166,24 +166,23 @@ const (
 // mask is what differs between runs in which nothing was disturbed. It is
 // learnt, never written by hand: a list by hand hides bugs of tomorrow.
 type mask struct {
-	// varies are paths whose value differs from run to run. What is compared
-	// instead is where else the same value stands: an owner reference must
-	// still hold the UID of the object, a node port must still be the one that
-	// was there before.
-	varies map[string]bool
-	// blind are paths that say nothing: not even that is the same in all runs,
-	// or some runs lack them.
+	// varies are the paths whose value differs from run to run, each with the
+	// first path that had the same value in every run, or its own. What is
+	// compared is that it still has: an owner reference holds the UID of the
+	// object, a node port is the one that was there before. The contrary is
+	// not asked: a new address may be the old one by chance.
+	varies map[string]string
+	// blind are paths that some runs lack: they are not compared.
 	blind map[string]bool
-	// named are the objects that all runs have. Of others, such as with
-	// generated names, only the number of each kind is compared, where there
-	// is any.
+	// named are the objects that all runs have. Of the others, such as with
+	// generated names, only the number of each kind is compared.
 	named map[string]bool
 	loose map[string]bool // phase and kind
 }
 
 // learn makes the mask under which all of the given states are the same.
 func learn(runs []state) mask {
-	m := mask{varies: map[string]bool{}, blind: map[string]bool{}, named: map[string]bool{}, loose: map[string]bool{}}
+	m := mask{varies: map[string]string{}, blind: map[string]bool{}, named: map[string]bool{}, loose: map[string]bool{}}
 	seen := map[string]int{}
 	for _, r := range runs {
 		for o := range r.all() {
@@ -197,67 +196,63 @@ func learn(runs []state) mask {
 			m.loose[kindOf(o)] = true
 		}
 	}
-	for {
-		views := make([]map[string]string, len(runs))
-		paths := map[string]bool{}
-		for i, r := range runs {
-			views[i] = m.view(r)
-			for p := range views[i] {
-				paths[p] = true
-			}
-		}
-		changed := false
-		for p := range paths {
-			first, everywhere, same := views[0][p], true, true
-			for _, v := range views {
-				value, ok := v[p]
-				everywhere = everywhere && ok
-				same = same && value == first
-			}
-			switch {
-			case !everywhere, !same && m.varies[p]:
-				m.blind[p], changed = true, true
-			case !same:
-				m.varies[p], changed = true, true
-			}
-		}
-		if !changed {
-			return m
-		}
-	}
-}
-
-// view is a state as it is compared.
-func (m mask) view(s state) map[string]string {
-	v := map[string]string{}
-	values := map[string]string{}
-	for o, fields := range s.all() {
-		if !m.named[o] && m.loose[kindOf(o)] {
-			v[kindOf(o)+": number of objects whose name varies"] += "|"
-			continue
-		}
-		for f, value := range fields {
-			switch p := o + " " + f; {
-			case m.blind[p]:
-			case m.varies[p]:
-				values[p] = value
-			default:
-				v[p] = value
-			}
+	values := map[string][]string{} // by path, one of each run that has it
+	for _, r := range runs {
+		for p, v := range m.fields(r) {
+			values[p] = append(values[p], v)
 		}
 	}
 	first := map[string]string{}
 	for _, p := range slices.Sorted(maps.Keys(values)) {
-		if at, ok := first[values[p]]; ok {
-			v[p] = "‹as at " + at + "›"
+		vs := values[p]
+		if len(vs) < len(runs) {
+			m.blind[p] = true
 			continue
 		}
-		first[values[p]] = p
-		v[p] = "‹some value›"
+		if len(slices.Compact(slices.Clone(vs))) == 1 {
+			continue
+		}
+		key := strings.Join(vs, "\n") // values are JSON: a newline is none of theirs
+		if _, ok := first[key]; !ok {
+			first[key] = p
+		}
+		m.varies[p] = first[key]
 	}
-	for p := range v {
-		if m.blind[p] {
-			delete(v, p)
+	return m
+}
+
+// fields are all fields of a state, and the numbers of objects that have no
+// name in common.
+func (m mask) fields(s state) map[string]string {
+	all := map[string]string{}
+	for o, fields := range s.all() {
+		if !m.named[o] && m.loose[kindOf(o)] {
+			all[kindOf(o)+": number of objects whose name varies"] += "|"
+			continue
+		}
+		for f, value := range fields {
+			all[o+" "+f] = value
+		}
+	}
+	return all
+}
+
+// view is a state as it is compared.
+func (m mask) view(s state) map[string]string {
+	fields := m.fields(s)
+	v := map[string]string{}
+	for p, value := range fields {
+		as, varies := m.varies[p]
+		switch {
+		case m.blind[p]:
+		case !varies:
+			v[p] = value
+		case as == p:
+			v[p] = "‹some value›"
+		case fields[as] == value:
+			v[p] = "‹as at " + as + "›"
+		default:
+			v[p] = "‹not as at " + as + "›"
 		}
 	}
 	return v

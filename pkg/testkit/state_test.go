@@ -53,6 +53,10 @@ func TestMaskForgivesOnlyWhatVaries(t *testing.T) {
 		}
 		return at(namespace, nil, all)
 	}
+	made := func(namespace string, before, end int64) state {
+		return at(namespace, []unstructured.Unstructured{service(namespace, before)}, []unstructured.Unstructured{service(namespace, end)})
+	}
+	anew := []state{made("a", 1, 2), made("b", 3, 4), made("c", 5, 6)}
 	three := []state{kept("a", 30001), kept("b", 30002), kept("c", 30003)}
 	generated := []state{named("a", "x1"), named("b", "x2"), named("c", "x3")}
 
@@ -63,6 +67,7 @@ func TestMaskForgivesOnlyWhatVaries(t *testing.T) {
 	}{
 		"another value where it varies":                 {three, kept("d", 30004), true},
 		"another value in the end than before":          {three, at("d", []unstructured.Unstructured{service("d", 1)}, []unstructured.Unstructured{service("d", 2)}), false},
+		"by chance the value from before":               {anew, made("d", 7, 7), true},
 		"an object is gone":                             {three, at("d", []unstructured.Unstructured{service("d", 1)}, nil), false},
 		"an address of another namespace":               {three, at("d", []unstructured.Unstructured{service("d", 1)}, []unstructured.Unstructured{service("e", 1)}), false},
 		"another generated name":                        {generated, named("d", "x4"), true},

@@ -1,0 +1,200 @@
+package testkit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// Specimen is what the tests that every kind must pass need to know of a kind.
+type Specimen struct {
+	// Subject is the kind's controller.
+	Subject Subject
+	// New returns an object, not yet created.
+	New func(namespace, name string) converge.Object
+	// Resource is the kind's own, "webservers".
+	Resource string
+	// Children returns the children of an object of that name, empty but for
+	// their own names.
+	Children func(name string) []client.Object
+	// Edit changes one stated field of the spec.
+	Edit func(converge.Object)
+	// Edited is what Edit costs, beside the writes of the status.
+	Edited []string
+	// Stated returns, as JSON, what is stated of each child of an object.
+	Stated func(converge.Object) [][]byte
+	// TwoWrites tells of which stated fields the repair may take two writes,
+	// because what others put there has to be claimed first.
+	TwoWrites func(path string) bool
+}
+
+func (s Specimen) status() string { return "patch " + s.Resource + "/status 200" }
+
+func (s Specimen) each(name, request string, code string) []string {
+	var rs []string
+	for _, c := range s.Children(name) {
+		rs = append(rs, request+" "+resourceOf(c)+" "+code)
+	}
+	return rs
+}
+
+// resourceOf is the resource of one of Kubernetes' own types: "deployments".
+func resourceOf(o client.Object) string {
+	gvk := builtinKind(o)
+	return strings.ToLower(gvk.Kind) + "s"
+}
+
+func builtinKind(o client.Object) schema.GroupVersionKind {
+	gvk, err := apiutil.GVKForObject(o, clientgoscheme.Scheme)
+	if err != nil {
+		panic(err) // children are Kubernetes' own types
+	}
+	return gvk
+}
+
+// Budget counts the requests of an object's life: creation, others' changes,
+// a restart, an edit, deletion.
+func (e *Env) Budget(t *testing.T, s Specimen) {
+	l := e.NewLab(t, s.Subject).Start()
+	const name = "web"
+	obj := s.New(l.Namespace, name)
+	l.Create(obj)
+	l.Ready(obj, name)
+	l.Expect("create: the children, the status, and once more for readiness",
+		append(s.each(name, "patch", "201"), s.status(), s.status())...)
+
+	l.Edit(obj, name, func() { obj.SetAnnotations(map[string]string{"note": "not ours"}) })
+	l.Expect("an annotation on the object")
+
+	for _, child := range s.Children(name) {
+		l.Edit(child, child.GetName(), func() { child.SetLabels(with(child.GetLabels(), "team", "a")) })
+	}
+	l.Expect("labels of others on the children")
+
+	l.Restart()
+	l.Expect("restart")
+
+	l.Edit(obj, name, func() { s.Edit(obj) })
+	l.Ready(obj, name)
+	l.Expect("edit: the child, the status that says so, and readiness", append(slices.Clone(s.Edited), s.status(), s.status())...)
+
+	if err := l.Admin.Delete(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range s.Children(name) {
+		l.Gone(child, child.GetName())
+	}
+	l.Expect("delete")
+}
+
+// Orphaning counts the requests of a deletion with policy Orphan, and looks at
+// what is left.
+func (e *Env) Orphaning(t *testing.T, s Specimen, orphan func(converge.Object)) {
+	l := e.NewLab(t, s.Subject).Start()
+	const name = "web"
+	obj := s.New(l.Namespace, name)
+	orphan(obj)
+	if obj.GetDeletionPolicy() != common.DeletionPolicyOrphan {
+		t.Fatal("the specimen's object does not orphan")
+	}
+	obj.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
+	l.Create(obj)
+	l.Ready(obj, name)
+	l.Expect("create", append(s.each(name, "patch", "201"), s.status(), s.status())...)
+	if err := l.Admin.Delete(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	l.Gone(obj, name)
+	l.Expect("delete: the children and the finalizer", append(s.each(name, "patch", "200"), "patch "+s.Resource+" 200")...)
+	for _, child := range s.Children(name) {
+		l.Get(child, child.GetName())
+		if n := len(child.GetOwnerReferences()); n != 0 {
+			t.Errorf("%T has %d owners, want none", child, n)
+		}
+		if child.GetLabels()[naming.LabelManagedBy] != "" || child.GetAnnotations()[naming.AnnotationOwner] != "" {
+			t.Errorf("%T still carries our marks: %v %v", child, child.GetLabels(), child.GetAnnotations())
+		}
+	}
+}
+
+// Drifting changes and removes every stated field of every child.
+func (e *Env) Drifting(t *testing.T, s Specimen) {
+	l := e.NewLab(t, s.Subject).Start()
+	obj := s.New(l.Namespace, "web")
+	l.Create(obj)
+	l.Ready(obj, "web")
+	for _, raw := range s.Stated(obj) {
+		drifts, err := e.Drifts(t.Context(), raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried := 0
+		for _, d := range drifts {
+			if d.Refused {
+				t.Log(d)
+				continue
+			}
+			tried++
+			most := 1
+			if s.TwoWrites(d.Path) {
+				most = 2
+			}
+			if !d.Back || d.Writes < 1 || d.Writes > most {
+				t.Errorf("%s, want back after at most %d:\n%s", d, most, Lines(d.Took))
+			}
+		}
+		if tried < 10 {
+			t.Errorf("only %d fields could be damaged: the test sees nothing", tried)
+		}
+		t.Logf("%d fields damaged, %d damages refused by the API server", tried, len(drifts)-tried)
+	}
+}
+
+// Foreign puts an object of somebody else in the place of each child in turn:
+// it is never written, the conflict is told, and heals when the object goes.
+// theirs are the objects, complete but for the namespace.
+func (e *Env) Foreign(t *testing.T, s Specimen, theirs ...client.Object) {
+	for _, their := range theirs {
+		gvk := builtinKind(their)
+		t.Run(gvk.Kind, func(t *testing.T) {
+			t.Parallel()
+			l := e.NewLab(t, s.Subject)
+			their.SetNamespace(l.Namespace)
+			l.Create(their)
+			l.Start()
+			obj := s.New(l.Namespace, "web")
+			l.Create(obj)
+			if m := l.Stalled(obj, "web", common.ReasonConflict); !strings.Contains(m, gvk.Kind) {
+				t.Errorf("the conflict does not name the %s: %s", gvk.Kind, m)
+			}
+			for _, r := range l.Requests() {
+				if r.IsWrite() && r.Succeeded() && r.Name == their.GetName() && r.Resource == resourceOf(their) {
+					t.Errorf("wrote to what is not ours: %s", r)
+				}
+			}
+			if err := l.Admin.Delete(t.Context(), their); err != nil {
+				t.Fatal(err)
+			}
+			l.Gone(their, their.GetName())
+			l.Restart() // it looks at once; a running operator within about a minute
+			l.Ready(obj, "web")
+		})
+	}
+}
+
+func with(labels map[string]string, k, v string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[k] = v
+	return labels
+}
