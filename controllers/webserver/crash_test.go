@@ -58,8 +58,10 @@ type (
 )
 
 func edit(name string, what func(*webserverv1.WebServerSpec)) testkit.Scenario {
-	return testkit.Scenario{Name: name, Prepare: fleet(), Converged: fleetReady,
-		Act: change(func(w *webserverv1.WebServer) { what(&w.Spec) })}
+	return testkit.Scenario{
+		Name: name, Prepare: fleet(), Converged: fleetReady,
+		Act: change(func(w *webserverv1.WebServer) { what(&w.Spec) }),
+	}
 }
 
 func orphan(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyOrphan }

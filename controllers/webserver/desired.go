@@ -1,6 +1,8 @@
 package webserver
 
 import (
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -108,15 +110,20 @@ func changes(w *webserverv1.WebServer, live *appsv1.Deployment) []apply.Change {
 
 func service(w *webserverv1.WebServer, o Observed, platform config.WebServer) apply.Intent {
 	kind := serviceType(w, platform)
-	port, given := nodePort(w, o, platform, kind)
+	port, from := nodePort(w, o, platform, kind)
 	in := serviceIntent(w, kind, port)
-	if port != 0 && !given {
+	if port != 0 && from != asked {
 		// Nobody asked for this very port: when it cannot be had, any will do,
 		// and to learn which one it became is no reason to write.
 		anyPort := serviceIntent(w, kind, 0)
 		in.HashAs = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
 			return serviceIntent(w, kind, 0), fault.NodePort(refused)
+		}
+		if from == had {
+			// Somebody's clients know this one. A Service that was just
+			// deleted holds its port for a moment longer.
+			in.Patience = 10 * time.Second
 		}
 	}
 	return in
@@ -157,24 +164,33 @@ func serviceType(w *webserverv1.WebServer, platform config.WebServer) corev1.Ser
 	}
 }
 
-// nodePort returns the node port to state, 0 for none, and whether the user
-// gave it. A port once had is kept, from the status where the Service was
+// origin is where a node port comes from.
+type origin int
+
+const (
+	preferred origin = iota // the platform would like it
+	had                     // it was the object's before
+	asked                   // the user asked for it
+)
+
+// nodePort returns the node port to state, 0 for none, and where it comes
+// from. A port once had is kept: from the status where the Service was
 // deleted, from the Service where a crash kept it out of the status.
-func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, kind corev1.ServiceType) (port int32, given bool) {
+func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, kind corev1.ServiceType) (int32, origin) {
 	if kind == corev1.ServiceTypeClusterIP {
-		return 0, false
+		return 0, preferred
 	}
 	if s := w.Spec.Service; s != nil && s.NodePort != nil {
-		return *s.NodePort, true
+		return *s.NodePort, asked
 	}
 	if s := w.Status.Service; s != nil && s.NodePort != 0 {
-		return s.NodePort, false
+		return s.NodePort, had
 	}
 	if o.Service != nil && len(o.Service.Spec.Ports) > 0 && o.Service.Spec.Ports[0].NodePort != 0 {
-		return o.Service.Spec.Ports[0].NodePort, false
+		return o.Service.Spec.Ports[0].NodePort, had
 	}
 	if kind == corev1.ServiceTypeNodePort {
-		return platform.NodePort, false
+		return platform.NodePort, preferred
 	}
-	return 0, false
+	return 0, preferred
 }

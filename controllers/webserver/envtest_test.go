@@ -50,11 +50,6 @@ func subjectWith(platform config.WebServer) testkit.Subject {
 	}
 }
 
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	return env.NewNamespace(t)
-}
-
 func webServer(ns, name string, change ...func(*webserverv1.WebServer)) *webserverv1.WebServer {
 	w := &webserverv1.WebServer{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},

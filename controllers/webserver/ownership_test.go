@@ -3,6 +3,7 @@
 package webserver
 
 import (
+	"context"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -160,6 +161,12 @@ func TestTakenNodePort(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), holder); err != nil {
 		t.Fatal(err)
 	}
+	l.Eventually("the API server to let go of the port", func(ctx context.Context) (bool, error) {
+		try := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "try"}, Spec: *holder.Spec.DeepCopy()}
+		try.Spec.ClusterIP, try.Spec.ClusterIPs = "", nil
+		err := env.Admin.Create(ctx, try, client.DryRunAll)
+		return err == nil, err
+	})
 	l.Restart() // it looks at once; a running operator within about a minute
 	l.Ready(asked, "asked")
 	if got := asked.Status.Service.NodePort; got != port {

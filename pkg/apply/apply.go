@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -71,8 +72,9 @@ type Applier struct {
 	metrics Recorder
 	compare comparer
 
-	mu   sync.Mutex
-	memo map[memoKey]memo
+	mu      sync.Mutex
+	memo    map[memoKey]memo
+	refused map[memoKey]time.Time // since when a child with a fallback is refused
 }
 
 type memoKey struct {
@@ -93,31 +95,59 @@ type memo struct {
 // NewApplier returns an applier that reads from c's cache, and from live what the
 // cache, which sees only our own children, does not hold.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
-	return &Applier{client: c, live: live, metrics: metrics, memo: map[memoKey]memo{}}
+	return &Applier{client: c, live: live, metrics: metrics, memo: map[memoKey]memo{}, refused: map[memoKey]time.Time{}}
 }
 
 // Forget drops what is remembered about an owner that is gone.
 func (a *Applier) Forget(owner types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for k := range a.memo {
-		if k.owner == owner {
-			delete(a.memo, k)
-		}
-	}
+	mine := func(k memoKey) bool { return k.owner == owner }
+	maps.DeleteFunc(a.memo, func(k memoKey, _ memo) bool { return mine(k) })
+	maps.DeleteFunc(a.refused, func(k memoKey, _ time.Time) bool { return mine(k) })
 }
 
 // Apply makes one child as the intent says, with no request when it already is.
 // The child in the answer is what stands in the cluster afterwards.
 func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	child, err := a.attempt(ctx, owner, in)
-	if err != nil && in.Fallback != nil {
-		if other, ok := in.Fallback(err); ok {
-			log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
-			return a.attempt(ctx, owner, other)
+	if err == nil || in.Fallback == nil {
+		a.calm(owner, in)
+		return child, err
+	}
+	other, ok := in.Fallback(err)
+	if !ok {
+		return child, err
+	}
+	if left := in.Patience - a.refusedFor(owner, in); left > 0 {
+		return child, &fault.Error{
+			Class: fault.Wait, Reason: common.ReasonWaiting, Err: err,
+			Message: fmt.Sprintf("%s cannot be as it was yet; it is tried again", in), After: min(left, retryRefused),
 		}
 	}
-	return child, err
+	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
+	a.calm(owner, in)
+	return a.attempt(ctx, owner, other)
+}
+
+// retryRefused is how often a refusal that may pass is tried again.
+const retryRefused = 250 * time.Millisecond
+
+// refusedFor returns for how long a child has been refused.
+func (a *Applier) refusedFor(owner Owner, in Intent) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := keyOf(owner, in)
+	if a.refused[k].IsZero() {
+		a.refused[k] = time.Now()
+	}
+	return time.Since(a.refused[k])
+}
+
+func (a *Applier) calm(owner Owner, in Intent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.refused, keyOf(owner, in))
 }
 
 func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
@@ -310,8 +340,10 @@ func (t *attempt) recall() (memo, bool) {
 	return m, ok
 }
 
-func (t *attempt) key() memoKey {
-	return memoKey{owner: t.owner.Object.GetUID(), kind: t.in.Kind, ObjectKey: t.in.Key()}
+func (t *attempt) key() memoKey { return keyOf(t.owner, t.in) }
+
+func keyOf(owner Owner, in Intent) memoKey {
+	return memoKey{owner: owner.Object.GetUID(), kind: in.Kind, ObjectKey: in.Key()}
 }
 
 // Delete deletes a child of ours that is no longer wanted, fenced by its UID.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,9 @@ type Intent struct {
 	// Fallback is tried, once, when the server refuses this intent: it returns
 	// what to apply instead. Nil, or a false, leaves the refusal as it is.
 	Fallback func(refused error) (Intent, bool)
+	// Patience is for how long a refusal that has a fallback is taken for
+	// passing: what was just deleted may not have let go of everything yet.
+	Patience time.Duration
 	// HashAs, where set, is hashed in the place of this intent. It leaves out
 	// what is stated only to keep it as it is, such as a node port that
 	// Kubernetes allocated: learning the value is then no reason to write.

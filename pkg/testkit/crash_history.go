@@ -67,7 +67,7 @@ func record(ctx context.Context, c client.WithWatch, kinds []schema.GroupVersion
 func (h *history) add(ev watch.Event) {
 	u, ok := ev.Object.(*unstructured.Unstructured)
 	if !ok || ev.Type == watch.Error {
-		h.fail(fmt.Errorf("unexpected event: %v", apierrors.FromObject(ev.Object)))
+		h.fail(fmt.Errorf("unexpected event: %w", apierrors.FromObject(ev.Object)))
 		return
 	}
 	version, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)

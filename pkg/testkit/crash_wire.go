@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -125,7 +126,7 @@ func (w *wire) arrive(r *http.Request, i int, answer *http.Response, err error) 
 	w.last = time.Now()
 	outcome := fmt.Sprint(err)
 	if err == nil {
-		outcome = fmt.Sprint(answer.StatusCode)
+		outcome = strconv.Itoa(answer.StatusCode)
 		if i > 0 {
 			w.answered++
 		}
@@ -170,8 +171,8 @@ func (w *wire) writesAnswered() int {
 // isAside tells what is neither counted nor waited for: watches, which stay
 // open, and leases and events, which say nothing about objects.
 func isAside(r *http.Request) bool {
-	parts := strings.Split(r.URL.Path, "/")
-	for _, p := range parts {
+	parts := strings.SplitSeq(r.URL.Path, "/")
+	for p := range parts {
 		if p == "leases" || p == "events" {
 			return true
 		}

@@ -313,8 +313,10 @@ func planted(b bug, scenarios ...string) Campaign {
 }
 
 func plantedCreate(ctx context.Context, w World) error {
-	return w.Create(ctx, &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: webserverv1.WebServerSpec{Image: "nginx:1", Replicas: new(int32(2))}})
+	return w.Create(ctx, &webserverv1.WebServer{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       webserverv1.WebServerSpec{Image: "nginx:1", Replicas: new(int32(2))},
+	})
 }
 
 func plantedFleet(ctx context.Context, w World) error {

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/platform-operator/platform-operator/pkg/version"
+)
+
+// execute runs the command line as main does.
+func execute(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	cmd := root()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestHelp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"of the program": {[]string{"--help"}, []string{"\n  release ", "\n  render ", "\n  run ", "\n  version ", "--log-level", "render -f webserver.yaml"}},
+		"of run": {[]string{"run", "--help"}, []string{
+			"WATCH_NAMESPACE", "POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
+		}},
+		"of render":  {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config"}},
+		"of release": {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := execute(t, "", tc.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(got, w) {
+					t.Errorf("%q is not in\n%s", w, got)
+				}
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "--version"} {
+		got, err := execute(t, "", arg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(version.Describe()+"\n", got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", arg, diff)
+		}
+	}
+}
+
+// One line that says what would be right; no usage, no stack.
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	broken := filepath.Join(t.TempDir(), "platform.yaml")
+	if err := os.WriteFile(broken, []byte("webServer: {nodeport2: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"log level":             {[]string{"--log-level=loud"}, `--log-level "loud" must be debug, info or error`},
+		"log level of run":      {[]string{"run", "--log-level=loud"}, `--log-level "loud" must be debug, info or error`},
+		"log format":            {[]string{"--log-format=xml"}, `--log-format "xml" must be json or console`},
+		"unknown flag":          {[]string{"--nothing"}, "unknown flag: --nothing"},
+		"unknown subcommand":    {[]string{"rendr"}, `unknown command "rendr"`},
+		"argument to render":    {[]string{"render", "web.yaml"}, `unknown command "web.yaml"`},
+		"render without a file": {[]string{"render"}, "-f is missing"},
+		"file that is not there": {
+			[]string{"render", "-f", "nowhere.yaml"}, "nowhere.yaml",
+		},
+		"platform configuration of render": {[]string{"render", "-f", "-", "--config", broken}, "nodeport2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := execute(t, "", tc.args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if out != "" {
+				t.Errorf("it also printed\n%s", out)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") && name != "unknown subcommand" { // cobra adds suggestions
+				t.Errorf("more than one line: %q", err)
+			}
+		})
+	}
+}
+
+func TestRender(t *testing.T) {
+	sample := filepath.Join("..", "..", "config", "samples", "webserver.yaml")
+	raw, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := execute(t, "", "render", "-f", sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the operator applies, of an object that has no UID yet; the hash is
+	// of all of it, so it differs.
+	applied, err := os.ReadFile(filepath.Join("..", "..", "controllers", "webserver", "testdata", "seed", "want.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`uid: \S+`).ReplaceAllString(string(applied), `uid: ""`)
+	hash := regexp.MustCompile(`(/applied: )\S+`)
+	if diff := cmp.Diff(hash.ReplaceAllString(want, "$1"), hash.ReplaceAllString(got, "$1")); diff != "" {
+		t.Errorf("render prints what the operator does not apply (-want +got):\n%s", diff)
+	}
+
+	piped, err := execute(t, string(raw), "render", "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, piped); diff != "" {
+		t.Errorf("standard input renders another (-file +stdin):\n%s", diff)
+	}
+}
+
+func TestRenderTakesThePlatformsPreferences(t *testing.T) {
+	platform := filepath.Join(t.TempDir(), "platform.yaml")
+	if err := os.WriteFile(platform, []byte("webServer: {nodePort: 31111}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := execute(t, "", "render", "--config", platform, "-f", filepath.Join("..", "..", "config", "samples", "webserver.yaml"))
+	if err != nil || !strings.Contains(got, "nodePort: 31111") {
+		t.Errorf("got %v\n%s", err, got)
+	}
+}
+
+func TestMisspeltFieldIsNamedWithItsSource(t *testing.T) {
+	_, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nspec: {imago: x}\n", "render", "-f", "-")
+	if err == nil || !strings.Contains(err.Error(), "standard input") || !strings.Contains(err.Error(), "spec.imago") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSplitNamespaces(t *testing.T) {
+	for in, want := range map[string][]string{
+		"": nil, " , ": nil, "a": {"a"}, "a,b": {"a", "b"}, " a , ,b ": {"a", "b"},
+	} {
+		if got := splitNamespaces(in); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

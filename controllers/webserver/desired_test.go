@@ -1,0 +1,412 @@
+package webserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
+
+// ownerKind is what the loop passes for every WebServer.
+var ownerKind = metav1.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
+
+// golden reads the cases under testdata: in.yaml holds the WebServer, with its
+// status, and after it the Service that is live, if there is one.
+func golden(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases under testdata: %v", err)
+	}
+	cases := map[string]func() (*webserverv1.WebServer, Observed){}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web, live, hasLive := strings.Cut(string(raw), "\n---\n")
+		w, s := &webserverv1.WebServer{}, &corev1.Service{}
+		if err := yaml.UnmarshalStrict([]byte(web), w); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		if err := yaml.UnmarshalStrict([]byte(live), s); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		cases[filepath.Base(filepath.Dir(f))] = func() (*webserverv1.WebServer, Observed) {
+			var o Observed
+			if hasLive {
+				o.Service = s.DeepCopy()
+			}
+			return w.DeepCopy(), o
+		}
+	}
+	return cases
+}
+
+// printed is the children as they would be sent. It is made from their JSON,
+// because {} and an absent field are not the same in a pod template.
+func printed(t *testing.T, w *webserverv1.WebServer, o Observed) []byte {
+	t.Helper()
+	var docs [][]byte
+	for _, in := range desired(w, o, config.Default().WebServer).Apply {
+		raw, err := in.Object(w, ownerKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := yaml.JSONToYAML(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, doc)
+	}
+	return bytes.Join(docs, []byte("---\n"))
+}
+
+func TestDesired(t *testing.T) {
+	for name, in := range golden(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := in()
+			got := printed(t, w, o)
+			path := filepath.Join("testdata", name, "want.yaml")
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("children; if it is meant: go test -update (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDesiredIsPureAndDeterministic(t *testing.T) {
+	for name, in := range golden(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := in()
+			first := printed(t, w, o)
+			if diff := cmp.Diff(string(first), string(printed(t, w, o))); diff != "" {
+				t.Errorf("two passes over the same differ:\n%s", diff)
+			}
+			before, seen := in()
+			if diff := cmp.Diff(before, w); diff != "" {
+				t.Errorf("the object was changed:\n%s", diff)
+			}
+			if diff := cmp.Diff(seen, o); diff != "" {
+				t.Errorf("what was observed was changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
+	for name, in := range golden(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := in()
+			for _, c := range sent(t, w, o, config.Default().WebServer) {
+				if diff := cmp.Diff([]metav1.OwnerReference{{
+					APIVersion: "my.domain/v1", Kind: "WebServer", Name: w.Name, UID: w.UID,
+					Controller: new(true), BlockOwnerDeletion: new(true),
+				}}, c.OwnerReferences); diff != "" {
+					t.Errorf("%s: owner (-want +got):\n%s", c.Kind, diff)
+				}
+				if got := c.Labels[naming.LabelManagedBy]; got != naming.ManagedBy {
+					t.Errorf("%s: label %s is %q: the cache would not see the child", c.Kind, naming.LabelManagedBy, got)
+				}
+				if got := c.Annotations[naming.AnnotationOwner]; got != string(w.UID) || got == "" {
+					t.Errorf("%s: annotation %s is %q, want %q", c.Kind, naming.AnnotationOwner, got, w.UID)
+				}
+				if c.Annotations[naming.AnnotationApplied] == "" {
+					t.Errorf("%s has no hash", c.Kind)
+				}
+				if c.Namespace != w.Namespace {
+					t.Errorf("%s is in namespace %q, want %q", c.Kind, c.Namespace, w.Namespace)
+				}
+			}
+		})
+	}
+}
+
+// What the article's readers see and what selects the pods of an installation
+// that is taken over. Both are fixed for ever.
+func TestWhatTheArticleShows(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "webserver.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &webserverv1.WebServer{}
+	if err := yaml.UnmarshalStrict(raw, w); err != nil {
+		t.Fatal(err)
+	}
+	w.Namespace = "default"
+	d, s := typed(t, w, Observed{})
+
+	pods := map[string]string{"app": "webserver", "webserver_cr": "webserver-sample"}
+	ours := map[string]string{naming.LabelManagedBy: naming.ManagedBy}
+	withPods := map[string]string{"app": "webserver", "webserver_cr": "webserver-sample", naming.LabelManagedBy: naming.ManagedBy}
+	quarter := intstr.FromString("25%")
+
+	for what, is := range map[string]struct{ want, got any }{
+		"Deployment's name":   {"webserver-sample", d.Name},
+		"Deployment's labels": {ours, d.Labels},
+		"replicas":            {int32(3), *d.Spec.Replicas},
+		"selector":            {&metav1.LabelSelector{MatchLabels: pods}, d.Spec.Selector},
+		"pod labels":          {pods, d.Spec.Template.Labels},
+		"strategy": {appsv1.DeploymentStrategy{
+			Type:          appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter},
+		}, d.Spec.Strategy},
+		"number of containers": {1, len(d.Spec.Template.Spec.Containers)},
+		"container's name":     {"webserver", d.Spec.Template.Spec.Containers[0].Name},
+		"image":                {"nginx:1.23.1", d.Spec.Template.Spec.Containers[0].Image},
+		"Service's name":       {"webserver-sample-service", s.Name},
+		"Service's labels":     {withPods, s.Labels},
+		"Service's selector":   {pods, s.Spec.Selector},
+		"Service's type":       {corev1.ServiceTypeNodePort, s.Spec.Type},
+		"Service's ports": {[]corev1.ServicePort{
+			{Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30010},
+		}, s.Spec.Ports},
+	} {
+		if diff := cmp.Diff(is.want, is.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+func TestNodePort(t *testing.T) {
+	type (
+		spec   = webserverv1.ServiceSpec
+		status = webserverv1.ServiceStatus
+	)
+	live := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{NodePort: 33333}}}}
+	for name, tc := range map[string]struct {
+		spec   *spec
+		status *status
+		live   *corev1.Service
+		want   int32
+		given  bool
+	}{
+		"the platform's preference":               {want: 30010},
+		"the user's":                              {spec: &spec{NodePort: new(int32(31000))}, want: 31000, given: true},
+		"the user's before what was learned":      {spec: &spec{NodePort: new(int32(31000))}, status: &status{NodePort: 32222}, live: live, want: 31000, given: true},
+		"what was learned before the preference":  {status: &status{NodePort: 32222}, want: 32222},
+		"what was learned before the live one":    {status: &status{NodePort: 32222}, live: live, want: 32222},
+		"the live one where a crash lost it":      {live: live, want: 33333},
+		"the live one where the status says none": {status: &status{Type: corev1.ServiceTypeClusterIP}, live: live, want: 33333},
+		"none for ClusterIP":                      {spec: &spec{Type: corev1.ServiceTypeClusterIP}, status: &status{NodePort: 32222}, live: live},
+		"no preference for a load balancer":       {spec: &spec{Type: corev1.ServiceTypeLoadBalancer}},
+		"a load balancer keeps what it has":       {spec: &spec{Type: corev1.ServiceTypeLoadBalancer}, live: live, want: 33333},
+		"a load balancer with the user's":         {spec: &spec{Type: corev1.ServiceTypeLoadBalancer, NodePort: new(int32(31000))}, want: 31000, given: true},
+		"a live Service without ports":            {live: &corev1.Service{}, want: 30010},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &webserverv1.WebServer{Spec: webserverv1.WebServerSpec{Service: tc.spec}, Status: webserverv1.WebServerStatus{Service: tc.status}}
+			platform := config.Default().WebServer
+			port, from := nodePort(w, Observed{Service: tc.live}, platform, serviceType(w, platform))
+			if port != tc.want || (from == asked) != tc.given {
+				t.Errorf("got %d, given by the user: %v; want %d, %v", port, from == asked, tc.want, tc.given)
+			}
+		})
+	}
+}
+
+// To learn which port Kubernetes allocated is no reason to write.
+func TestLearningTheNodePortIsNoReasonToWrite(t *testing.T) {
+	hash := func(change func(*webserverv1.WebServer)) (string, int32) {
+		w := sample()
+		change(w)
+		_, s := typed(t, w, Observed{})
+		return s.Annotations[naming.AnnotationApplied], s.Spec.Ports[0].NodePort
+	}
+	preferred, _ := hash(func(*webserverv1.WebServer) {})
+	learned, port := hash(func(w *webserverv1.WebServer) { w.Status.Service = &webserverv1.ServiceStatus{NodePort: 32222} })
+	if port != 32222 {
+		t.Errorf("node port %d is stated, want what was learned", port)
+	}
+	if learned != preferred {
+		t.Error("the hash changed with the status: every first reconcile would write twice")
+	}
+	given, _ := hash(func(w *webserverv1.WebServer) {
+		w.Spec.Service = &webserverv1.ServiceSpec{NodePort: new(int32(32222))}
+	})
+	if given == learned {
+		t.Error("the hash did not change with the spec: the user's port might not be asked for")
+	}
+}
+
+func TestOnlyAPortNobodyAskedForFallsBack(t *testing.T) {
+	refused := func(path *field.Path) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web-service", field.ErrorList{field.Invalid(path, 30010, "taken")})
+	}
+	ports := field.NewPath("spec", "ports").Index(0)
+	taken := refused(ports.Child("nodePort"))
+	for name, tc := range map[string]struct {
+		spec    *webserverv1.ServiceSpec
+		refused error
+		want    bool
+	}{
+		"the preference is taken":  {nil, taken, true},
+		"something else is wrong":  {nil, refused(ports.Child("port")), false},
+		"the user's port is taken": {&webserverv1.ServiceSpec{NodePort: new(int32(30010))}, taken, false},
+		"no port is asked for":     {&webserverv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}, taken, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Service = tc.spec
+			in := service(w, Observed{}, config.Default().WebServer)
+			got := false
+			if in.Fallback != nil {
+				var other apply.Intent
+				if other, got = in.Fallback(tc.refused); got {
+					raw, err := other.Object(w, ownerKind)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if bytes.Contains(raw, []byte("nodePort")) {
+						t.Errorf("the fallback states a node port: %s", raw)
+					}
+				}
+			}
+			if got != tc.want {
+				t.Errorf("falls back: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPlatformsPreferenceForTheService(t *testing.T) {
+	for name, tc := range map[string]struct {
+		platform config.WebServer
+		want     corev1.ServiceSpec
+	}{
+		"cluster only":      {config.WebServer{ServiceType: corev1.ServiceTypeClusterIP, NodePort: 30010}, corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}},
+		"load balancer":     {config.WebServer{ServiceType: corev1.ServiceTypeLoadBalancer, NodePort: 30010}, corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}},
+		"any node port":     {config.WebServer{ServiceType: corev1.ServiceTypeNodePort}, corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}},
+		"another node port": {config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: 31111}, corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{NodePort: 31111}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want int32
+			if len(tc.want.Ports) > 0 {
+				want = tc.want.Ports[0].NodePort
+			}
+			w := sample()
+			raw, err := service(w, Observed{}, tc.platform).Object(w, ownerKind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &corev1.Service{}
+			if err := json.Unmarshal(raw, s); err != nil {
+				t.Fatal(err)
+			}
+			if s.Spec.Type != tc.want.Type || s.Spec.Ports[0].NodePort != want {
+				t.Errorf("got %s with node port %d, want %s with %d", s.Spec.Type, s.Spec.Ports[0].NodePort, tc.want.Type, want)
+			}
+		})
+	}
+}
+
+// The article tells its readers to look for these lines.
+func TestLogLinesOfAnEdit(t *testing.T) {
+	live := func(replicas *int32, images ...string) *appsv1.Deployment {
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: replicas}}
+		for _, i := range images {
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Image: i})
+		}
+		return d
+	}
+	const scaled, image = "Deployment spec.replicas change", "Deployment spec.template.spec.container[0].image change"
+	for name, tc := range map[string]struct {
+		live *appsv1.Deployment
+		want []string
+	}{
+		"nothing stands yet":  {nil, nil},
+		"nothing changes":     {live(new(int32(3)), "nginx:1.23.1"), nil},
+		"scaled":              {live(new(int32(4)), "nginx:1.23.1"), []string{scaled + " [from 4 to 3]"}},
+		"another image":       {live(new(int32(3)), "nginx:1.23.0"), []string{image + " [from nginx:1.23.0 to nginx:1.23.1]"}},
+		"both":                {live(new(int32(4)), "nginx:1.23.0"), []string{scaled + " [from 4 to 3]", image + " [from nginx:1.23.0 to nginx:1.23.1]"}},
+		"no container at all": {live(new(int32(3))), nil},
+		"replicas not known":  {live(nil, "nginx:1.23.1"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			var got []string
+			for _, c := range deployment(w, Observed{Deployment: tc.live}).Changes {
+				got = append(got, fmt.Sprintf("%s %v", c.Message, c.KeysAndValues))
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func sample() *webserverv1.WebServer {
+	return &webserverv1.WebServer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample", UID: "11111111-2222-3333-4444-555555555555", Generation: 2},
+		Spec:       webserverv1.WebServerSpec{Image: "nginx:1.23.1", Replicas: new(int32(3))},
+	}
+}
+
+// sent is the metadata of the children as they would be sent.
+func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.WebServer) []metav1.PartialObjectMetadata {
+	t.Helper()
+	var all []metav1.PartialObjectMetadata
+	for _, in := range desired(w, o, platform).Apply {
+		raw, err := in.Object(w, ownerKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m metav1.PartialObjectMetadata
+		if err := json.Unmarshal(raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// typed is both children as the API server would decode them.
+func typed(t *testing.T, w *webserverv1.WebServer, o Observed) (*appsv1.Deployment, *corev1.Service) {
+	t.Helper()
+	d, s := &appsv1.Deployment{}, &corev1.Service{}
+	plan := desired(w, o, config.Default().WebServer)
+	if len(plan.Apply) != 2 || len(plan.Prune) != 0 {
+		t.Fatalf("%d children to apply and %d to prune, want a Deployment and a Service", len(plan.Apply), len(plan.Prune))
+	}
+	for i, into := range []any{d, s} {
+		raw, err := plan.Apply[i].Object(w, ownerKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(raw, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d, s
+}

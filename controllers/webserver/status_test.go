@@ -1,0 +1,381 @@
+package webserver
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// rollout is a Deployment of 3 in some state; the zero counts are of one that
+// has just been created.
+func rollout(change func(*appsv1.Deployment)) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample", Generation: 2},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
+		Status:     appsv1.DeploymentStatus{ObservedGeneration: 2},
+	}
+	change(d)
+	return d
+}
+
+func counts(replicas, updated, ready, available int32) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = replicas, updated, ready, available
+		has(appsv1.DeploymentAvailable, available > 0, "")(d)
+	}
+}
+
+func has(kind appsv1.DeploymentConditionType, holds bool, message string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		v := corev1.ConditionFalse
+		if holds {
+			v = corev1.ConditionTrue
+		}
+		d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: kind, Status: v, Message: message})
+	}
+}
+
+func both(changes ...func(*appsv1.Deployment)) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		for _, c := range changes {
+			c(d)
+		}
+	}
+}
+
+func liveService(change func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample-service"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30010}}},
+	}
+	change(s)
+	return s
+}
+
+func outcome(problem error, d *appsv1.Deployment, s *corev1.Service) converge.Outcome {
+	children := map[string]client.Object{}
+	if d != nil {
+		children["Deployment"] = d
+	}
+	if s != nil {
+		children["Service"] = s
+	}
+	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
+}
+
+// brief writes conditions as "status reason", by type.
+func brief(w *webserverv1.WebServer) map[string]string {
+	m := map[string]string{}
+	for _, c := range w.Status.Conditions {
+		m[c.Type] = string(c.Status) + " " + c.Reason
+	}
+	return m
+}
+
+func TestConditions(t *testing.T) {
+	type conditions = map[string]string
+	unavailable := "False MinimumReplicasUnavailable"
+	available := "True MinimumReplicasAvailable"
+	rolling := conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}
+	starting := conditions{"Available": unavailable, "Ready": "False Progressing", "Reconciling": "True Progressing"}
+	api := func(err *apierrors.StatusError) error { return err }
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	wanted := func(n int32) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) { w.Spec.Replicas = new(n) }
+	}
+	asIs := func(*webserverv1.WebServer) {}
+
+	for name, tc := range map[string]struct {
+		spec       func(*webserverv1.WebServer)
+		deployment *appsv1.Deployment
+		problem    error
+		want       conditions
+	}{
+		"no Deployment yet":      {asIs, nil, nil, starting},
+		"created":                {asIs, rollout(func(*appsv1.Deployment) {}), nil, starting},
+		"not seen by Kubernetes": {asIs, rollout(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
+		"first pod serves":       {asIs, rollout(counts(3, 3, 1, 1)), nil, rolling},
+		"all serve":              {asIs, rollout(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"ready but not long enough to be available": {asIs, rollout(counts(3, 3, 3, 2)), nil, rolling},
+		"new pods beside old ones":                  {asIs, rollout(counts(4, 2, 3, 3)), nil, rolling},
+		"old pod left":                              {asIs, rollout(counts(4, 3, 4, 4)), nil, rolling},
+		"scaled by somebody else":                   {asIs, rollout(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
+		"fewer than the strategy may leave": {
+			asIs, rollout(func(d *appsv1.Deployment) {
+				counts(3, 3, 1, 1)(d)
+				d.Status.Conditions = nil
+				has(appsv1.DeploymentAvailable, false, "")(d)
+			}), nil, starting,
+		},
+		"one replica, replicas unset": {
+			func(w *webserverv1.WebServer) { w.Spec.Replicas = nil },
+			rollout(both(counts(1, 1, 1, 1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
+			conditions{"Available": available, "Ready": "True Serving"},
+		},
+		"scaled to zero": {
+			wanted(0), rollout(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
+		},
+		// Kubernetes says Available=True of a Deployment of zero.
+		"scaled to zero, as Kubernetes sees it": {
+			wanted(0), rollout(both(has(appsv1.DeploymentAvailable, true, ""), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
+		},
+		"scaling to zero": {
+			wanted(0), rollout(both(counts(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
+		},
+		"pods cannot be created": {
+			asIs, rollout(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
+			conditions{"Available": available, "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure"},
+		},
+		"pods could not be created before this spec": {
+			asIs, rollout(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+		},
+		"the failure is over": {
+			asIs, rollout(both(counts(3, 3, 3, 3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
+			conditions{"Available": available, "Ready": "True Serving"},
+		},
+		"the deadline is over": {
+			asIs, rollout(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
+			conditions{"Available": available, "Ready": "False RolloutFailed", "Stalled": "True RolloutFailed"},
+		},
+		"the deadline of an earlier spec is over": {
+			asIs, rollout(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+		},
+		"complete after the deadline": {
+			asIs, rollout(both(counts(3, 3, 3, 3), has(appsv1.DeploymentProgressing, false, ""))), nil,
+			conditions{"Available": available, "Ready": "True Serving"},
+		},
+
+		"the Deployment is somebody else's": {
+			asIs, nil, fault.Stalled(common.ReasonConflict, "taken"),
+			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
+		},
+		"the Service is refused; the pods serve": {
+			asIs, rollout(counts(3, 3, 3, 3)), fault.Stalled(common.ReasonNodePortUnavailable, "taken"),
+			conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"},
+		},
+		"quota": {
+			asIs, nil, api(apierrors.NewForbidden(deployments, "w", errors.New("exceeded quota: small"))),
+			conditions{"Available": unavailable, "Ready": "False QuotaExceeded", "Stalled": "True QuotaExceeded"},
+		},
+		"forbidden": {
+			asIs, nil, api(apierrors.NewForbidden(deployments, "w", errors.New("policy"))),
+			conditions{"Available": unavailable, "Ready": "False Forbidden", "Stalled": "True Forbidden"},
+		},
+		"invalid": {
+			asIs, nil, api(apierrors.NewBadRequest("bad")),
+			conditions{"Available": unavailable, "Ready": "False Invalid", "Stalled": "True Invalid"},
+		},
+		"an earlier child is still going": {
+			asIs, nil, fault.Waiting(fault.Probe, "for it"),
+			conditions{"Available": unavailable, "Ready": "False Waiting", "Reconciling": "True Waiting"},
+		},
+		"the API server has trouble with the Service": {
+			asIs, rollout(counts(3, 3, 3, 3)), errors.New("no answer"),
+			conditions{"Available": available, "Ready": "False Error", "Reconciling": "True Error"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			tc.spec(w)
+			report(w, Observed{}, outcome(tc.problem, tc.deployment, nil))
+			if diff := cmp.Diff(tc.want, brief(w)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if w.Status.ObservedGeneration != w.Generation {
+				t.Errorf("observedGeneration is %d, want %d", w.Status.ObservedGeneration, w.Generation)
+			}
+
+			once := w.DeepCopy()
+			later := outcome(tc.problem, tc.deployment, nil)
+			later.Now = later.Now.Add(time.Hour)
+			report(w, Observed{}, later)
+			if diff := cmp.Diff(once, w); diff != "" {
+				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
+			}
+		})
+	}
+}
+
+// The ReplicaSet controller tries another name each time: with it in the
+// message, the status would be written with every attempt.
+func TestNamesOfPodsAreNotInMessages(t *testing.T) {
+	message := func(pod string) string {
+		w := sample()
+		report(w, Observed{}, outcome(nil, rollout(has(appsv1.DeploymentReplicaFailure, true,
+			`pods "`+pod+`" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`)), nil))
+		for _, c := range w.Status.Conditions {
+			if c.Type == common.ConditionStalled {
+				return c.Message
+			}
+		}
+		return ""
+	}
+	a := message("webserver-sample-7d4b9c6f5-abcde")
+	if a != message("webserver-sample-7d4b9c6f5-xyz12") || strings.Contains(a, "abcde") {
+		t.Errorf("the message changes with the pod: %q", a)
+	}
+	if !strings.Contains(a, "exceeded quota: small") {
+		t.Errorf("%q does not say why", a)
+	}
+}
+
+func TestMessagesOfARolloutDoNotCount(t *testing.T) {
+	var first *webserverv1.WebServer
+	for _, d := range []*appsv1.Deployment{
+		rollout(counts(4, 1, 3, 3)), rollout(counts(4, 2, 3, 3)), rollout(counts(4, 3, 4, 4)),
+	} {
+		w := sample()
+		report(w, Observed{}, outcome(nil, d, nil))
+		if first == nil {
+			first = w
+		}
+		if diff := cmp.Diff(first.Status.Conditions, w.Status.Conditions); diff != "" {
+			t.Errorf("a step of the rollout changed a condition:\n%s", diff)
+		}
+	}
+}
+
+func TestStatusImageIsWhatServes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before     string
+		deployment *appsv1.Deployment
+		problem    error
+		want       string
+	}{
+		"none at first":                      {"", rollout(counts(3, 3, 0, 0)), nil, ""},
+		"the spec's when all serve":          {"", rollout(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"the previous one during a rollout":  {"nginx:1.23.0", rollout(counts(4, 2, 3, 3)), nil, "nginx:1.23.0"},
+		"the previous one before it is seen": {"nginx:1.23.0", rollout(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
+		"the new one after it":               {"nginx:1.23.0", rollout(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"the previous one without a child":   {"nginx:1.23.0", nil, errors.New("no answer"), "nginx:1.23.0"},
+		"the new one though the Service has trouble": {
+			"nginx:1.23.0", rollout(counts(3, 3, 3, 3)), errors.New("no answer"), "nginx:1.23.1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Status.Image = tc.before
+			report(w, Observed{}, outcome(tc.problem, tc.deployment, nil))
+			if w.Status.Image != tc.want {
+				t.Errorf("got %q, want %q", w.Status.Image, tc.want)
+			}
+		})
+	}
+	t.Run("the last one while nothing serves", func(t *testing.T) {
+		w := sample()
+		w.Spec.Replicas, w.Status.Image = new(int32(0)), "nginx:1.23.0"
+		report(w, Observed{}, outcome(nil, rollout(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil))
+		if w.Status.Image != "nginx:1.23.0" {
+			t.Errorf("got %q", w.Status.Image)
+		}
+	})
+}
+
+func TestStatusCountsAndSelector(t *testing.T) {
+	w := sample()
+	report(w, Observed{}, outcome(nil, rollout(counts(4, 2, 3, 3)), nil))
+	got := []int32{w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas}
+	if diff := cmp.Diff([]int32{4, 2, 3}, got); diff != "" {
+		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
+	}
+	// A HorizontalPodAutoscaler reads it through the scale subresource.
+	if want := "app=webserver,webserver_cr=webserver-sample"; w.Status.Selector != want {
+		t.Errorf("selector is %q, want %q", w.Status.Selector, want)
+	}
+	report(w, Observed{}, outcome(errors.New("no answer"), nil, nil))
+	if w.Status.Replicas != 4 {
+		t.Errorf("%d replicas after a pass that saw no Deployment, want the 4 last seen", w.Status.Replicas)
+	}
+}
+
+func TestStatusOfTheService(t *testing.T) {
+	known := &webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeNodePort, Port: 80, NodePort: 32222}
+	for name, tc := range map[string]struct {
+		live *corev1.Service
+		want *webserverv1.ServiceStatus
+	}{
+		// Its node port must be the same when it is made again.
+		"none stands: what was known stays": {nil, known},
+		"as it is": {
+			liveService(func(*corev1.Service) {}),
+			&webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeNodePort, Port: 80, NodePort: 30010},
+		},
+		"without a node port": {
+			liveService(func(s *corev1.Service) {
+				s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeClusterIP, []corev1.ServicePort{{Port: 8080}}
+			}),
+			&webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeClusterIP, Port: 8080},
+		},
+		"without ports": {
+			liveService(func(s *corev1.Service) { s.Spec.Ports = nil }),
+			&webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeNodePort},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Status.Service = known.DeepCopy()
+			report(w, Observed{}, outcome(nil, nil, tc.live))
+			if diff := cmp.Diff(tc.want, w.Status.Service); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	inside := "Cluster http://webserver-sample-service.default.svc"
+	for name, tc := range map[string]struct {
+		live func(*corev1.Service)
+		want []string
+	}{
+		"node port":    {func(*corev1.Service) {}, []string{"NodePort http://<node>:30010", inside}},
+		"cluster only": {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []string{inside}},
+		"another port": {
+			func(s *corev1.Service) { s.Spec.Ports[0].Port = 8080 },
+			[]string{"NodePort http://<node>:30010", inside + ":8080"},
+		},
+		"node port 80 needs no number": {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 80 }, []string{"NodePort http://<node>", inside}},
+		"load balancer, the widest reach, first": {
+			func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {Hostname: "lb.example.com", IP: "192.0.2.2"}}
+			},
+			[]string{"LoadBalancer http://192.0.2.1", "LoadBalancer http://lb.example.com", "NodePort http://<node>:30010", inside},
+		},
+		"load balancer on another port": {
+			func(s *corev1.Service) {
+				s.Spec.Ports[0].Port = 8080
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+			},
+			[]string{"LoadBalancer http://192.0.2.1:8080", "NodePort http://<node>:30010", inside + ":8080"},
+		},
+		"no ports, no addresses": {func(s *corev1.Service) { s.Spec.Ports = nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			report(w, Observed{}, outcome(nil, nil, liveService(tc.live)))
+			var got []string
+			for _, a := range w.Status.Addresses {
+				got = append(got, string(a.Type)+" "+a.URL)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,616 @@
+package apply
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+func replicas(n int32) func(*appsv1ac.DeploymentApplyConfiguration) {
+	return func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithReplicas(n) }
+}
+
+func TestAbsentChildIsCreatedOnceAndThenLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	c := w.pass(deployment())
+	diff(t, "action", Created, c.Action)
+	diff(t, "resource version that makes the server create or answer 409", onlyCreate, w.bodies[0]["metadata"].(map[string]any)["resourceVersion"].(string))
+	w.wrote("apply")
+
+	d := stored(w, "web", &appsv1.Deployment{})
+	diff(t, "owner", ours(), d.OwnerReferences)
+	diff(t, "label", naming.ManagedBy, d.Labels[naming.LabelManagedBy])
+	diff(t, "annotations", []string{naming.AnnotationApplied, naming.AnnotationOwner}, sortedKeys(d.Annotations))
+	diff(t, "answer", d.Spec, c.Live.(*appsv1.Deployment).Spec)
+
+	diff(t, "action", Unchanged, w.pass(deployment()).Action)
+	w.restart() // nothing needs to be remembered for it
+	diff(t, "action", Unchanged, w.pass(deployment()).Action)
+	w.wrote()
+	diff(t, "counted", []Action{Created}, w.actions)
+}
+
+func TestWhatTheCacheHasNotSeenIsNotWrittenAgain(t *testing.T) {
+	t.Run("the create", func(t *testing.T) {
+		w := newWorld(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", ResourceVersion: "1"}})
+		w.pass(deployment())
+		w.cache = func(client.Object) bool { return false }
+		w.refuse = func(string, int) error { return conflict() } // what a server says to resourceVersion 1
+		w.wrote("apply")
+		diff(t, "action", Unchanged, w.pass(deployment()).Action)
+		w.wrote("apply")
+	})
+	t.Run("an edit", func(t *testing.T) {
+		w := newWorld(t)
+		w.pass(deployment())
+		before := stored(w, "web", &appsv1.Deployment{})
+		w.pass(deployment(replicas(5)))
+		w.wrote("apply", "apply")
+
+		w.cache = func(o client.Object) bool { before.DeepCopyInto(o.(*appsv1.Deployment)); return true }
+		c := w.pass(deployment(replicas(5)))
+		w.wrote()
+		diff(t, "action", Unchanged, c.Action)
+		diff(t, "replicas of the newer answer", int32(5), *c.Live.(*appsv1.Deployment).Spec.Replicas)
+
+		c = w.pass(deployment(replicas(6))) // another intent is sent all the same
+		w.wrote("apply")
+		diff(t, "action", Changed, c.Action)
+	})
+	t.Run("forgotten with its owner", func(t *testing.T) {
+		w := newWorld(t)
+		w.pass(deployment())
+		before := stored(w, "web", &appsv1.Deployment{})
+		w.pass(deployment(replicas(5)))
+		w.wrote("apply", "apply")
+		w.applier.Forget("somebody-else")
+		diff(t, "remembered", 1, len(w.applier.memo))
+		w.applier.Forget(ownerUID)
+		diff(t, "remembered", 0, len(w.applier.memo))
+		w.cache = func(o client.Object) bool { before.DeepCopyInto(o.(*appsv1.Deployment)); return true }
+		w.pass(deployment(replicas(5)))
+		w.wrote("apply")
+	})
+}
+
+func TestDriftCostsOneWriteFencedByUID(t *testing.T) {
+	for name, tc := range map[string]struct {
+		drift func(*appsv1.Deployment)
+		want  []string
+	}{
+		"a stated field":            {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) }, []string{"apply"}},
+		"our label on the template": {func(d *appsv1.Deployment) { d.Spec.Template.Labels = map[string]string{"x": "y"} }, []string{"apply"}},
+		"the hash":                  {func(d *appsv1.Deployment) { d.Annotations[naming.AnnotationApplied] = "0" }, []string{"apply"}},
+		"an addition of others": {func(d *appsv1.Deployment) {
+			d.Annotations["note"] = "mine"
+			d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "s"})
+		}, nil},
+		"an addition in an exclusive path": {func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+			d.Spec.Template.Spec.Containers[0].Command = []string{"sh"}
+		}, []string{"patch application/json-patch+json", "apply"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pass(deployment())
+			want := stored(w, "web", &appsv1.Deployment{})
+			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.UID = "child-1"; tc.drift(d) })
+			drifted := stored(w, "web", &appsv1.Deployment{})
+			w.writes, w.bodies = nil, nil
+
+			w.pass(deployment())
+			for _, b := range w.bodies {
+				diff(t, "UID in the request", any("child-1"), b["metadata"].(map[string]any)["uid"])
+			}
+			w.wrote(tc.want...)
+			got := stored(w, "web", &appsv1.Deployment{})
+			if tc.want == nil {
+				want = drifted
+			}
+			diff(t, "replicas", want.Spec.Replicas, got.Spec.Replicas)
+			diff(t, "containers", want.Spec.Template.Spec.Containers, got.Spec.Template.Spec.Containers)
+			diff(t, "annotations", want.Annotations, got.Annotations)
+
+			w.pass(deployment())
+			w.wrote()
+		})
+	}
+}
+
+func TestFieldThatLeavesTheIntentLeavesTheChild(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithMinReadySeconds(9) }))
+	diff(t, "minReadySeconds", int32(9), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
+	w.pass(deployment()) // nothing stated is missing; only the hash tells
+	w.wrote("apply", "apply")
+	diff(t, "minReadySeconds", int32(0), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
+}
+
+func TestContestedChildIsWrittenOnce(t *testing.T) {
+	w := newWorld(t)
+	w.mutate = func(o client.Object) { o.(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }
+	w.pass(deployment())
+	w.wrote("apply")
+	diff(t, "counted", 1, w.contested)
+
+	for range 3 {
+		diff(t, "action", Unchanged, w.pass(deployment()).Action)
+	}
+	w.wrote()
+
+	w.pass(deployment(replicas(3))) // the user wants something else: worth asking again
+	w.wrote("apply")
+	w.pass(deployment(replicas(3)))
+	w.wrote()
+
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
+	w.pass(deployment(replicas(3))) // it was changed: perhaps the other gave in
+	w.wrote("apply")
+	w.mutate = nil
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
+	w.pass(deployment(replicas(3)))
+	w.pass(deployment(replicas(3)))
+	w.wrote("apply")
+	diff(t, "replicas", int32(3), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
+}
+
+func TestForeignObjectOfOurNameIsNotTouched(t *testing.T) {
+	foreign := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "foreign"}}
+		change(d)
+		return d
+	}
+	for name, d := range map[string]*appsv1.Deployment{
+		"invisible to the cache": foreign(func(*appsv1.Deployment) {}),
+		"with our label": foreign(func(d *appsv1.Deployment) {
+			d.Labels = map[string]string{naming.LabelManagedBy: naming.ManagedBy}
+		}),
+		"of another controller": foreign(func(d *appsv1.Deployment) {
+			d.OwnerReferences = ownedBy("cache.example.com/v1alpha1", "Memcached", "web", "memcached-1")
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, d)
+			before := stored(w, "web", &appsv1.Deployment{})
+			_, err := w.applier.Apply(t.Context(), owner(), deployment())
+			if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonConflict {
+				t.Errorf("got %+v, want a stall for a conflict", v)
+			}
+			if len(w.actions) > 0 {
+				t.Errorf("counted %q", w.actions)
+			}
+			diff(t, "object", before, stored(w, "web", &appsv1.Deployment{}))
+		})
+	}
+}
+
+func TestSeedsChildIsTakenOver(t *testing.T) {
+	w := newWorld(t)
+	labels := map[string]string{"app": "web"}
+	old := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ours()},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(4)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "web", Image: "nginx:0", Env: []corev1.EnvVar{{Name: "OLD", Value: "1"}},
+				}}},
+			},
+		},
+	}
+	if err := w.server.Create(t.Context(), old, client.FieldOwner("manager")); err != nil {
+		t.Fatal(err)
+	}
+	// kubectl rollout restart: taking this over would restart the pods once more.
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+		d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "then"}
+	})
+	// The create with resourceVersion 1 meets the fake's own first version.
+	byHand(w, "web", &appsv1.Deployment{}, func(*appsv1.Deployment) {})
+	w.writes = nil
+
+	c := w.pass(deployment())
+	diff(t, "action", TakenOver, c.Action)
+	w.wrote("apply", "patch application/json-patch+json", "apply")
+	d := stored(w, "web", &appsv1.Deployment{})
+	diff(t, "containers", []corev1.Container{{Name: "web", Image: "nginx:1"}}, d.Spec.Template.Spec.Containers)
+	diff(t, "restart annotation", "then", d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
+	diff(t, "UID", types.UID("child-1"), d.UID)
+	for _, e := range d.ManagedFields {
+		if e.Manager == "manager" {
+			t.Error("the seed's operator still owns fields")
+		}
+	}
+	w.pass(deployment())
+	w.wrote()
+}
+
+// A child that carries our label but was never applied by us: an older version
+// of this operator, or somebody's copy, wrote it by updates.
+func TestLabelledChildThatWeNeverAppliedIsTakenOver(t *testing.T) {
+	w := newWorld(t)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ours(),
+		Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+	}}
+	d.Spec.MinReadySeconds = 9
+	if err := w.server.Create(t.Context(), d, client.FieldOwner("manager")); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "action", TakenOver, w.pass(deployment()).Action)
+	w.wrote("patch application/json-patch+json", "apply")
+	diff(t, "minReadySeconds", int32(0), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
+}
+
+func TestTakeoverStopsWhereTheClaimIsRefused(t *testing.T) {
+	w := newWorld(t)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "web", OwnerReferences: ours(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+	}}
+	if err := w.server.Create(t.Context(), d, client.FieldOwner("manager")); err != nil {
+		t.Fatal(err)
+	}
+	w.refuse = func(string, int) error { return conflict() }
+	_, err := w.applier.Apply(t.Context(), owner(), deployment())
+	if fault.Classify(err).Class != fault.Quiet {
+		t.Errorf("got %v, want a lost race", err)
+	}
+	w.wrote("patch application/json-patch+json")
+}
+
+func TestChildGoneBetweenTwoRequestsIsLookedAtAgain(t *testing.T) {
+	w := newWorld(t)
+	w.refuse = func(string, int) error { return conflict() }
+	_, err := w.applier.Apply(t.Context(), owner(), deployment())
+	if v := fault.Classify(err); v.Class != fault.Quiet || v.Result.RequeueAfter == 0 {
+		t.Errorf("got %+v, want a quiet retry", v)
+	}
+}
+
+func TestFallback(t *testing.T) {
+	taken := apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web-service", fielderr.ErrorList{
+		fielderr.Invalid(fielderr.NewPath("spec", "ports").Index(0).Child("nodePort"), 30010, "provided port is already allocated"),
+	})
+	withFallback := func() Intent {
+		in, other := service(30010), service(0)
+		in.HashAs = &other
+		in.Fallback = func(err error) (Intent, bool) { return service(0), fault.NodePort(err) }
+		return in
+	}
+	t.Run("is applied where the refusal matches", func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(_ string, n int) error {
+			if n == 1 {
+				return taken
+			}
+			return nil
+		}
+		diff(t, "action", Created, w.pass(withFallback()).Action)
+		diff(t, "requests", 2, len(w.bodies))
+		first := w.bodies[0]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"]
+		_, stated := w.bodies[1]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"]
+		if first != 30010.0 || stated {
+			t.Errorf("first stated node port %v, the fallback states one: %v", first, stated)
+		}
+		w.wrote("apply", "apply")
+		// The cluster's choice is learned: the same hash, so no write.
+		byHand(w, "web-service", &corev1.Service{}, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 31234 })
+		learned, anyPort := service(31234), service(0)
+		learned.HashAs = &anyPort
+		diff(t, "action", Unchanged, w.pass(learned).Action)
+		w.wrote()
+	})
+	t.Run("is not applied on another refusal", func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(string, int) error { return apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")) }
+		if _, err := w.applier.Apply(t.Context(), owner(), withFallback()); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v, want the refusal", err)
+		}
+		w.wrote("apply")
+	})
+	t.Run("is tried once", func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(string, int) error { return taken }
+		if _, err := w.applier.Apply(t.Context(), owner(), withFallback()); !fault.NodePort(err) {
+			t.Errorf("got %v, want the refusal", err)
+		}
+		w.wrote("apply", "apply")
+	})
+	t.Run("is not needed", func(t *testing.T) {
+		w := newWorld(t)
+		w.pass(withFallback())
+		w.wrote("apply")
+		diff(t, "node port", int32(30010), stored(w, "web-service", &corev1.Service{}).Spec.Ports[0].NodePort)
+	})
+}
+
+func TestDelete(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	for name, tc := range map[string]struct {
+		change func(*corev1.Service)
+		want   []string
+	}{
+		"ours":          {func(*corev1.Service) {}, []string{"delete"}},
+		"foreign":       {func(s *corev1.Service) { s.OwnerReferences = nil }, nil},
+		"going already": {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, []string{"x/y"} }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", UID: "child-1", OwnerReferences: ours()}}
+			tc.change(s)
+			w := newWorld(t, s)
+			if err := w.applier.Delete(t.Context(), owner(), "Service", s); err != nil {
+				t.Fatal(err)
+			}
+			w.wrote(tc.want...)
+			diff(t, "counted", len(tc.want), len(w.actions))
+		})
+	}
+	t.Run("gone already", func(t *testing.T) {
+		w := newWorld(t)
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", OwnerReferences: ours()}}
+		if err := w.applier.Delete(t.Context(), owner(), "Service", s); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(string, int) error { return conflict() }
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", OwnerReferences: ours()}}
+		if err := w.applier.Delete(t.Context(), owner(), "Service", s); !apierrors.IsConflict(err) || len(w.actions) > 0 {
+			t.Errorf("got %v, counted %q", err, w.actions)
+		}
+	})
+}
+
+func TestReleasedChildKeepsAllButOurMarks(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+		d.Labels["team"], d.Annotations["note"] = "a", "b"
+		d.OwnerReferences = append(d.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "c"})
+	})
+	before := stored(w, "web", &appsv1.Deployment{})
+	w.writes = nil
+
+	if err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+		t.Fatal(err)
+	}
+	w.wrote("patch application/merge-patch+json")
+	d := stored(w, "web", &appsv1.Deployment{})
+	diff(t, "labels", map[string]string{"team": "a"}, d.Labels)
+	diff(t, "annotations", map[string]string{"note": "b"}, d.Annotations)
+	diff(t, "owners", before.OwnerReferences[1:], d.OwnerReferences)
+	diff(t, "spec", before.Spec, d.Spec)
+	diff(t, "counted", []Action{Created, Released}, w.actions)
+
+	if err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+		t.Errorf("releasing again: %v", err)
+	}
+	w.wrote()
+}
+
+func TestReleaseLeavesOthersAlone(t *testing.T) {
+	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+	}})
+	if err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+		t.Fatal(err)
+	}
+	w.wrote()
+}
+
+func TestMayWrite(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	handOver := map[string]string{naming.AnnotationOwner: string(ownerUID)}
+	uncontrolled := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}
+
+	for name, tc := range map[string]struct {
+		live metav1.ObjectMeta
+		want string // class and reason; "" may write
+		says []string
+	}{
+		"ours": {live: metav1.ObjectMeta{OwnerReferences: ours()}},
+		"nobody's": {
+			metav1.ObjectMeta{}, "stall Conflict", []string{`Deployment "web"`, "is nobody's", naming.AnnotationOwner + ": owner-1"},
+		},
+		"of another kind of the same name": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("cache.example.com/v1alpha1", "Memcached", "web", "m")},
+			"stall Conflict",
+			[]string{`Memcached "web"`},
+		},
+		"of another group's kind": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("other.domain/v1", "WebServer", "web", "m")}, "stall Conflict", []string{`WebServer "web"`},
+		},
+		"of another object of our kind": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("my.domain/v1", "WebServer", "shop", "m")}, "stall Conflict", []string{`WebServer "shop"`},
+		},
+		"of an earlier object of our name": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("my.domain/v1", "WebServer", "web", "owner-0")}, "wait Waiting", []string{"earlier WebServer"},
+		},
+		"of an earlier object in another version": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("my.domain/v2", "WebServer", "web", "owner-0")}, "wait Waiting", []string{"earlier WebServer"},
+		},
+		"terminating, though ours": {
+			metav1.ObjectMeta{OwnerReferences: ours(), DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
+		},
+		"handed over":           {live: metav1.ObjectMeta{Annotations: handOver}},
+		"lost its owner":        {live: metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}}},
+		"owned but not by whom": {live: metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: ownerUID}}}},
+		"handed over to another": {
+			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: "owner-2"}}, "stall Conflict", []string{"is nobody's"},
+		},
+		"handed over, another owns it too": {
+			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{uncontrolled}}, "stall Conflict", nil,
+		},
+		"handed over, another controls it": {
+			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: ownedBy("v1", "ConfigMap", "c", "c")}, "stall Conflict", []string{`ConfigMap "c"`},
+		},
+		"handed over, but Helm's by label": {
+			metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{naming.LabelManagedBy: "Helm"}}, "stall Conflict", []string{"managed by Helm"},
+		},
+		"handed over, but Helm's by annotation": {
+			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: string(ownerUID), "meta.helm.sh/release-name": "r"}},
+			"stall Conflict",
+			[]string{"meta.helm.sh/release-name"},
+		},
+		"handed over, but Argo CD's by label": {
+			metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}, "stall Conflict", []string{"argocd.argoproj.io/instance"},
+		},
+		"handed over, but Argo CD's by annotation": {
+			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: string(ownerUID), "argocd.argoproj.io/tracking-id": "a"}},
+			"stall Conflict",
+			[]string{"argocd.argoproj.io/tracking-id"},
+		},
+		"handed over, but Flux's": {
+			metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "a"}}, "stall Conflict", []string{"fluxcd"},
+		},
+		// A chart's label on what we control says nothing about the owner: we made it.
+		"ours, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ours(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := mayWrite(owner(), deployment(), &appsv1.Deployment{ObjectMeta: tc.live})
+			got := ""
+			if v := fault.Classify(err); err != nil {
+				got = map[fault.Class]string{fault.Stall: "stall ", fault.Wait: "wait "}[v.Class] + v.Reason
+			}
+			if got != tc.want {
+				t.Errorf("got %q (%v), want %q", got, err, tc.want)
+			}
+			for _, s := range tc.says {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%q does not say %q", err, s)
+				}
+			}
+		})
+	}
+}
+
+func TestNewerAndSameVersion(t *testing.T) {
+	object := func(uid types.UID, rv string, generation int64) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: rv, Generation: generation}}
+	}
+	for name, tc := range map[string]struct {
+		a, b        client.Object
+		newer, same bool
+	}{
+		"later":                       {object("u", "10", 0), object("u", "9", 0), true, false},
+		"equal":                       {object("u", "10", 0), object("u", "10", 0), false, true},
+		"earlier":                     {object("u", "9", 0), object("u", "10", 0), false, false},
+		"later of another object":     {object("u", "10", 0), object("v", "9", 0), false, false},
+		"same version, other object":  {object("u", "9", 0), object("v", "9", 0), false, false},
+		"only the status changed":     {object("u", "10", 3), object("u", "9", 3), true, true},
+		"the spec changed":            {object("u", "10", 3), object("u", "9", 2), true, false},
+		"no number, no order":         {object("u", "x", 0), object("u", "y", 0), false, false},
+		"more digits are a later one": {object("u", "100", 0), object("u", "99", 0), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := newer(tc.a, tc.b); got != tc.newer {
+				t.Errorf("newer: got %v, want %v", got, tc.newer)
+			}
+			if got := sameVersion(tc.a, tc.b); got != tc.same {
+				t.Errorf("same version: got %v, want %v", got, tc.same)
+			}
+		})
+	}
+}
+
+func TestIntentsHash(t *testing.T) {
+	hash := func(in Intent) string {
+		t.Helper()
+		stated, err := in.complete(owner().Object, owner().GVK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hashOf(stated)
+	}
+	base := hash(deployment())
+	if base == "" || !strings.HasPrefix(base, hashVersion+"-") {
+		t.Errorf("hash %q does not begin with its version", base)
+	}
+	diff(t, "hash of the same intent", base, hash(deployment()))
+	if hash(deployment(replicas(3))) == base {
+		t.Error("another intent has the same hash")
+	}
+	other := deployment()
+	stated, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hashOf(stated) == base {
+		t.Error("another owner's intent has the same hash: its owner reference would never be written")
+	}
+	as, in := deployment(), deployment(replicas(9))
+	in.HashAs = &as
+	diff(t, "hash of what stands for it", base, hash(in))
+}
+
+func TestIntentAsObject(t *testing.T) {
+	raw, err := service(30010).Object(owner().Object, owner().GVK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"ownerReferences":[{"apiVersion":"my.domain/v1","kind":"WebServer","name":"web","uid":"owner-1","controller":true,"blockOwnerDeletion":true}]`
+	if !strings.Contains(string(raw), want) {
+		t.Errorf("%s\nlacks %s", raw, want)
+	}
+	in := service(0)
+	diff(t, "name", `Service "web-service"`, in.String())
+	if d := cmp.Diff(client.ObjectKey{Namespace: "ns", Name: "web-service"}, in.Key()); d != "" {
+		t.Error(d)
+	}
+}
+
+// Garbage collection deletes the children of a deleted owner, and the cache may
+// hear of them first.
+func TestLostChildIsMadeAgainOnlyForAnOwnerThatLives(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	lives := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		o := owner().Object.(*corev1.ConfigMap)
+		change(o)
+		return o
+	}
+	for name, tc := range map[string]struct {
+		owner   *corev1.ConfigMap
+		settled bool
+		want    []string
+	}{
+		"it lives":                   {lives(func(*corev1.ConfigMap) {}), true, []string{"apply"}},
+		"it is gone":                 {nil, true, nil},
+		"another took its name":      {lives(func(o *corev1.ConfigMap) { o.UID = "owner-2" }), true, nil},
+		"it is going":                {lives(func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"x/y"} }), true, nil},
+		"the first pass asks nobody": {nil, false, []string{"apply"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if tc.owner != nil {
+				w = newWorld(t, tc.owner)
+			}
+			o := owner()
+			o.Settled = tc.settled
+			_, err := w.applier.Apply(t.Context(), o, deployment())
+			w.wrote(tc.want...)
+			v := fault.Classify(err)
+			if quiet := v.Class == fault.Quiet && v.Result.RequeueAfter > 0; quiet != (tc.want == nil) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

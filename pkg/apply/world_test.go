@@ -1,0 +1,252 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+const ownerUID = types.UID("owner-1")
+
+// owner is a ConfigMap that stands for an object of one of our kinds: nothing
+// in this package looks at more than its metadata.
+func owner() Owner {
+	return Owner{
+		Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: ownerUID}},
+		GVK:    metav1.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"},
+	}
+}
+
+func ownedBy(apiVersion, kind, name string, uid types.UID) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: apiVersion, Kind: kind, Name: name, UID: uid,
+		Controller: new(true), BlockOwnerDeletion: new(true),
+	}}
+}
+
+// ours is the owner reference of what belongs to owner().
+func ours() []metav1.OwnerReference { return ownedBy("my.domain/v1", "WebServer", "web", ownerUID) }
+
+// world is an API server, and a cache in front of it that holds, as the
+// operator's does, only children with our label and only the managers' names.
+type world struct {
+	t       *testing.T
+	server  client.WithWatch
+	cached  client.Client
+	applier *Applier
+
+	writes    []string         // what the applier sent, in order
+	bodies    []map[string]any // what was stated in each apply
+	actions   []Action         // what was counted
+	contested int
+
+	refuse func(verb string, n int) error // by the number of the write
+	mutate func(client.Object)            // a mutating webhook
+	cache  func(client.Object) bool       // fills in what the cache has; false: nothing; nil: up to date
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{t: t}
+	w.server = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().WithObjects(objects...).Build()
+	w.cached = interceptor.NewClient(w.server, interceptor.Funcs{Get: w.get, Apply: w.apply, Patch: w.patch, Delete: w.delete})
+	w.restart()
+	return w
+}
+
+// restart is a new process: nothing remembered.
+func (w *world) restart() { w.applier = NewApplier(w.cached, w.server, w) }
+
+func (w *world) Wrote(_, _ string, a Action) { w.actions = append(w.actions, a) }
+func (w *world) Contested(_, _ string)       { w.contested++ }
+
+func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	notFound := apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	if w.cache != nil {
+		if !w.cache(o) {
+			return notFound
+		}
+	} else if err := c.Get(ctx, key, o, opts...); err != nil {
+		return err
+	}
+	if o.GetLabels()[naming.LabelManagedBy] != naming.ManagedBy {
+		reflect.ValueOf(o).Elem().SetZero()
+		return notFound
+	}
+	entries := o.GetManagedFields()
+	for i, e := range entries {
+		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
+	}
+	o.SetManagedFields(entries)
+	return nil
+}
+
+func (w *world) send(verb string) error {
+	w.writes = append(w.writes, verb)
+	if w.refuse != nil {
+		return w.refuse(verb, len(w.writes))
+	}
+	return nil
+}
+
+func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	var set client.ApplyOptions
+	set.ApplyOptions(opts)
+	if set.FieldManager != naming.FieldManager || set.Force == nil || !*set.Force {
+		w.t.Errorf("applied as %q, forced %v", set.FieldManager, set.Force)
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	var body map[string]any
+	if err := json.Unmarshal(raw, &body); err != nil {
+		return err
+	}
+	w.bodies = append(w.bodies, body)
+	if err := w.send("apply"); err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, o, opts...); err != nil || w.mutate == nil {
+		return err
+	}
+	meta := body["metadata"].(map[string]any)
+	stored, err := c.Scheme().New(schema.FromAPIVersionAndKind(body["apiVersion"].(string), body["kind"].(string)))
+	if err != nil {
+		return err
+	}
+	obj := stored.(client.Object)
+	if err := c.Get(ctx, client.ObjectKey{Namespace: meta["namespace"].(string), Name: meta["name"].(string)}, obj); err != nil {
+		return err
+	}
+	w.mutate(obj)
+	if err := c.Update(ctx, obj, client.FieldOwner("webhook")); err != nil {
+		return err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(body["apiVersion"].(string), body["kind"].(string)))
+	if raw, err = json.Marshal(obj); err != nil {
+		return err
+	}
+	reflect.ValueOf(o).Elem().SetZero()
+	return json.Unmarshal(raw, o)
+}
+
+func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if err := w.send("patch " + string(p.Type())); err != nil {
+		return err
+	}
+	return c.Patch(ctx, o, p, opts...)
+}
+
+func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	var set client.DeleteOptions
+	set.ApplyOptions(opts)
+	if set.Preconditions == nil || set.Preconditions.UID == nil || *set.Preconditions.UID != o.GetUID() {
+		w.t.Error("a delete without the child's UID could delete another of that name")
+	}
+	if err := w.send("delete"); err != nil {
+		return err
+	}
+	return c.Delete(ctx, o, opts...)
+}
+
+// pass applies the intent and returns the child.
+func (w *world) pass(in Intent) Child {
+	w.t.Helper()
+	c, err := w.applier.Apply(w.t.Context(), owner(), in)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// wrote checks what was sent since the last call.
+func (w *world) wrote(want ...string) {
+	w.t.Helper()
+	if !slices.Equal(w.writes, want) {
+		w.t.Errorf("sent %q, want %q", w.writes, want)
+	}
+	w.writes, w.bodies = nil, nil
+}
+
+// stored reads a child past the cache.
+func stored[L client.Object](w *world, name string, into L) L {
+	w.t.Helper()
+	if err := w.server.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, into); err != nil {
+		w.t.Fatal(err)
+	}
+	return into
+}
+
+// byHand changes a child as kubectl edit does.
+func byHand[L client.Object](w *world, name string, into L, change func(L)) {
+	w.t.Helper()
+	change(stored(w, name, into))
+	if err := w.server.Update(w.t.Context(), into, client.FieldOwner("kubectl-edit")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// deployment is an intent that has a bit of everything.
+func deployment(change ...func(*appsv1ac.DeploymentApplyConfiguration)) Intent {
+	labels := map[string]string{"app": "web"}
+	d := appsv1ac.Deployment("web", "ns").WithSpec(appsv1ac.DeploymentSpec().
+		WithReplicas(2).
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(labels)).
+		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).WithSpec(corev1ac.PodSpec().
+			WithContainers(corev1ac.Container().WithName("web").WithImage("nginx:1")))))
+	for _, c := range change {
+		c(d)
+	}
+	in := New(d, func() *appsv1.Deployment { return &appsv1.Deployment{} })
+	in.Exclusive = []string{"spec.template.spec.containers[web].env", "spec.template.spec.containers[web].command"}
+	return in
+}
+
+func service(nodePort int32) Intent {
+	p := corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(80).WithTargetPort(intstr.FromInt32(80))
+	if nodePort != 0 {
+		p.WithNodePort(nodePort)
+	}
+	in := New(corev1ac.Service("web-service", "ns").
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeNodePort).WithPorts(p)),
+		func() *corev1.Service { return &corev1.Service{} })
+	in.Exclusive = []string{"spec.ports"}
+	return in
+}
+
+func diff(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func conflict() error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "services"}, "web-service", errors.New("it exists"))
+}

@@ -1,0 +1,122 @@
+package conditions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// brief writes conditions as "status reason: message", by type.
+func brief(s *common.Status) map[string]string {
+	m := map[string]string{}
+	for _, c := range s.Conditions {
+		m[c.Type] = string(c.Status) + " " + c.Reason + ": " + c.Message
+	}
+	return m
+}
+
+func TestReport(t *testing.T) {
+	serves := Finding{Holds: true, Reason: "Up", Message: "up"}
+	down := Finding{Reason: "Down", Message: "down"}
+	done := Finding{Holds: true, Reason: "Done", Message: "done"}
+	rolling := Finding{Reason: "Rolling", Message: "rolling"}
+	stuck := Finding{Holds: true, Reason: "Stuck", Message: "stuck"}
+
+	for name, tc := range map[string]struct {
+		state   State
+		problem fault.Verdict
+		want    map[string]string
+	}{
+		"all is well": {
+			state: State{Available: serves, Ready: done},
+			want:  map[string]string{"Available": "True Up: up", "Ready": "True Done: done"},
+		},
+		"on the way": {
+			state: State{Available: serves, Ready: rolling},
+			want:  map[string]string{"Available": "True Up: up", "Ready": "False Rolling: rolling", "Reconciling": "True Rolling: rolling"},
+		},
+		"the children are stuck": {
+			state: State{Available: serves, Ready: rolling, Stalled: stuck},
+			want:  map[string]string{"Available": "True Up: up", "Ready": "False Stuck: stuck", "Stalled": "True Stuck: stuck"},
+		},
+		"a stall of the pass; the children serve on": {
+			state:   State{Available: serves, Ready: done},
+			problem: fault.Verdict{Class: fault.Stall, Reason: "Conflict", Message: "taken"},
+			want:    map[string]string{"Available": "True Up: up", "Ready": "False Conflict: taken", "Stalled": "True Conflict: taken"},
+		},
+		"a stall of the pass speaks before that of the children": {
+			state:   State{Available: down, Ready: rolling, Stalled: stuck},
+			problem: fault.Verdict{Class: fault.Stall, Reason: "Conflict", Message: "taken"},
+			want:    map[string]string{"Available": "False Down: down", "Ready": "False Conflict: taken", "Stalled": "True Conflict: taken"},
+		},
+		"a wait of the pass": {
+			state:   State{Available: serves, Ready: done},
+			problem: fault.Verdict{Class: fault.Wait, Reason: "Waiting", Message: "for it"},
+			want:    map[string]string{"Available": "True Up: up", "Ready": "False Waiting: for it", "Reconciling": "True Waiting: for it"},
+		},
+		"a retry of the pass": {
+			state:   State{Available: serves, Ready: done},
+			problem: fault.Verdict{Class: fault.Retry, Reason: "Error", Message: "again"},
+			want:    map[string]string{"Available": "True Up: up", "Ready": "False Error: again", "Reconciling": "True Error: again"},
+		},
+		"a lost race is nothing to report": {
+			state:   State{Available: serves, Ready: done},
+			problem: fault.Verdict{Class: fault.Quiet},
+			want:    map[string]string{"Available": "True Up: up", "Ready": "True Done: done"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// What no longer holds must go, whatever was there before.
+			s := &common.Status{Conditions: []metav1.Condition{
+				{Type: common.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Old"},
+				{Type: common.ConditionReconciling, Status: metav1.ConditionTrue, Reason: "Old"},
+			}}
+			Report(s, 7, noon, tc.state, tc.problem)
+			if diff := cmp.Diff(tc.want, brief(s)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if s.ObservedGeneration != 7 {
+				t.Errorf("observedGeneration is %d, want 7", s.ObservedGeneration)
+			}
+			for _, c := range s.Conditions {
+				if c.ObservedGeneration != 7 {
+					t.Errorf("%s speaks about generation %d, want 7", c.Type, c.ObservedGeneration)
+				}
+			}
+
+			once := *s.DeepCopy()
+			Report(s, 7, noon.Add(time.Hour), tc.state, tc.problem)
+			if diff := cmp.Diff(once, *s); diff != "" {
+				t.Errorf("a second pass changed the status, which is a write for nothing (-first +second):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTransitionTimeMovesWithTheStatusOnly(t *testing.T) {
+	s := &common.Status{}
+	ready := func(f Finding, hour time.Duration) time.Time {
+		Report(s, 1, noon.Add(hour*time.Hour), State{Available: f, Ready: f}, fault.Verdict{})
+		for _, c := range s.Conditions {
+			if c.Type == common.ConditionReady {
+				return c.LastTransitionTime.Time
+			}
+		}
+		return time.Time{}
+	}
+	got := []time.Time{
+		ready(Finding{Reason: "A"}, 0),
+		ready(Finding{Reason: "B"}, 1),
+		ready(Finding{Holds: true, Reason: "C"}, 2),
+	}
+	if diff := cmp.Diff([]time.Time{noon, noon, noon.Add(2 * time.Hour)}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,610 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// loop is a kind of one ConfigMap, whose parts a test can replace, on a fake
+// API server that counts what is written.
+type loop struct {
+	t      *testing.T
+	kind   Kind[*webserverv1.WebServer, int]
+	client client.WithWatch
+	*Reconciler[*webserverv1.WebServer, int]
+
+	calls    []string
+	lines    []string
+	recorder *events.FakeRecorder
+	clock    time.Time
+	state    conditions.State
+	ready    int32
+	refuse   map[string]error // by what is sent
+}
+
+var key = types.NamespacedName{Namespace: "ns", Name: "web"}
+
+func object(change ...func(*webserverv1.WebServer)) *webserverv1.WebServer {
+	w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "owner-1", Generation: 1}}
+	for _, c := range change {
+		c(w)
+	}
+	return w
+}
+
+func orphaning(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyOrphan }
+func finalized(w *webserverv1.WebServer) { w.Finalizers = []string{naming.Finalizer, "others.io/hold"} }
+
+func deleted(w *webserverv1.WebServer) {
+	w.DeletionTimestamp = new(metav1.NewTime(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)))
+}
+
+func child(w *webserverv1.WebServer, data string) apply.Intent {
+	return apply.New(corev1ac.ConfigMap(w.Name+"-child", w.Namespace).WithData(map[string]string{"image": w.Spec.Image + data}),
+		func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+}
+
+func newLoop(t *testing.T, objects ...client.Object) *loop {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	l := &loop{t: t, recorder: events.NewFakeRecorder(100), clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), refuse: map[string]error{}}
+	up := conditions.Finding{Holds: true, Reason: "Up", Message: "up"}
+	l.state = conditions.State{Available: up, Ready: up}
+	said := func(what string) error {
+		l.calls = append(l.calls, what)
+		return l.refuse[what]
+	}
+	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+				if err := said("apply"); err != nil {
+					return err
+				}
+				return c.Apply(ctx, o, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if err := said("patch"); err != nil {
+					return err
+				}
+				return c.Patch(ctx, o, p, opts...)
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				if err := said("delete"); err != nil {
+					return err
+				}
+				return c.Delete(ctx, o, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				raw, err := p.Data(o)
+				if err != nil || !strings.Contains(string(raw), `"resourceVersion"`) {
+					t.Errorf("the status patch is not fenced by a resource version: %s %v", raw, err)
+				}
+				if err := said(sub); err != nil {
+					return err
+				}
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			},
+		}).Build()
+	l.kind = Kind[*webserverv1.WebServer, int]{
+		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		Log: LogText{Gone: "it is gone"},
+		Observe: func(context.Context, client.Reader, *webserverv1.WebServer) (int, error) {
+			return 7, said("Observe")
+		},
+		Desired: func(w *webserverv1.WebServer, seen int) (Plan, error) {
+			if seen != 7 {
+				t.Errorf("Desired got %d, not what was observed", seen)
+			}
+			return Plan{Apply: []apply.Intent{child(w, "")}}, said("Desired")
+		},
+		Report: func(w *webserverv1.WebServer, _ int, out Outcome) {
+			l.calls = append(l.calls, "Report")
+			conditions.Report(&w.Status.Status, w.Generation, out.Now, l.state, out.Problem)
+			w.Status.ReadyReplicas = l.ready
+		},
+	}
+	l.restart()
+	return l
+}
+
+// restart is a new process, or a test's change of the kind taking effect.
+func (l *loop) restart() {
+	l.Reconciler = NewReconciler(l.kind, l.client, apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
+}
+
+type nothing struct{}
+
+func (nothing) Wrote(string, string, apply.Action) {}
+func (nothing) Contested(string, string)           {}
+
+// pass reconciles once, and checks what was called and sent, in order.
+func (l *loop) pass(want ...string) reconcile.Result {
+	l.t.Helper()
+	result, err := l.try(want...)
+	if err != nil {
+		l.t.Errorf("got %v", err)
+	}
+	return result
+}
+
+func (l *loop) try(want ...string) (reconcile.Result, error) {
+	l.t.Helper()
+	ctx := log.IntoContext(l.t.Context(), funcr.New(func(_, args string) { l.lines = append(l.lines, args) }, funcr.Options{}))
+	l.calls = nil
+	result, err := l.Reconcile(ctx, reconcile.Request{NamespacedName: key})
+	if !slices.Equal(l.calls, want) {
+		l.t.Errorf("called %q, want %q", l.calls, want)
+	}
+	return result, err
+}
+
+func (l *loop) stored() *webserverv1.WebServer {
+	l.t.Helper()
+	w := &webserverv1.WebServer{}
+	if err := l.client.Get(l.t.Context(), key, w); err != nil {
+		l.t.Fatal(err)
+	}
+	return w
+}
+
+func (l *loop) edit(change func(*webserverv1.WebServer)) {
+	l.t.Helper()
+	w := l.stored()
+	change(w)
+	w.Generation++
+	if err := l.client.Update(l.t.Context(), w); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// heard returns the events since the last call.
+func (l *loop) heard() []string {
+	var all []string
+	for {
+		select {
+		case e := <-l.recorder.Events:
+			all = append(all, e)
+		default:
+			return all
+		}
+	}
+}
+
+func ready(w *webserverv1.WebServer) string {
+	for _, c := range w.Status.Conditions {
+		if c.Type == common.ConditionReady {
+			return string(c.Status) + " " + c.Reason
+		}
+	}
+	return ""
+}
+
+func (l *loop) said(want ...string) {
+	l.t.Helper()
+	if diff := cmp.Diff(want, l.heard()); diff != "" {
+		l.t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestPassesGoInOrderAndEndInNothing(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if got := ready(l.stored()); got != "True Up" {
+		t.Errorf("Ready is %q", got)
+	}
+	l.pass("Observe", "Desired", "Report")
+	l.restart()
+	l.pass("Observe", "Desired", "Report")
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+}
+
+func TestReportRunsThoughSomethingFailed(t *testing.T) {
+	taken := fault.Stalled(common.ReasonConflict, "taken")
+	for name, tc := range map[string]struct {
+		fails string
+		err   error
+		want  []string
+		ready string
+		again bool // comes back by the error's back-off
+	}{
+		"Observe": {"Observe", errors.New("no answer"), []string{"Observe", "Report", "status"}, "False Error", true},
+		"Desired": {"Desired", taken, []string{"Observe", "Desired", "Report", "status"}, "False Conflict", false},
+		"Apply":   {"apply", errors.New("no answer"), []string{"Observe", "Desired", "apply", "Report", "status"}, "False Error", true},
+		"a stall of Apply": {
+			"apply", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New("exceeded quota: q")),
+			[]string{"Observe", "Desired", "apply", "Report", "status"},
+			"False QuotaExceeded", false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object())
+			l.refuse[tc.fails] = tc.err
+			result, err := l.try(tc.want...)
+			if got := ready(l.stored()); got != tc.ready {
+				t.Errorf("Ready is %q, want %q", got, tc.ready)
+			}
+			if (err != nil) != tc.again || (result.RequeueAfter > 0) == tc.again {
+				t.Errorf("got %+v, %v", result, err)
+			}
+		})
+	}
+}
+
+func TestLostRaceIsNotReported(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))
+	l := newLoop(t, object())
+	l.refuse["Desired"] = conflict
+	if r := l.pass("Observe", "Desired"); r.RequeueAfter == 0 {
+		t.Error("it does not come back")
+	}
+	delete(l.refuse, "Desired")
+	l.refuse["status"] = conflict
+	if r := l.pass("Observe", "Desired", "apply", "Report", "status"); r.RequeueAfter == 0 {
+		t.Error("it does not come back for the status")
+	}
+	l.said()
+}
+
+func TestStatusOfADeletedObjectIsNoError(t *testing.T) {
+	l := newLoop(t, object())
+	l.refuse["status"] = apierrors.NewNotFound(schema.GroupResource{}, "web")
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.said()
+}
+
+func TestFailedStatusWriteIsRetried(t *testing.T) {
+	l := newLoop(t, object())
+	broken := errors.New("no answer")
+	l.refuse["status"] = broken
+	if _, err := l.try("Observe", "Desired", "apply", "Report", "status"); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	l.said() // nobody can see yet what an event would speak about
+}
+
+func TestOneChildsFailureDoesNotKeepTheOthers(t *testing.T) {
+	l := newLoop(t, object(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foreign"}})
+	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+		foreign := apply.New(corev1ac.ConfigMap("foreign", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+		return Plan{Apply: []apply.Intent{foreign, child(w, "")}}, nil
+	}
+	var got []string
+	report := l.kind.Report
+	l.kind.Report = func(w *webserverv1.WebServer, s int, out Outcome) {
+		for _, name := range []string{"foreign", "web-child"} {
+			if _, ok := Child[*corev1.ConfigMap](out, "ConfigMap", "ns", name); ok {
+				got = append(got, name)
+			}
+		}
+		if _, ok := Child[*corev1.Secret](out, "ConfigMap", "ns", "web-child"); ok {
+			t.Error("a child is found as another type")
+		}
+		report(w, s, out)
+	}
+	l.restart()
+	l.pass("Observe", "apply", "Report", "status")
+	if diff := cmp.Diff([]string{"web-child"}, got); diff != "" {
+		t.Errorf("children in the outcome (-want +got):\n%s", diff)
+	}
+	if got := ready(l.stored()); got != "False Conflict" {
+		t.Errorf("Ready is %q", got)
+	}
+}
+
+func TestPruneDeletesOnlyWhatIsOurs(t *testing.T) {
+	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", UID: "c", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: "owner-1", Controller: new(true)},
+	}}}
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "theirs"}}
+	l := newLoop(t, object(), mine, theirs)
+	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
+		return Plan{Prune: []client.Object{theirs.DeepCopy(), mine.DeepCopy()}}, nil
+	}
+	l.restart()
+	l.pass("Observe", "delete", "Report", "status")
+}
+
+// Each step of a rollout would be a write; what a user waits for is a condition.
+func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+
+	l.ready = 1
+	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
+		t.Errorf("comes back after %s, want %s", r.RequeueAfter, settle)
+	}
+	l.clock = l.clock.Add(settle * 2 / 5)
+	l.ready = 2
+	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle-settle*2/5 {
+		t.Errorf("a second change moved the time: %s left", r.RequeueAfter)
+	}
+	l.clock = l.clock.Add(settle * 3 / 5)
+	if r := l.pass("Observe", "Desired", "Report", "status"); r.RequeueAfter != 0 {
+		t.Errorf("comes back after %s though all is written", r.RequeueAfter)
+	}
+	if got := l.stored().Status.ReadyReplicas; got != 2 {
+		t.Errorf("%d replicas are written, want 2", got)
+	}
+
+	l.ready = 3
+	l.pass("Observe", "Desired", "Report") // the time begins anew
+	l.state.Ready = conditions.Finding{Reason: "Rolling", Message: "rolling"}
+	l.pass("Observe", "Desired", "Report", "status") // a condition does not wait, and takes the figure along
+	if got := l.stored().Status.ReadyReplicas; got != 3 {
+		t.Errorf("%d replicas are written, want 3", got)
+	}
+
+	l.ready = 2
+	l.pass("Observe", "Desired", "Report")
+	l.ready = 3
+	l.pass("Observe", "Desired", "Report") // back where it was: nothing to write
+	l.clock = l.clock.Add(time.Hour)
+	l.ready = 1
+	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
+		t.Errorf("comes back after %s: the time of a change that was undone counts", r.RequeueAfter)
+	}
+}
+
+func TestAnEditIsReportedAtOnce(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.edit(func(*webserverv1.WebServer) {})
+	l.ready = 1
+	l.pass("Observe", "Desired", "Report", "status") // kubectl wait looks at observedGeneration
+}
+
+func TestEventsTellTransitionsOnly(t *testing.T) {
+	l := newLoop(t, object())
+	rolling := conditions.Finding{Reason: "Rolling", Message: "rolling"}
+	done := conditions.Finding{Holds: true, Reason: "Done", Message: "done"}
+	stuck := conditions.Finding{Holds: true, Reason: "Stuck", Message: "stuck"}
+
+	for i, step := range []struct {
+		state conditions.State
+		want  []string
+	}{
+		{conditions.State{Available: rolling, Ready: rolling}, []string{"Normal Rolling Reconciling: rolling"}},
+		{conditions.State{Available: done, Ready: rolling}, nil},
+		{conditions.State{Available: done, Ready: done}, []string{"Normal Done Ready: done"}},
+		{conditions.State{Available: done, Ready: done}, nil},
+		{conditions.State{Available: done, Stalled: stuck}, []string{"Warning Stuck Stalled: stuck"}},
+		{conditions.State{Available: rolling, Stalled: stuck}, nil},
+		{conditions.State{Available: done, Stalled: conditions.Finding{Holds: true, Reason: "Other", Message: "other"}}, []string{"Warning Other Stalled: other"}},
+		{conditions.State{Available: done, Ready: done}, []string{"Normal Done Ready: done"}},
+	} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			l.t = t
+			l.state = step.state
+			if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			l.said(step.want...)
+		})
+	}
+}
+
+func TestFinalizerIsThereExactlyWhileItIsNeeded(t *testing.T) {
+	hold := func(w *webserverv1.WebServer) { w.Finalizers = []string{"others.io/hold"} }
+	for name, tc := range map[string]struct {
+		object   *webserverv1.WebServer
+		teardown bool
+		writes   bool
+		want     []string
+	}{
+		"added for Orphan":          {object(hold, orphaning), false, true, []string{"others.io/hold", naming.Finalizer}},
+		"stays for Orphan":          {object(finalized, orphaning), false, false, []string{naming.Finalizer, "others.io/hold"}},
+		"removed for Delete":        {object(finalized), false, true, []string{"others.io/hold"}},
+		"not there for Delete":      {object(hold), false, false, []string{"others.io/hold"}},
+		"added for a teardown":      {object(hold), true, true, []string{"others.io/hold", naming.Finalizer}},
+		"stays for a kind's needs":  {object(finalized), true, false, []string{naming.Finalizer, "others.io/hold"}},
+		"none at all is none added": {object(), false, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, tc.object)
+			if tc.teardown {
+				l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer, int) (bool, error) { return true, nil }
+				l.restart()
+			}
+			rest := []string{"Observe", "Desired", "apply", "Report", "status"}
+			if tc.writes {
+				rest = append([]string{"patch"}, rest...)
+			}
+			l.pass(rest...)
+			if diff := cmp.Diff(tc.want, l.stored().Finalizers); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+			l.pass("Observe", "Desired", "Report")
+		})
+	}
+	t.Run("a lost race is retried before anything else is done", func(t *testing.T) {
+		l := newLoop(t, object(orphaning))
+		l.refuse["patch"] = apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))
+		if r := l.pass("patch"); r.RequeueAfter == 0 {
+			t.Error("it does not come back")
+		}
+	})
+}
+
+func TestDeletionWithoutFinalizerCostsNothing(t *testing.T) {
+	l := newLoop(t, object(orphaning, deleted, func(w *webserverv1.WebServer) { w.Finalizers = []string{"others.io/hold"} }))
+	l.pass()
+}
+
+func TestOrphanedChildrenAreReleasedBeforeTheObjectGoes(t *testing.T) {
+	l := newLoop(t, object(orphaning, finalized))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
+	c := &corev1.ConfigMap{}
+	if err := l.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.OwnerReferences)+len(c.Labels)+len(c.Annotations) > 0 {
+		t.Errorf("our marks are left on it: %v %v %v", c.OwnerReferences, c.Labels, c.Annotations)
+	}
+	if diff := cmp.Diff([]string{"others.io/hold"}, l.stored().Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+	l.pass()
+}
+
+func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
+	l := newLoop(t, object(finalized, deleted))
+	l.pass("Observe", "patch")
+	w := l.stored()
+	w.Finalizers = append(w.Finalizers, naming.Finalizer) // what a stale cache would still show
+	if err := l.client.Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	l.pass()
+}
+
+func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
+	l := newLoop(t, object(finalized, deleted))
+	done, fails := false, error(nil)
+	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer, int) (bool, error) {
+		l.calls = append(l.calls, "Teardown")
+		return done, fails
+	}
+	l.restart()
+	if r := l.pass("Observe", "Teardown"); r.RequeueAfter != 5*time.Second {
+		t.Errorf("comes back after %s", r.RequeueAfter)
+	}
+	l.said("Warning Waiting not deleted yet: teardown has not finished")
+
+	fails = errors.New("no answer")
+	if _, err := l.try("Observe", "Teardown"); !errors.Is(err, fails) {
+		t.Errorf("got %v", err)
+	}
+	fails = nil
+	l.refuse["Observe"] = errors.New("no cache")
+	if _, err := l.try("Observe"); err == nil {
+		t.Error("the teardown went on blindly")
+	}
+	delete(l.refuse, "Observe")
+	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
+		t.Fatal("the finalizer went before the teardown was done")
+	}
+
+	done = true
+	l.pass("Observe", "Teardown", "patch")
+	if slices.Contains(l.stored().Finalizers, naming.Finalizer) {
+		t.Error("the finalizer is still there")
+	}
+}
+
+func TestFailedReleaseKeepsTheFinalizer(t *testing.T) {
+	l := newLoop(t, object(orphaning, finalized))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.refuse["patch"] = errors.New("no answer")
+	if _, err := l.try("Observe", "Desired", "patch"); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
+		t.Error("the finalizer went though the child was not released: it would be deleted")
+	}
+}
+
+func TestGoneObjectIsSaidAndForgotten(t *testing.T) {
+	l := newLoop(t, object(func(w *webserverv1.WebServer) { w.Finalizers = nil }))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if len(l.objects) != 1 {
+		t.Fatalf("%d objects are remembered, want 1", len(l.objects))
+	}
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.lines = nil
+	l.pass()
+	if len(l.lines) != 1 || !strings.Contains(l.lines[0], "it is gone") {
+		t.Errorf("logged %q", l.lines)
+	}
+	if len(l.objects) != 0 {
+		t.Error("the object is still remembered: memory grows with every one ever made")
+	}
+}
+
+func TestObjectOfTheSameNameIsAnother(t *testing.T) {
+	l := newLoop(t, object(finalized, deleted))
+	l.pass("Observe", "patch") // freed: a ghost from here on
+	w := l.stored()
+	w.Finalizers = nil
+	if err := l.client.Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.client.Create(t.Context(), object(func(w *webserverv1.WebServer) { w.UID = "owner-2" }, finalized, orphaning)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.pass("Observe", "Desired", "patch")
+}
+
+func TestUnreadableObjectIsRetried(t *testing.T) {
+	l := newLoop(t)
+	broken := errors.New("no cache")
+	l.Reconciler.client = interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return broken
+		},
+	})
+	if _, err := l.try(); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOurs(t *testing.T) {
+	named := func(name string, owner types.UID) *corev1.ConfigMap {
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		if owner != "" {
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: owner, Controller: new(true)}}
+		}
+		return c
+	}
+	l := newLoop(t, named("ours", "owner-1"), named("theirs", "owner-2"), named("nobodys", ""))
+	for name, want := range map[string]bool{"ours": true, "theirs": false, "nobodys": false, "absent": false} {
+		got, err := Ours(t.Context(), l.client, object(), name, &corev1.ConfigMap{})
+		if err != nil || (got != nil) != want {
+			t.Errorf("%s: got %v, %v; want one: %v", name, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
+
+func invalid(fields ...string) error {
+	var errs field.ErrorList
+	for _, f := range fields {
+		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: f, BadValue: 30010, Detail: "provided port is already allocated"})
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web-service", errs)
+}
+
+func terminating() error {
+	err := apierrors.NewForbidden(deployments, "web", errors.New("being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
+	return err
+}
+
+// span is the range that a jittered time must lie in; the zero span is exactly 0.
+type span struct{ from, to time.Duration }
+
+var (
+	never      span
+	aProbe     = span{54 * time.Second, 66 * time.Second}
+	aLostRace  = span{90 * time.Millisecond, 110 * time.Millisecond}
+	fiveSecond = span{5 * time.Second, 5 * time.Second}
+)
+
+func TestClassify(t *testing.T) {
+	type want struct {
+		Class   Class
+		Reason  string
+		Message string // contained in the verdict's
+		Fails   bool
+		after   span
+	}
+	quota := apierrors.NewForbidden(deployments, "web", errors.New(`exceeded quota: small, requested: count/deployments.apps=1, used: 1, limited: 1`))
+	forbidden := apierrors.NewForbidden(deployments, "web", errors.New("denied by policy"))
+	broken := errors.New("connection refused")
+
+	for name, tc := range map[string]struct {
+		err  error
+		want want
+	}{
+		"nothing":               {nil, want{Class: None}},
+		"waiting, with a time":  {Waiting(5*time.Second, "for %s", "it"), want{Wait, common.ReasonWaiting, "for it", false, fiveSecond}},
+		"waiting for an event":  {Waiting(0, "for it"), want{Wait, common.ReasonWaiting, "for it", false, never}},
+		"stalled":               {Stalled(common.ReasonConflict, "is %s's", "Ann"), want{Stall, common.ReasonConflict, "is Ann's", false, aProbe}},
+		"wrapped keeps class":   {fmt.Errorf("applying: %w", Stalled(common.ReasonConflict, "taken")), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
+		"own time wins":         {&Error{Class: Stall, Reason: "R", Message: "m", After: 5 * time.Second}, want{Stall, "R", "m", false, fiveSecond}},
+		"quiet of ours":         {&Error{Class: Quiet, Err: broken}, want{Class: Quiet, after: aLostRace}},
+		"cancelled":             {fmt.Errorf("get: %w", context.Canceled), want{Class: Quiet, after: aLostRace}},
+		"conflict":              {apierrors.NewConflict(deployments, "web", errors.New("modified")), want{Class: Quiet, after: aLostRace}},
+		"already exists":        {apierrors.NewAlreadyExists(deployments, "web"), want{Class: Quiet, after: aLostRace}},
+		"another UID":           {invalid("metadata.uid"), want{Class: Quiet, after: aLostRace}},
+		"namespace terminating": {terminating(), want{Wait, common.ReasonWaiting, "namespace is being deleted", false, aProbe}},
+		"quota":                 {quota, want{Stall, common.ReasonQuotaExceeded, "exceeded quota: small", false, aProbe}},
+		"forbidden":             {forbidden, want{Stall, common.ReasonForbidden, "denied by policy", false, aProbe}},
+		"node port":             {invalid("spec.ports[0].nodePort"), want{Stall, common.ReasonNodePortUnavailable, "already allocated", false, aProbe}},
+		"node port and more":    {invalid("spec.ports[0].nodePort", "spec.type"), want{Stall, common.ReasonInvalid, "spec.type", false, aProbe}},
+		"invalid":               {invalid("spec.type"), want{Stall, common.ReasonInvalid, "spec.type", false, aProbe}},
+		"bad request":           {apierrors.NewBadRequest("unknown field"), want{Stall, common.ReasonInvalid, "unknown field", false, aProbe}},
+		"deadline":              {context.DeadlineExceeded, want{Retry, common.ReasonError, "no answer", true, never}},
+		"server error":          {apierrors.NewInternalError(broken), want{Retry, common.ReasonError, "InternalError", true, never}},
+		"anything else":         {broken, want{Retry, common.ReasonError, "no answer", true, never}},
+
+		"the worst of a join speaks": {errors.Join(Waiting(5*time.Second, "w"), Stalled("S", "s")), want{Stall, "S", "s", false, fiveSecond}},
+		"in any order":               {errors.Join(Stalled("S", "s"), Waiting(5*time.Second, "w")), want{Stall, "S", "s", false, fiveSecond}},
+		"the first of equals speaks": {errors.Join(Stalled("A", "a"), Stalled("B", "b")), want{Stall, "A", "a", false, aProbe}},
+		"a retry backs off though another waits": {
+			errors.Join(Waiting(5*time.Second, "w"), broken), want{Retry, common.ReasonError, "no answer", true, never},
+		},
+		"a stall speaks though another retries": {errors.Join(broken, Stalled("S", "s")), want{Stall, "S", "s", true, never}},
+		"joins of joins": {
+			errors.Join(errors.Join(nil, Waiting(0, "w")), errors.Join(Stalled("S", "s"))), want{Stall, "S", "s", false, aProbe},
+		},
+		"a lost race beside a stall comes back soon": {
+			errors.Join(apierrors.NewConflict(deployments, "web", broken), Stalled("S", "s")), want{Stall, "S", "s", false, aLostRace},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Classify(tc.err)
+			if got.Class != tc.want.Class || got.Reason != tc.want.Reason || !strings.Contains(got.Message, tc.want.Message) {
+				t.Errorf("got class %d, reason %q, message %q, want %+v", got.Class, got.Reason, got.Message, tc.want)
+			}
+			if (got.Err != nil) != tc.want.Fails {
+				t.Errorf("returned error is %v, want one: %v", got.Err, tc.want.Fails)
+			}
+			if a := got.Result.RequeueAfter; a < tc.want.after.from || a > tc.want.after.to {
+				t.Errorf("comes back after %s, want within %s-%s", a, tc.want.after.from, tc.want.after.to)
+			}
+			if got.Err != nil && got.Result.RequeueAfter != 0 {
+				t.Error("a time and an error together: controller-runtime ignores the time, and says so in the log")
+			}
+			if tc.err != nil && (got.Result.Priority == nil || *got.Result.Priority != 0) {
+				t.Errorf("priority is %v; a retry must not keep the one of the event that led to it", got.Result.Priority)
+			}
+		})
+	}
+}
+
+func TestOnlyRetriedErrorsAreReturned(t *testing.T) {
+	broken := errors.New("connection refused")
+	v := Classify(errors.Join(Stalled("S", "s"), fmt.Errorf("applying: %w", broken)))
+	if !errors.Is(v.Err, broken) || strings.Contains(v.Err.Error(), "s\n") {
+		t.Errorf("got %v, want only the refused connection", v.Err)
+	}
+}
+
+// A condition that differs from pass to pass is a status write each pass.
+func TestMessagesAreDeterministic(t *testing.T) {
+	for name, make := range map[string]func() error{
+		"server error": func() error {
+			return apierrors.NewInternalError(fmt.Errorf("dial tcp: port %d", time.Now().Nanosecond()))
+		},
+		"no answer": func() error { return fmt.Errorf("read tcp 10.0.0.1:%d", time.Now().Nanosecond()) },
+		"node port": func() error { return invalid("spec.ports[0].nodePort") },
+		"joined":    func() error { return errors.Join(invalid("a", "b"), terminating()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := Classify(make()), Classify(make())
+			if diff := cmp.Diff([]string{a.Reason, a.Message}, []string{b.Reason, b.Message}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
+	for _, offset := range []string{"", "x", "xx"} {
+		v := Classify(apierrors.NewBadRequest(offset + strings.Repeat("€", 1000)))
+		if len(v.Message) > maxMessage+len("…") || !utf8.ValidString(v.Message) || !strings.HasSuffix(v.Message, "€…") {
+			t.Errorf("got %d bytes, valid %v, end %q", len(v.Message), utf8.ValidString(v.Message), v.Message[len(v.Message)-8:])
+		}
+	}
+}
+
+func TestErrorSaysMessageAndCause(t *testing.T) {
+	cause := errors.New("cause")
+	err := error(&Error{Message: "what", Err: cause})
+	if err.Error() != "what: cause" || !errors.Is(err, cause) {
+		t.Errorf("got %q", err)
+	}
+	if got := Waiting(0, "for %d", 1).Error(); got != "for 1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOnlyCause(t *testing.T) {
+	isA := func(f string) bool { return f == "a" }
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"all match":           {invalid("a", "a"), true},
+		"wrapped":             {fmt.Errorf("applying: %w", invalid("a")), true},
+		"one does not match":  {invalid("a", "b"), false},
+		"no causes":           {invalid(), false},
+		"no details":          {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}}, false},
+		"not a 422":           {apierrors.NewBadRequest("a"), false},
+		"not an API error":    {errors.New("a"), false},
+		"cause of a conflict": {apierrors.NewConflict(deployments, "a", errors.New("a")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := OnlyCause(tc.err, isA); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNodePort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fields []string
+		want   bool
+	}{
+		"one":             {[]string{"spec.ports[0].nodePort"}, true},
+		"two digits":      {[]string{"spec.ports[10].nodePort"}, true},
+		"several":         {[]string{"spec.ports[0].nodePort", "spec.ports[1].nodePort"}, true},
+		"with another":    {[]string{"spec.ports[0].nodePort", "spec.ports[0].port"}, false},
+		"longer path":     {[]string{"spec.ports[0].nodePort.x"}, false},
+		"health check":    {[]string{"spec.healthCheckNodePort"}, false},
+		"nothing at all":  {nil, false},
+		"somewhere above": {[]string{"x.spec.ports[0].nodePort"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NodePort(invalid(tc.fields...)); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

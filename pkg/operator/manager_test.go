@@ -1,0 +1,76 @@
+package operator
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestStripManagedFieldsKeepsWhoWroteAndHow(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "platform-operator", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1", Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
+		{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
+	}}}
+	got, err := stripManagedFields(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "platform-operator", Operation: metav1.ManagedFieldsOperationApply},
+		{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"},
+	}}}
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	again, err := stripManagedFields(got)
+	if diff := cmp.Diff(any(want), again); err != nil || diff != "" {
+		t.Errorf("a transform may run twice over the same object: %v\n%s", err, diff)
+	}
+}
+
+func TestStripManagedFieldsPassesOnWhatIsNoObject(t *testing.T) {
+	gone := cache.DeletedFinalStateUnknown{Key: "ns/web"} // what an informer hands on after a lost delete
+	if got, err := stripManagedFields(gone); err != nil || got != any(gone) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestCacheHoldsOnlyOurChildren(t *testing.T) {
+	d := &appsv1.Deployment{}
+	o := cacheOptions(Options{Children: []client.Object{d, &corev1.Service{}}, Watch: []string{"a", "b"}})
+	if len(o.ByObject) != 2 {
+		t.Errorf("%d types, want 2", len(o.ByObject))
+	}
+	selector := o.ByObject[d].Label
+	for _, tc := range []struct {
+		labels labels.Set
+		want   bool
+	}{
+		{labels.Set{"app.kubernetes.io/managed-by": "platform-operator", "x": "y"}, true},
+		{labels.Set{"app.kubernetes.io/managed-by": "Helm"}, false},
+		{nil, false},
+	} {
+		if got := selector.Matches(tc.labels); got != tc.want {
+			t.Errorf("%v: got %v, want %v", tc.labels, got, tc.want)
+		}
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, slices.Sorted(maps.Keys(o.DefaultNamespaces))); diff != "" {
+		t.Errorf("namespaces (-want +got):\n%s", diff)
+	}
+	if !o.ReaderFailOnMissingInformer || o.DefaultTransform == nil {
+		t.Error("a read of what nobody watches would start a watch of the whole cluster")
+	}
+	if all := cacheOptions(Options{}).DefaultNamespaces; all != nil {
+		t.Errorf("no namespace named means all, got %v", all)
+	}
+}

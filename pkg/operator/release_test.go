@@ -1,0 +1,171 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+var managerKey = client.ObjectKey{Namespace: "system", Name: "platform-operator"}
+
+func managerDeployment() *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: managerKey.Namespace, Name: managerKey.Name},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "manager"}}},
+	}
+}
+
+func object(name string, change ...func(*webserverv1.WebServer)) *webserverv1.WebServer {
+	w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	for _, c := range change {
+		c(w)
+	}
+	return w
+}
+
+func finalizers(f ...string) func(*webserverv1.WebServer) {
+	return func(w *webserverv1.WebServer) { w.Finalizers = f }
+}
+
+func deleted(w *webserverv1.WebServer) {
+	w.DeletionTimestamp = new(metav1.NewTime(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)))
+}
+
+// cluster is a fake API server that answers as funcs say and knows the scale
+// of Deployments. It lists what was written.
+func cluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (client.Client, *[]string) {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(s), webserverv1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	var writes []string
+	funcs.Patch = func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		writes = append(writes, "release "+o.GetName())
+		return c.Patch(ctx, o, p, opts...)
+	}
+	if funcs.SubResourcePatch == nil {
+		funcs.SubResourcePatch = func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+			raw, err := p.Data(o)
+			writes = append(writes, sub+" "+o.GetName()+" "+string(raw))
+			return err
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(funcs).Build(), &writes
+}
+
+func kinds() []client.ObjectList { return []client.ObjectList{&webserverv1.WebServerList{}} }
+
+func TestReleaseStopsTheManagerAndRemovesOurFinalizer(t *testing.T) {
+	c, writes := cluster(t, interceptor.Funcs{}, managerDeployment(),
+		object("both", finalizers("others.io/hold", naming.Finalizer)),
+		object("none"),
+		object("others", finalizers("others.io/hold")),
+		object("waiting", finalizers(naming.Finalizer), deleted),
+	)
+	var out bytes.Buffer
+	if err := Release(t.Context(), c, managerKey, kinds(), &out); err != nil {
+		t.Fatal(err)
+	}
+	// The manager goes first: it would put the finalizers back.
+	if diff := cmp.Diff([]string{`scale platform-operator {"spec":{"replicas":0}}`, "release both", "release waiting"}, *writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("stopped Deployment system/platform-operator\nreleased ns/both\nreleased ns/waiting\n", out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	left := &webserverv1.WebServerList{}
+	if err := c.List(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, w := range left.Items {
+		got[w.Name] = w.Finalizers
+	}
+	if diff := cmp.Diff(map[string][]string{"both": {"others.io/hold"}, "none": nil, "others": {"others.io/hold"}}, got); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+
+	*writes = nil
+	if err := Release(t.Context(), c, managerKey, kinds(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(*writes, func(w string) bool { return strings.HasPrefix(w, "release") }) {
+		t.Errorf("a second time it wrote %q", *writes)
+	}
+}
+
+func TestReleaseWithoutManagerOrDefinition(t *testing.T) {
+	c, writes := cluster(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := l.(*webserverv1.WebServerList); ok {
+				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "my.domain", Kind: "WebServer"}}
+			}
+			return c.List(ctx, l, opts...)
+		},
+	})
+	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); err != nil || len(*writes) > 0 {
+		t.Errorf("got %v, wrote %q", err, *writes)
+	}
+}
+
+func TestReleaseGoesNoFurtherWhileTheManagerRuns(t *testing.T) {
+	broken := errors.New("no answer")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "p", Labels: map[string]string{"app": "manager"}}}
+	for name, tc := range map[string]struct {
+		funcs interceptor.Funcs
+		want  string
+	}{
+		"it cannot be read": {interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return broken
+		}}, "reading Deployment"},
+		"it cannot be scaled": {interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return broken
+		}}, "scaling Deployment"},
+		"its pods cannot be listed": {interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken }}, "waiting for the pods"},
+		"its pods stay":             {interceptor.Funcs{}, "waiting for the pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, writes := cluster(t, tc.funcs, managerDeployment(), pod.DeepCopy(), object("web", finalizers(naming.Finalizer)))
+			ctx, cancel := context.WithCancel(t.Context())
+			if name == "its pods stay" {
+				cancel() // stands for the ninety seconds that it waits
+			}
+			defer cancel()
+			err := Release(ctx, c, managerKey, kinds(), &bytes.Buffer{})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if slices.Contains(*writes, "release web") {
+				t.Error("the finalizer was removed under a manager that puts it back")
+			}
+		})
+	}
+}
+
+func TestReleaseNamesWhatItCouldNotList(t *testing.T) {
+	broken := errors.New("no answer")
+	c, _ := cluster(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken }})
+	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "WebServerList") {
+		t.Errorf("got %v", err)
+	}
+}

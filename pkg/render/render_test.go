@@ -1,0 +1,162 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+)
+
+// renderers have one kind, which becomes a ConfigMap; an image "bad" cannot be
+// rendered.
+func renderers() []Renderer {
+	return []Renderer{For(converge.Kind[*webserverv1.WebServer, int]{
+		Desired: func(w *webserverv1.WebServer, _ int) (converge.Plan, error) {
+			if w.Spec.Image == "bad" {
+				return converge.Plan{}, errors.New("no children of it")
+			}
+			return converge.Plan{Apply: []apply.Intent{
+				apply.New(corev1ac.ConfigMap(w.Name, w.Namespace).WithData(map[string]string{"image": w.Spec.Image}),
+					func() *corev1.ConfigMap { return &corev1.ConfigMap{} }),
+			}}, nil
+		},
+	})}
+}
+
+func render(t *testing.T, in string) (string, error) {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(s), webserverv1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := Objects(strings.NewReader(in), "web.yaml", &out, s, renderers())
+	return out.String(), err
+}
+
+const web = `apiVersion: my.domain/v1
+kind: WebServer
+metadata: {name: web}
+spec: {image: "nginx:1"}
+`
+
+func TestRenderPrintsWhatWouldBeApplied(t *testing.T) {
+	got, err := render(t, web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got, "\n")
+	for i, l := range lines {
+		if strings.Contains(l, "platform-operator.io/applied") {
+			lines[i] = "    platform-operator.io/applied: HASH"
+		}
+	}
+	want := `apiVersion: v1
+data:
+  image: nginx:1
+kind: ConfigMap
+metadata:
+  annotations:
+    platform-operator.io/applied: HASH
+    platform-operator.io/owner-uid: ""
+  labels:
+    app.kubernetes.io/managed-by: platform-operator
+  name: web
+  namespace: default
+  ownerReferences:
+  - apiVersion: my.domain/v1
+    blockOwnerDeletion: true
+    controller: true
+    kind: WebServer
+    name: web
+    uid: ""
+`
+	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderReadsSeveralDocuments(t *testing.T) {
+	second := strings.Replace(web, "{name: web}", "{name: shop, namespace: prod}", 1)
+	for name, in := range map[string]string{
+		"two":                          web + "---\n" + second,
+		"with empty ones between them": "---\n" + web + "---\n\n---\n" + second + "---\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := render(t, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			docs := strings.Split(got, "---\n")
+			if len(docs) != 2 || !strings.Contains(docs[0], "name: web\n  namespace: default\n") || !strings.Contains(docs[1], "name: shop\n  namespace: prod\n") {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}
+
+func TestRenderReadsJSON(t *testing.T) {
+	got, err := render(t, `{"apiVersion":"my.domain/v1","kind":"WebServer","metadata":{"name":"web"},"spec":{"image":"nginx:1"}}`)
+	if err != nil || !strings.Contains(got, "image: nginx:1") {
+		t.Errorf("got %v\n%s", err, got)
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   string
+		want []string
+	}{
+		"an unknown field":               {strings.Replace(web, "image:", "imago:", 1), []string{"document 1", "spec.imago"}},
+		"a field in the second document": {web + "---\n" + strings.Replace(web, "image:", "imago:", 1), []string{"document 2", "spec.imago"}},
+		"a field twice":                  {web + "kind: WebServer\n", []string{"document 1", "kind"}},
+		"a wrong type":                   {strings.Replace(web, `"nginx:1"`, "[1]", 1), []string{"document 1", "image"}},
+		"a kind that nobody knows":       {strings.Replace(web, "WebServer", "WebSaver", 1), []string{"document 1", "WebSaver"}},
+		"a version that nobody knows":    {strings.Replace(web, "my.domain/v1", "my.domain/v2", 1), []string{"document 1", "my.domain/v2"}},
+		"a kind that is not ours":        {"apiVersion: v1\nkind: ConfigMap\n", []string{"document 1", "ConfigMap is not a kind of this operator"}},
+		"no kind at all":                 {"spec: {}\n", []string{"document 1", "Kind"}},
+		"an object without children":     {strings.Replace(web, "nginx:1", "bad", 1), []string{"document 1", "no children of it"}},
+		"nothing":                        {"\n\n", []string{"holds no object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := render(t, tc.in)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, w := range append(tc.want, "web.yaml") {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %q does not name %q", err, w)
+				}
+			}
+		})
+	}
+}
+
+func TestRenderTellsOfBrokenSourceAndSink(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := webserverv1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken pipe")
+	if err := Objects(iotest.ErrReader(broken), "standard input", &bytes.Buffer{}, s, renderers()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "standard input") {
+		t.Errorf("source: got %v", err)
+	}
+	if err := Objects(strings.NewReader(web), "standard input", closed{broken}, s, renderers()); !errors.Is(err, broken) {
+		t.Errorf("sink: got %v", err)
+	}
+}
+
+type closed struct{ err error }
+
+func (c closed) Write([]byte) (int, error) { return 0, c.err }

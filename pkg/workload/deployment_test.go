@@ -1,0 +1,122 @@
+package workload
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+func deployment(want, replicas, updated, available int32, conditions ...appsv1.DeploymentCondition) *appsv1.Deployment {
+	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(want)}}
+	d.Generation, d.Status.ObservedGeneration = 2, 2
+	d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.AvailableReplicas = replicas, updated, available
+	d.Status.Conditions = conditions
+	return d
+}
+
+func cond(t appsv1.DeploymentConditionType, v corev1.ConditionStatus, message string) appsv1.DeploymentCondition {
+	return appsv1.DeploymentCondition{Type: t, Status: v, Message: message}
+}
+
+func TestDeploymentState(t *testing.T) {
+	available := cond(appsv1.DeploymentAvailable, corev1.ConditionTrue, "")
+	unavailable := cond(appsv1.DeploymentAvailable, corev1.ConditionFalse, "")
+	failing := cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "no")
+	late := cond(appsv1.DeploymentProgressing, corev1.ConditionFalse, "")
+	type reasons struct{ Available, Ready, Stalled string } // "+" before the reason of what holds
+
+	for name, tc := range map[string]struct {
+		d    *appsv1.Deployment
+		want int32
+		is   reasons
+	}{
+		"none":             {nil, 3, reasons{"MinimumReplicasUnavailable", "Progressing", ""}},
+		"new":              {deployment(3, 0, 0, 0), 3, reasons{"MinimumReplicasUnavailable", "Progressing", ""}},
+		"complete":         {deployment(3, 3, 3, 3, available), 3, reasons{"+MinimumReplicasAvailable", "+Serving", ""}},
+		"an old pod more":  {deployment(3, 4, 3, 4, available), 3, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
+		"not all updated":  {deployment(3, 3, 2, 3, available), 3, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
+		"others scaled it": {deployment(5, 5, 5, 5, available), 3, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
+		"zero":             {deployment(0, 0, 0, 0, available), 0, reasons{"ScaledToZero", "+ScaledToZero", ""}},
+		"to zero":          {deployment(0, 1, 1, 1, available), 0, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
+		"unknown":          {deployment(3, 3, 3, 2, cond(appsv1.DeploymentAvailable, corev1.ConditionUnknown, "")), 3, reasons{"MinimumReplicasUnavailable", "Progressing", ""}},
+		"failing":          {deployment(3, 1, 1, 1, unavailable, failing), 3, reasons{"MinimumReplicasUnavailable", "", "+ReplicaFailure"}},
+		"late":             {deployment(3, 3, 3, 1, unavailable, late), 3, reasons{"MinimumReplicasUnavailable", "", "+RolloutFailed"}},
+		"late and failing": {deployment(3, 1, 1, 1, unavailable, late, failing), 3, reasons{"MinimumReplicasUnavailable", "", "+ReplicaFailure"}},
+		"complete though once late": {
+			deployment(3, 3, 3, 3, available, late, failing), 3, reasons{"+MinimumReplicasAvailable", "+Serving", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := DeploymentState(tc.d, tc.want)
+			mark := func(holds bool, reason string) string {
+				if holds {
+					return "+" + reason
+				}
+				return reason
+			}
+			got := reasons{mark(s.Available.Holds, s.Available.Reason), mark(s.Ready.Holds, s.Ready.Reason), mark(s.Stalled.Holds, s.Stalled.Reason)}
+			if diff := cmp.Diff(tc.is, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStateBeforeKubernetesHasSeenTheSpecIsProgress(t *testing.T) {
+	d := deployment(3, 3, 3, 3, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "old"))
+	d.Generation = 3
+	s := DeploymentState(d, 3)
+	if s.Ready.Holds || s.Stalled.Holds || s.Ready.Reason != common.ReasonProgressing {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestComplete(t *testing.T) {
+	unset := deployment(0, 1, 1, 1)
+	unset.Spec.Replicas = nil // means one
+	for name, tc := range map[string]struct {
+		d    *appsv1.Deployment
+		want bool
+	}{
+		"none":           {nil, false},
+		"all":            {deployment(2, 2, 2, 2), true},
+		"not yet":        {deployment(2, 2, 2, 1), false},
+		"replicas unset": {unset, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Complete(tc.d); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMessageOfAReplicaFailure(t *testing.T) {
+	for name, tc := range map[string]struct{ message, want string }{
+		"generated name":    {`pods "web-7d4b9c6f5-abcde" is forbidden: exceeded quota: q`, `pod is forbidden: exceeded quota: q`},
+		"singular":          {`pod "web-7d4b9c6f5-abcde" is forbidden`, `pod is forbidden`},
+		"without a name":    {`admission webhook "x" denied the request`, `admission webhook "x" denied the request`},
+		"names of no pods":  {`serviceaccount "default" not found`, `serviceaccount "default" not found`},
+		"longer than usual": {strings.Repeat("x", 5000), strings.Repeat("x", 1024)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := DeploymentState(deployment(3, 0, 0, 0, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, tc.message)), 3)
+			if got := strings.TrimPrefix(s.Stalled.Message, "pods cannot be created: "); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMessagesSpeakProperly(t *testing.T) {
+	for n, want := range map[int32]string{1: "1 replica up to date and available", 2: "2 replicas up to date and available"} {
+		if got := DeploymentState(deployment(n, n, n, n), n).Ready.Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package workload
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The exact JSON is what makes a pod template: {} and an absent field differ,
+// and a difference restarts every pod.
+func TestPartsOfAPod(t *testing.T) {
+	volume, mount := Scratch("tmp", "/tmp")
+	for name, tc := range map[string]struct {
+		part any
+		want string
+	}{
+		"pod":       {RestrictedPod(101), `{"runAsUser":101,"runAsGroup":101,"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}`},
+		"container": {RestrictedContainer(), `{"capabilities":{"drop":["ALL"]},"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false}`},
+		"readiness": {TCPReadiness(80), `{"tcpSocket":{"port":80},"timeoutSeconds":1,"periodSeconds":2,"successThreshold":1,"failureThreshold":3}`},
+		"volume":    {volume, `{"name":"tmp","emptyDir":{}}`},
+		"mount":     {mount, `{"name":"tmp","mountPath":"/tmp"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := json.Marshal(tc.part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

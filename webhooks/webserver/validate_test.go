@@ -1,0 +1,87 @@
+package webserver
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+)
+
+func TestValidate(t *testing.T) {
+	nodePort := func(p int32) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) { w.Spec.Service = &webserverv1.ServiceSpec{NodePort: &p} }
+	}
+	name := func(n string) func(*webserverv1.WebServer) { return func(w *webserverv1.WebServer) { w.Name = n } }
+	image := func(i string) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) { w.Spec.Image = i }
+	}
+	replicas := func(n int32) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) { w.Spec.Replicas = &n }
+	}
+	outOfRange := "spec.service.nodePort: Invalid value: "
+
+	for name, tc := range map[string]struct {
+		change func(*webserverv1.WebServer)
+		want   []string // how each fault begins
+	}{
+		"the article's":           {func(*webserverv1.WebServer) {}, nil},
+		"name of 55":              {name(strings.Repeat("a", 55)), nil},
+		"name of 56":              {name(strings.Repeat("a", 56)), []string{"metadata.name: Too long: may not be more than 55 "}},
+		"name long and wrong":     {name(strings.Repeat("A", 56)), []string{"metadata.name: Too long"}},
+		"name with a digit first": {name("1web"), []string{`metadata.name: Invalid value: "1web": a DNS-1035 label must`}},
+		"name with a dot":         {name("a.b"), []string{`metadata.name: Invalid value: "a.b": a DNS-1035 label must`}},
+		"no image":                {image(""), []string{"spec.image: Required value"}},
+		"image after a space":     {image(" nginx"), []string{`spec.image: Invalid value: " nginx"`}},
+		"image before a newline":  {image("nginx\n"), []string{`spec.image: Invalid value: "nginx\n"`}},
+		"no replicas":             {replicas(0), nil},
+		"less than none":          {replicas(-1), []string{"spec.replicas: Invalid value: -1: must be 0 or more"}},
+		"service without a port":  {func(w *webserverv1.WebServer) { w.Spec.Service = &webserverv1.ServiceSpec{} }, nil},
+		"first node port":         {nodePort(30000), nil},
+		"last node port":          {nodePort(32767), nil},
+		"node port below":         {nodePort(29999), []string{outOfRange + "29999: must be between 30000 and 32767"}},
+		"node port above":         {nodePort(32768), []string{outOfRange + "32768: must be between 30000 and 32767"}},
+		"everything at once": {
+			func(w *webserverv1.WebServer) { name("Web")(w); image("")(w); replicas(-1)(w); nodePort(1)(w) },
+			[]string{"metadata.name: Invalid", "spec.image: Required", "spec.replicas: Invalid", "spec.service.nodePort: Invalid"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &webserverv1.WebServer{
+				ObjectMeta: metav1.ObjectMeta{Name: "webserver-sample"},
+				Spec:       webserverv1.WebServerSpec{Image: "nginx:1.23.1", Replicas: new(int32(3))},
+			}
+			tc.change(w)
+			before := w.DeepCopy()
+			errs := Validate(w, config.Default())
+			if len(errs) != len(tc.want) {
+				t.Fatalf("got %d faults, want %d: %v", len(errs), len(tc.want), errs)
+			}
+			for i, e := range errs {
+				if !strings.HasPrefix(e.Error(), tc.want[i]) {
+					t.Errorf("got  %s\nwant %s…", e, tc.want[i])
+				}
+			}
+			if diff := cmp.Diff(before, w); diff != "" {
+				t.Errorf("the object was changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodePortsOfThisCluster(t *testing.T) {
+	platform := config.Default()
+	platform.NodePortRange = config.PortRange{From: 20000, To: 20010}
+	for port, want := range map[int32]int{20000: 0, 20010: 0, 30010: 1} {
+		w := &webserverv1.WebServer{
+			ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec:       webserverv1.WebServerSpec{Image: "nginx", Service: &webserverv1.ServiceSpec{NodePort: &port}},
+		}
+		if got := Validate(w, platform); len(got) != want {
+			t.Errorf("%d: got %v, want %d faults", port, got, want)
+		}
+	}
+}
