@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -48,7 +49,9 @@ func Kinds() []client.ObjectList {
 // Children returns an empty object of every type that some kind makes: what
 // the caches hold.
 func Children() []client.Object {
-	return webserver.Kind(config.WebServer{}).Children
+	return slices.Concat(
+		webserver.Kind(config.WebServer{}).Children,
+	)
 }
 
 // Renderers returns, for every kind, what prints its children.

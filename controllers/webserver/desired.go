@@ -6,9 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -53,13 +51,8 @@ func deployment(w *webserverv1.WebServer, o Observed) apply.Intent {
 	cache, cacheMount := workload.Scratch("cache", "/var/cache/nginx")
 	run, runMount := workload.Scratch("run", "/run")
 	tmp, tmpMount := workload.Scratch("tmp", "/tmp")
-	quarter := intstr.FromString("25%")
 
-	pod := corev1ac.PodSpec().
-		WithAutomountServiceAccountToken(false).
-		WithEnableServiceLinks(false).
-		WithRestartPolicy(corev1.RestartPolicyAlways).
-		WithTerminationGracePeriodSeconds(30).
+	pod := workload.PodSpec().
 		WithSecurityContext(workload.RestrictedPod(nginxUser).
 			// An unprivileged user may listen on port 80 in this pod.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
@@ -72,23 +65,7 @@ func deployment(w *webserverv1.WebServer, o Observed) apply.Intent {
 			WithSecurityContext(workload.RestrictedContainer()).
 			WithVolumeMounts(cacheMount, runMount, tmpMount))
 
-	in := apply.New(appsv1ac.Deployment(deploymentName(w), w.Namespace).
-		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(replicas(w)).
-			WithRevisionHistoryLimit(10).
-			WithProgressDeadlineSeconds(600).
-			WithStrategy(appsv1ac.DeploymentStrategy().
-				WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(quarter).WithMaxUnavailable(quarter))).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(labels(w))).
-			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels(w)).WithSpec(pod))),
-		func() *appsv1.Deployment { return &appsv1.Deployment{} })
-	in.Exclusive = []string{
-		"spec.template.spec.containers[" + containerName + "].command",
-		"spec.template.spec.containers[" + containerName + "].args",
-		"spec.template.spec.containers[" + containerName + "].env",
-		"spec.template.spec.containers[" + containerName + "].ports",
-	}
+	in := workload.Deployment(deploymentName(w), w.Namespace, replicas(w), labels(w), pod, containerName)
 	in.Changes = changes(w, o.Deployment)
 	return in
 }

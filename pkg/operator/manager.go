@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,8 @@ type Options struct {
 	Namespace string
 	// Watch are the namespaces whose objects are handled; empty means all.
 	Watch []string
-	// Children are empty objects of every type that some kind makes.
+	// Children are empty objects of every type that some kind makes. A type
+	// may be named more than once.
 	Children []client.Object
 
 	// MetricsAddress and ProbeAddress are where metrics and health are served;
@@ -119,8 +121,12 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 func cacheOptions(o Options) cache.Options {
 	ours := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
 	byObject := map[client.Object]cache.ByObject{}
-	for _, c := range o.Children {
-		byObject[c] = cache.ByObject{Label: ours}
+	seen := map[reflect.Type]bool{}
+	for _, c := range o.Children { // several kinds make children of one type
+		if t := reflect.TypeOf(c); !seen[t] {
+			seen[t] = true
+			byObject[c] = cache.ByObject{Label: ours}
+		}
 	}
 	var namespaces map[string]cache.Config
 	if len(o.Watch) > 0 {

@@ -9,10 +9,38 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 )
+
+// Deployment is the intent of a Deployment that rolls out as Kubernetes does
+// by default: a quarter more, a quarter fewer, failed after ten minutes. All
+// of it is stated, so that a change by hand is drift. container is the name of
+// our own container in the pod, in which nothing of others may stand.
+func Deployment(name, namespace string, replicas int32, selector map[string]string, pod *corev1ac.PodSpecApplyConfiguration, container string) apply.Intent {
+	quarter := intstr.FromString("25%")
+	in := apply.New(appsv1ac.Deployment(name, namespace).
+		WithSpec(appsv1ac.DeploymentSpec().
+			WithReplicas(replicas).
+			WithRevisionHistoryLimit(10).
+			WithProgressDeadlineSeconds(600).
+			WithStrategy(appsv1ac.DeploymentStrategy().
+				WithType(appsv1.RollingUpdateDeploymentStrategyType).
+				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(quarter).WithMaxUnavailable(quarter))).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
+			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(selector).WithSpec(pod))),
+		func() *appsv1.Deployment { return &appsv1.Deployment{} })
+	for _, field := range []string{"command", "args", "env", "ports"} {
+		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+container+"]."+field)
+	}
+	return in
+}
 
 // DeploymentState says what a Deployment's status means for its owner's
 // conditions. d is nil where none stands; want is the number of replicas asked

@@ -6,6 +6,17 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
+// PodSpec begins the pod of every kind: no token of the service account, no
+// environment variables about Services, half a minute to end. All of it is
+// stated, so that a change by hand is drift.
+func PodSpec() *corev1ac.PodSpecApplyConfiguration {
+	return corev1ac.PodSpec().
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false).
+		WithRestartPolicy(corev1.RestartPolicyAlways).
+		WithTerminationGracePeriodSeconds(30)
+}
+
 // RestrictedPod is the pod's part of what the Pod Security Standard
 // "restricted" asks for, for a process of that user and group.
 func RestrictedPod(user int64) *corev1ac.PodSecurityContextApplyConfiguration {
