@@ -46,11 +46,11 @@ func Kinds() []client.ObjectList {
 	}
 }
 
-// Children returns an empty object of every type that some kind makes: what
-// the caches hold.
+// Children returns an empty object of every type that some kind makes or looks
+// at: what the caches hold of Kubernetes' own.
 func Children() []client.Object {
 	return slices.Concat(
-		webserver.Kind(config.WebServer{}).Children,
+		webserver.Kind(config.WebServer{}).Watched(),
 	)
 }
 

@@ -43,7 +43,7 @@ func subject() testkit.Subject { return subjectWith(sideBySide()) }
 
 func subjectWith(platform config.WebServer) testkit.Subject {
 	return testkit.Subject{
-		Children: Kind(platform).Children,
+		Children: Kind(platform).Watched(),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
 			return converge.Register(mgr, Kind(platform), a, 2)
 		},

@@ -14,6 +14,7 @@ package converge
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,9 @@ type Kind[T Object, S any] struct {
 	// Children are empty objects of the types that the kind makes; changes of
 	// them lead to a pass over their owner.
 	Children []client.Object
+	// Related are types that are not children but matter to the status, such
+	// as the pods of a Deployment.
+	Related []Related
 	// Log has the words of the kind's log lines.
 	Log LogText
 
@@ -54,6 +58,26 @@ type Kind[T Object, S any] struct {
 	// is left to do. Nil: there is nothing. Children are released by the loop
 	// itself where the deletion policy is Orphan.
 	Teardown func(context.Context, client.Client, T, S) (done bool, err error)
+}
+
+// Related is a type whose changes lead to a pass over an object that does not
+// own them.
+type Related struct {
+	// Object is an empty object of the type. The cache holds only objects with
+	// the label of our children, so the child that makes them must set it.
+	Object client.Object
+	// Of returns the name of the object that a change matters to, in the same
+	// namespace; "" for none.
+	Of func(client.Object) string
+}
+
+// Watched returns an empty object of every type that the kind's caches hold.
+func (k Kind[T, S]) Watched() []client.Object {
+	all := slices.Clone(k.Children)
+	for _, r := range k.Related {
+		all = append(all, r.Object)
+	}
+	return all
 }
 
 // LogText has the words of a kind's log lines. The seeds' users know them.

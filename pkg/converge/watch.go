@@ -51,8 +51,16 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 			return base.WithValues(k.Log.Key, req.String())
 		})
 	for _, c := range k.Children {
-		b = b.Watches(c, first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())},
-			builder.WithPredicates())
+		b = b.Watches(c, first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())})
+	}
+	for _, rel := range k.Related {
+		b = b.Watches(rel.Object, first{handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			name := rel.Of(o)
+			if name == "" {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
+		})})
 	}
 	return b.Complete(r)
 }

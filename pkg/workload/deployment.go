@@ -17,12 +17,15 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Deployment is the intent of a Deployment that rolls out as Kubernetes does
 // by default: a quarter more, a quarter fewer, failed after ten minutes. All
-// of it is stated, so that a change by hand is drift. container is the name of
-// our own container in the pod, in which nothing of others may stand.
+// of it is stated, so that a change by hand is drift. The pods carry the
+// selector's labels and that of our children, so that the caches can hold
+// them. container is the name of our own container in the pod, in which
+// nothing of others may stand.
 func Deployment(name, namespace string, replicas int32, selector map[string]string, pod *corev1ac.PodSpecApplyConfiguration, container string) apply.Intent {
 	quarter := intstr.FromString("25%")
 	in := apply.New(appsv1ac.Deployment(name, namespace).
@@ -34,7 +37,8 @@ func Deployment(name, namespace string, replicas int32, selector map[string]stri
 				WithType(appsv1.RollingUpdateDeploymentStrategyType).
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(quarter).WithMaxUnavailable(quarter))).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
-			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(selector).WithSpec(pod))),
+			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(selector).
+				WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).WithSpec(pod))),
 		func() *appsv1.Deployment { return &appsv1.Deployment{} })
 	for _, field := range []string{"command", "args", "env", "ports"} {
 		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+container+"]."+field)
