@@ -177,7 +177,7 @@ func TestWhatTheArticleShows(t *testing.T) {
 		"Deployment's labels": {ours, d.Labels},
 		"replicas":            {int32(3), *d.Spec.Replicas},
 		"selector":            {&metav1.LabelSelector{MatchLabels: pods}, d.Spec.Selector},
-		"pod labels":          {pods, d.Spec.Template.Labels},
+		"pod labels":          {withPods, d.Spec.Template.Labels},
 		"strategy": {appsv1.DeploymentStrategy{
 			Type:          appsv1.RollingUpdateDeploymentStrategyType,
 			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter},
