@@ -76,13 +76,14 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"log level":             {[]string{"--log-level=loud"}, `--log-level "loud" must be debug, info or error`},
-		"log level of run":      {[]string{"run", "--log-level=loud"}, `--log-level "loud" must be debug, info or error`},
-		"log format":            {[]string{"--log-format=xml"}, `--log-format "xml" must be json or console`},
-		"unknown flag":          {[]string{"--nothing"}, "unknown flag: --nothing"},
-		"unknown subcommand":    {[]string{"rendr"}, `unknown command "rendr"`},
-		"argument to render":    {[]string{"render", "web.yaml"}, `unknown command "web.yaml"`},
-		"render without a file": {[]string{"render"}, "-f is missing"},
+		"log level":                   {[]string{"--log-level=loud"}, `--log-level "loud" must be debug, info or error`},
+		"log level of run":            {[]string{"run", "--log-level=loud"}, `--log-level "loud" must be debug, info or error`},
+		"log level that hides errors": {[]string{"--log-level=fatal", "--leader-elect=false", "--webhooks=false", "--config=/nowhere"}, `--log-level "fatal" must be debug, info or error`},
+		"log format":                  {[]string{"--log-format=xml"}, `--log-format "xml" must be json or console`},
+		"unknown flag":                {[]string{"--nothing"}, "unknown flag: --nothing"},
+		"unknown subcommand":          {[]string{"rendr"}, `unknown command "rendr"`},
+		"argument to render":          {[]string{"render", "web.yaml"}, `unknown command "web.yaml"`},
+		"render without a file":       {[]string{"render"}, "-f is missing"},
 		"file that is not there": {
 			[]string{"render", "-f", "nowhere.yaml"}, "nowhere.yaml",
 		},

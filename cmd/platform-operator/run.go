@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ Environment:
 
 func run(cmd *cobra.Command, f *runFlags) error {
 	level, err := zapcore.ParseLevel(f.logLevel)
-	if err != nil {
+	if err != nil || !slices.Contains([]zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel, zapcore.ErrorLevel}, level) {
 		return fmt.Errorf("--log-level %q must be debug, info or error", f.logLevel)
 	}
 	var format crzap.Opts

@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,16 @@ import (
 )
 
 // report writes the status. It is pure but for what it writes into w.
-func report(w *webserverv1.WebServer, _ Observed, out converge.Outcome) {
+func report(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
 	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", w.Namespace, deploymentName(w))
 	s, _ := converge.Child[*corev1.Service](out, "Service", w.Namespace, serviceName(w))
+	// A child whose write failed stands as it was observed, and may well serve.
+	if d == nil {
+		d = o.Deployment
+	}
+	if s == nil {
+		s = o.Service
+	}
 
 	st := &w.Status
 	state := workload.DeploymentState(d, replicas(w))
@@ -66,6 +74,9 @@ func addresses(s *corev1.Service) []common.Address {
 }
 
 func url(host string, port int32) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]" // IPv6
+	}
 	if port == 80 {
 		return "http://" + host
 	}

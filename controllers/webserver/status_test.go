@@ -379,3 +379,26 @@ func TestAddresses(t *testing.T) {
 		})
 	}
 }
+
+// A refused or failed write says nothing about the pods that serve.
+func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
+	w := sample()
+	serving := Observed{Deployment: rollout(counts(3, 3, 3, 3)), Service: liveService(func(*corev1.Service) {})}
+	report(w, serving, outcome(errors.New("no answer"), nil, nil))
+	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
+	if diff := cmp.Diff(want, brief(w)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddressOfAnIPv6LoadBalancer(t *testing.T) {
+	for port, want := range map[int32]string{80: "http://[2001:db8::1]", 8080: "http://[2001:db8::1]:8080"} {
+		s := liveService(func(s *corev1.Service) {
+			s.Spec.Ports[0].Port = port
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "2001:db8::1"}}
+		})
+		if got := addresses(s)[0].URL; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -135,6 +135,9 @@ func leaves(err error) []error {
 func classifyOne(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		f := *own
+		if f.Class == Quiet {
+			f.Reason, f.Message = "", "" // nobody needs to know
+		}
 		switch {
 		case f.After > 0:
 		case f.Class == Stall:

@@ -209,3 +209,9 @@ func TestNodePort(t *testing.T) {
 		})
 	}
 }
+
+func TestLostRaceHasNothingForACondition(t *testing.T) {
+	if v := Classify(&Error{Class: Quiet, Reason: "R", Message: "m"}); v.Reason != "" || v.Message != "" {
+		t.Errorf("got %q, %q", v.Reason, v.Message)
+	}
+}

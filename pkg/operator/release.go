@@ -9,10 +9,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -38,11 +40,23 @@ func Release(ctx context.Context, c client.Client, mgr client.ObjectKey, kinds [
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
 			obj := o.(client.Object)
-			before := obj.DeepCopyObject().(client.Object)
-			if !controllerutil.RemoveFinalizer(obj, naming.Finalizer) {
+			if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 				return nil
 			}
-			if err := c.Patch(ctx, obj, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			// The patch replaces the list of finalizers: the resource version keeps
+			// it from removing one that was added since.
+			err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				before := obj.DeepCopyObject().(client.Object)
+				controllerutil.RemoveFinalizer(obj, naming.Finalizer)
+				err := c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+				if apierrors.IsConflict(err) {
+					if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+						return err
+					}
+				}
+				return err
+			})
+			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("releasing %s: %w", client.ObjectKeyFromObject(obj), err)
 			}
 			fmt.Fprintf(out, "released %s\n", client.ObjectKeyFromObject(obj))

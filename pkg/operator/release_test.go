@@ -169,3 +169,34 @@ func TestReleaseNamesWhatItCouldNotList(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A merge patch replaces the whole list: without the resource version it would
+// remove a finalizer that somebody added since the list was read.
+func TestReleaseDoesNotRemoveFinalizersAddedMeanwhile(t *testing.T) {
+	added := false
+	c, _ := cluster(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, l, opts...)
+			if _, ok := l.(*webserverv1.WebServerList); ok && !added {
+				added = true
+				w := &webserverv1.WebServer{}
+				if err := c.Get(ctx, client.ObjectKey{Namespace: "ns", Name: "web"}, w); err != nil {
+					return err
+				}
+				w.Finalizers = append(w.Finalizers, "others.io/hold")
+				return errors.Join(err, c.Update(ctx, w))
+			}
+			return err
+		},
+	}, object("web", finalizers(naming.Finalizer)))
+	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	w := &webserverv1.WebServer{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web"}, w); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"others.io/hold"}, w.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}

@@ -72,7 +72,8 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, rend
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
-		if len(bytes.TrimSpace(doc)) == 0 {
+		// A document of comments, or of a separator alone, is null, as for kubectl.
+		if raw, err := yaml.ToJSON(doc); err == nil && string(bytes.TrimSpace(raw)) == "null" {
 			continue
 		}
 		obj, _, err := strict.Decode(doc, nil, nil)

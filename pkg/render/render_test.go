@@ -160,3 +160,17 @@ func TestRenderTellsOfBrokenSourceAndSink(t *testing.T) {
 type closed struct{ err error }
 
 func (c closed) Write([]byte) (int, error) { return 0, c.err }
+
+func TestRenderSkipsDocumentsWithoutContent(t *testing.T) {
+	for name, in := range map[string]string{
+		"comment before the first": "# a licence\n---\n" + web,
+		"separator alone":          "---\n---\n" + web,
+		"comment at the end":       web + "---\n# the end\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := render(t, in); err != nil || !strings.Contains(got, "image: nginx:1") {
+				t.Errorf("got %v\n%s", err, got)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ package workload
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -133,7 +134,7 @@ func withoutNames(message string) string {
 	const most = 1024
 	m := generatedPod.ReplaceAllString(message, "pod ")
 	if len(m) > most {
-		m = m[:most]
+		m = strings.ToValidUTF8(m[:most], "")
 	}
 	return m
 }

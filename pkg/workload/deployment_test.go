@@ -3,6 +3,7 @@ package workload
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -118,5 +119,15 @@ func TestMessagesSpeakProperly(t *testing.T) {
 		if got := DeploymentState(deployment(n, n, n, n), n).Ready.Message; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// Half a character comes back from the API server as another: the status would
+// differ in every pass.
+func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
+	m := strings.Repeat("€", 1000)
+	s := DeploymentState(deployment(3, 0, 0, 0, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, m)), 3)
+	if !utf8.ValidString(s.Stalled.Message) {
+		t.Errorf("ends in %q", s.Stalled.Message[len(s.Stalled.Message)-4:])
 	}
 }
