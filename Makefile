@@ -148,7 +148,7 @@ test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted 
 .PHONY: test-envtest
 test-envtest: bin/cluster ## Tests against a real API server, without nodes
 	$(call say,'tests against an API server')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -timeout=20m $(GO_TEST_FLAGS) $(call tagged,envtest)
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(call tagged,envtest)
 
 .PHONY: test-e2e
 test-e2e: bin/cluster ## What a user can see, on a real cluster

@@ -5,13 +5,21 @@ package controllers
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/controllers/demoapplication"
+	"github.com/platform-operator/platform-operator/controllers/immortalcontainer"
+	"github.com/platform-operator/platform-operator/controllers/memcached"
 	"github.com/platform-operator/platform-operator/controllers/webserver"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -28,6 +36,10 @@ const Workers = 8
 func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(
 		clientgoscheme.AddToScheme(s),
+		cachev1alpha1.AddToScheme(s),
+		demoapplicationv1.AddToScheme(s),
+		demoapplicationv1beta1.AddToScheme(s),
+		immortalv1alpha1.AddToScheme(s),
 		webserverv1.AddToScheme(s),
 	)
 }
@@ -35,6 +47,9 @@ func AddToScheme(s *runtime.Scheme) error {
 // Setup registers the controllers of all kinds with the manager: one line a kind.
 func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) error {
 	return errors.Join(
+		converge.Register(mgr, demoapplication.Kind(), a, Workers),
+		converge.Register(mgr, immortalcontainer.Kind(time.Now), a, Workers),
+		converge.Register(mgr, memcached.Kind(platform.Memcached), a, Workers),
 		converge.Register(mgr, webserver.Kind(platform.WebServer), a, Workers),
 	)
 }
@@ -42,6 +57,9 @@ func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) erro
 // Kinds returns an empty list of every kind.
 func Kinds() []client.ObjectList {
 	return []client.ObjectList{
+		&demoapplicationv1.DemoApplicationList{},
+		&immortalv1alpha1.ImmortalContainerList{},
+		&cachev1alpha1.MemcachedList{},
 		&webserverv1.WebServerList{},
 	}
 }
@@ -50,6 +68,9 @@ func Kinds() []client.ObjectList {
 // at: what the caches hold of Kubernetes' own.
 func Children() []client.Object {
 	return slices.Concat(
+		demoapplication.Kind().Watched(),
+		immortalcontainer.Kind(time.Now).Watched(),
+		memcached.Kind(config.Memcached{}).Watched(),
 		webserver.Kind(config.WebServer{}).Watched(),
 	)
 }
@@ -57,6 +78,9 @@ func Children() []client.Object {
 // Renderers returns, for every kind, what prints its children.
 func Renderers(platform config.Platform) []render.Renderer {
 	return []render.Renderer{
+		render.For(demoapplication.Kind()),
+		render.For(immortalcontainer.Kind(time.Now)),
+		render.For(memcached.Kind(platform.Memcached)),
 		render.For(webserver.Kind(platform.WebServer)),
 	}
 }

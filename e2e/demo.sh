@@ -42,17 +42,38 @@ inside kubectl -n "$namespace" rollout status deployment/platform-operator --tim
   exit 1
 } >&2
 
-step '4. Five lines of YAML'
+step '4. Five lines of YAML a kind'
 run cat config/samples/webserver.yaml
 inside kubectl apply -k config/samples
-inside kubectl wait --for=condition=Ready webserver/webserver-sample --timeout=3m
+inside kubectl wait --for=condition=Ready -k config/samples --timeout=3m
 
 step '5. What came of them'
-inside kubectl get webserver,deployment,service,pods -o wide
+inside kubectl get platform -o wide
+inside kubectl get deployments,services,pods -o wide
 
-step '6. The page, from outside of the pods'
 node=$(bin/cluster exec -- kubectl get nodes -o 'jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}')
-inside curl --fail --silent --show-error --max-time 10 --retry 5 --retry-connrefused "http://$node:30010"
+page() { inside curl --fail --silent --show-error --max-time 10 --retry 5 --retry-connrefused "http://$node:$1"; }
+
+step '6. WebServer: the page, from outside of the pods'
+page 30010
+
+step '7. ImmortalContainer: delete the pod, and count'
+pod=example-immortalcontainer-immortalpod
+born() { bin/cluster exec -- kubectl get immortalcontainer example-immortalcontainer -o 'jsonpath={.status.startTimes}'; }
+starts=$(born)
+inside kubectl delete pod "$pod"
+inside kubectl wait --for="jsonpath={.status.startTimes}=$((starts + 1))" immortalcontainer/example-immortalcontainer --timeout=1m
+inside kubectl wait --for=condition=Ready immortalcontainer/example-immortalcontainer --timeout=1m
+inside kubectl get immortalcontainer -o wide
+
+step '8. DemoApplication: the page on its own port'
+page 30002
+
+step '9. Memcached: its nodes, and what one of them says'
+inside kubectl get memcached example-memcached -o 'jsonpath={.status.nodes}{"\n"}'
+ip=$(bin/cluster exec -- kubectl get pods -l memcached_cr=example-memcached -o 'jsonpath={.items[0].status.podIP}')
+# bash speaks TCP by itself.
+inside bash -c "exec 3<>/dev/tcp/$ip/11211; printf 'stats\r\nquit\r\n' >&3; grep -aE 'version|limit_maxbytes|curr_connections' <&3"
 
 cat <<EOF
 

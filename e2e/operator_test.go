@@ -135,6 +135,13 @@ func leads(t *testing.T) {
 		}
 		return nil
 	})
+	// A replica that was killed rather than ended leaves its endpoint behind
+	// for a moment.
+	eventually(t, "admission to answer", func() error {
+		const probe = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: probe, namespace: default}\nspec: {image: nginx}\n"
+		_, err := run(t.Context(), probe, "kubectl", "apply", "--dry-run=server", "-f", "-")
+		return err
+	})
 }
 
 // TestKilledLeaderIsReplaced: with the leader's pod gone the other replica

@@ -5,12 +5,16 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	"gomodules.xyz/jsonpatch/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -25,18 +29,41 @@ type object interface {
 	GetDeletionPolicy() common.DeletionPolicy
 }
 
-// kind is what a kind brings. Both functions are pure.
+// kind is what a kind brings. The function is pure.
 type kind[T object] struct {
 	gk       schema.GroupKind
-	defaults func(T) // nil: there are none
 	validate func(T) field.ErrorList
 }
 
 func register[T object](mgr manager.Manager, empty T, k kind[T]) error {
-	if err := builder.WebhookManagedBy(mgr, empty).WithDefaulter(k).WithValidator(k).Complete(); err != nil {
+	if err := builder.WebhookManagedBy(mgr, empty).WithValidator(k).Complete(); err != nil {
 		return fmt.Errorf("registering the webhooks of %s: %w", k.gk.Kind, err)
 	}
+	gvk, err := apiutil.GVKForObject(empty, mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("looking up %s: %w", k.gk.Kind, err)
+	}
+	// The path that the builder would give it, and the configuration has.
+	path := "/mutate-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
+	hook := admission.WithDefaulter(mgr.GetScheme(), k)
+	hook.Handler = onlyFinalizers{hook.Handler}
+	mgr.GetWebhookServer().Register(path, hook)
 	return nil
+}
+
+// onlyFinalizers lets no more of a defaulter's answer pass than what it is
+// for. The answer compares what the user sent with what our types make of it,
+// and that writes the same in other words: 1024Mi becomes 1Gi. A user who
+// keeps the object in git would see it changed for ever.
+type onlyFinalizers struct{ admission.Handler }
+
+// Handle drops what is not about finalizers.
+func (h onlyFinalizers) Handle(ctx context.Context, req admission.Request) admission.Response {
+	r := h.Handler.Handle(ctx, req)
+	r.Patches = slices.DeleteFunc(r.Patches, func(op jsonpatch.JsonPatchOperation) bool {
+		return !strings.HasPrefix(op.Path, "/metadata/finalizers")
+	})
+	return r
 }
 
 var (
@@ -44,13 +71,10 @@ var (
 	_ admission.Validator[object] = kind[object]{}
 )
 
-// Default sets the kind's defaults and keeps the finalizer where, and only
-// where, the deletion policy needs it: in the user's own request, so that
-// there is no moment at which a deletion would do what the policy forbids.
+// Default keeps the finalizer where, and only where, the deletion policy needs
+// it: in the user's own request, so that there is no moment at which a
+// deletion would do what the policy forbids.
 func (k kind[T]) Default(_ context.Context, obj T) error {
-	if k.defaults != nil {
-		k.defaults(obj)
-	}
 	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
 		controllerutil.AddFinalizer(obj, naming.Finalizer)
 	} else {

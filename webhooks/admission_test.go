@@ -1,16 +1,21 @@
 package webhooks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -110,13 +115,6 @@ func TestFinalizerFollowsTheDeletionPolicy(t *testing.T) {
 			w := image("nginx")
 			w.Spec.DeletionPolicy, w.Finalizers = tc.policy, tc.before
 			k := underTest()
-			calls := 0
-			k.defaults = func(w *webserverv1.WebServer) {
-				calls++
-				if w.Spec.Replicas == nil {
-					w.Spec.Replicas = new(int32(1))
-				}
-			}
 			if err := k.Default(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
@@ -131,19 +129,31 @@ func TestFinalizerFollowsTheDeletionPolicy(t *testing.T) {
 			if diff := cmp.Diff(once, w); diff != "" {
 				t.Errorf("a second call changed the object:\n%s", diff)
 			}
-			if calls != 2 || *w.Spec.Replicas != 1 {
-				t.Errorf("the kind's defaults ran %d times in 2 calls", calls)
-			}
 		})
 	}
 }
 
-func TestKindWithoutDefaults(t *testing.T) {
-	w := image("nginx")
-	if err := underTest().Default(t.Context(), w); err != nil {
+// What a user sent is not said in other words: only finalizers are patched.
+func TestDefaultingPatchesNothingButFinalizers(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := cachev1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(image("nginx"), w); diff != "" {
-		t.Errorf("it was changed (-want +got):\n%s", diff)
+	hook := admission.WithDefaulter(scheme, kind[*cachev1alpha1.Memcached]{})
+	for policy, want := range map[string][]string{"Orphan": {"/metadata/finalizers"}, "Delete": nil} {
+		raw := `{"apiVersion":"cache.example.com/v1alpha1","kind":"Memcached","metadata":{"name":"a"},"spec":{"size":1,"memory":{"size":"1024Mi"},"deletionPolicy":"` + policy + `"}}`
+		r := onlyFinalizers{hook.Handler}.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(raw)},
+		}})
+		if !r.Allowed {
+			t.Fatalf("%s: refused: %v", policy, r.Result)
+		}
+		var got []string
+		for _, p := range r.Patches {
+			got = append(got, p.Path)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: patches %v, want %v", policy, got, want)
+		}
 	}
 }

@@ -24,6 +24,8 @@ const (
 const (
 	// ReasonServing: everything that was asked for serves.
 	ReasonServing = "Serving"
+	// ReasonRunning: the one container that was asked for runs.
+	ReasonRunning = "Running"
 	// ReasonScaledToZero: no replica was asked for, so none serves.
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonMinimumReplicasAvailable: at least the minimum the rollout

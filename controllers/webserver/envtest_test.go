@@ -74,6 +74,8 @@ func specimen() testkit.Specimen {
 		},
 		Edit:   func(o converge.Object) { o.(*webserverv1.WebServer).Spec.Image = "nginx:1.23.0" },
 		Edited: []string{"patch deployments 200"},
+		Orphan: func(o converge.Object) { o.(*webserverv1.WebServer).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
+		Serves: serves,
 		Stated: func(o converge.Object) [][]byte {
 			var all [][]byte
 			gvk := metav1.GroupVersionKind(webserverv1.GroupVersion.WithKind(webserverv1.Kind))
@@ -100,9 +102,7 @@ func TestBudgetOfRequests(t *testing.T) {
 
 func TestBudgetOfOrphaning(t *testing.T) {
 	t.Parallel()
-	env.Orphaning(t, specimen(), func(o converge.Object) {
-		o.(*webserverv1.WebServer).Spec.DeletionPolicy = common.DeletionPolicyOrphan
-	})
+	env.Orphaning(t, specimen())
 }
 
 func TestEveryStatedFieldComesBack(t *testing.T) {

@@ -310,9 +310,27 @@ func (t *attempt) send(ctx context.Context, uid types.UID, act Action) (Child, e
 		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)
 	}
 	if err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
+		if t.in.Replace != nil && t.in.Replace(err) {
+			return Child{}, t.replace(ctx, uid)
+		}
 		return Child{}, fmt.Errorf("applying %s: %w", t.in, err)
 	}
 	return t.wrote(act)
+}
+
+// replace deletes what stands, so that it can be made anew once it is gone.
+func (t *attempt) replace(ctx context.Context, uid types.UID) error {
+	old := t.in.newLive()
+	old.SetNamespace(t.in.Namespace)
+	old.SetName(t.in.Name)
+	log.FromContext(ctx).Info("Replacing a "+t.in.Kind+" that cannot be changed", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
+	if err := t.client.Delete(ctx, old, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replacing %s: %w", t.in, err)
+	}
+	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, Deleted)
+	// What never had our label goes without an event: neither the client may
+	// wait for one, above, nor we.
+	return fault.Waiting(2*time.Second, "%s cannot be changed in place; it is made anew when it is gone", t.in)
 }
 
 // wrote looks at the server's answer and remembers it.

@@ -51,6 +51,9 @@ type Intent struct {
 	// Patience is for how long a refusal that has a fallback is taken for
 	// passing: what was just deleted may not have let go of everything yet.
 	Patience time.Duration
+	// Replace tells whether a refusal means that what stands cannot become what
+	// is stated, so that it has to be deleted and made anew. Nil: never.
+	Replace func(refused error) bool
 	// HashAs, where set, is hashed in the place of this intent. It leaves out
 	// what is stated only to keep it as it is, such as a node port that
 	// Kubernetes allocated: learning the value is then no reason to write.

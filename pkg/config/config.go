@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -23,6 +24,8 @@ type Platform struct {
 	NodePortRange PortRange `json:"nodePortRange"`
 	// WebServer has the preferences for WebServer objects.
 	WebServer WebServer `json:"webServer"`
+	// Memcached has the preferences for Memcached objects.
+	Memcached Memcached `json:"memcached"`
 }
 
 // PortRange is a range of ports, both ends included.
@@ -44,6 +47,13 @@ type WebServer struct {
 	NodePort int32 `json:"nodePort"`
 }
 
+// Memcached has the preferences for Memcached objects.
+type Memcached struct {
+	// Image is the image of an object that does not say. An object keeps the
+	// one it got: changing this restarts no cache.
+	Image string `json:"image"`
+}
+
 // Default is the configuration as delivered: a WebServer answers on port 30010
 // of every node, as its article shows. 30000-32767 is Kubernetes' own default.
 func Default() Platform {
@@ -51,6 +61,7 @@ func Default() Platform {
 		APIVersion:    Version,
 		NodePortRange: PortRange{From: 30000, To: 32767},
 		WebServer:     WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: 30010},
+		Memcached:     Memcached{Image: "memcached:1.6"},
 	}
 }
 
@@ -89,6 +100,9 @@ func (p Platform) Validate() error {
 	}
 	if n := p.WebServer.NodePort; n != 0 && !p.NodePortRange.Contains(n) {
 		return fmt.Errorf("webServer.nodePort is %d, must be 0 or within nodePortRange %d-%d", n, p.NodePortRange.From, p.NodePortRange.To)
+	}
+	if p.Memcached.Image == "" {
+		return errors.New("memcached.image is empty, must be an image such as memcached:1.6")
 	}
 	return nil
 }

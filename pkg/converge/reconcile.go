@@ -61,8 +61,9 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 	obj := r.kind.New()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
-			log.FromContext(ctx).Info(r.kind.Log.Gone)
-			r.forget(req.NamespacedName)
+			if r.forget(req.NamespacedName) { // said once, however many events of its children follow
+				log.FromContext(ctx).Info(r.kind.Log.Gone)
+			}
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
@@ -270,11 +271,14 @@ func (r *Reconciler[T, S]) remember(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-func (r *Reconciler[T, S]) forget(key types.NamespacedName) {
+// forget drops what is kept of an object and tells whether anything was.
+func (r *Reconciler[T, S]) forget(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.applier.Forget(r.objects[key].uid)
+	m, known := r.objects[key]
+	r.applier.Forget(m.uid)
 	delete(r.objects, key)
+	return known
 }
 
 func (r *Reconciler[T, S]) free(key types.NamespacedName) {

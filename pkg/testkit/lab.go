@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,8 +27,8 @@ import (
 )
 
 // Main is the TestMain of a package that needs an API server: it starts one
-// with the definitions of this repository, plays the Deployment controller,
-// runs the tests and stops everything. root is the path to the repository's
+// with the definitions of this repository, plays the Deployment controller and
+// the kubelets, runs the tests and stops everything. root is the path to the repository's
 // top; set receives the environment.
 func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
 	flag.Parse()
@@ -59,12 +60,13 @@ func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error,
 		}
 	}()
 	ctx, cancel := context.WithCancel(context.Background())
-	rollouts := make(chan error, 1)
-	go func() { rollouts <- env.Rollouts(ctx) }()
+	played := make(chan error, 2)
+	go func() { played <- env.Rollouts(ctx) }()
+	go func() { played <- env.Kubelet(ctx) }()
 	set(env)
 	code = m.Run()
 	cancel()
-	return code, <-rollouts
+	return code, errors.Join(<-played, <-played)
 }
 
 // NewNamespace makes a namespace with a name of its own.

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -26,10 +27,19 @@ type Specimen struct {
 	// Children returns the children of an object of that name, empty but for
 	// their own names.
 	Children func(name string) []client.Object
+	// Created is what creation costs beside the children and two writes of the
+	// status.
+	Created []string
 	// Edit changes one stated field of the spec.
 	Edit func(converge.Object)
 	// Edited is what Edit costs, beside the writes of the status.
 	Edited []string
+	// Orphan sets the deletion policy Orphan.
+	Orphan func(converge.Object)
+	// Serves says what of an object's spec is not yet so. It is written from
+	// the API's documentation, apart from what the controller does, and does
+	// not look at the status.
+	Serves func(context.Context, client.Reader, client.Object) error
 	// Stated returns, as JSON, what is stated of each child of an object.
 	Stated func(converge.Object) [][]byte
 	// TwoWrites tells of which stated fields the repair may take two writes,
@@ -45,6 +55,12 @@ func (s Specimen) each(name, request string, code string) []string {
 		rs = append(rs, request+" "+resourceOf(c)+" "+code)
 	}
 	return rs
+}
+
+// creation is what creation costs: the children, the status, and once more for
+// readiness.
+func (s Specimen) creation(name string) []string {
+	return slices.Concat(s.each(name, "patch", "201"), s.Created, []string{s.status(), s.status()})
 }
 
 // resourceOf is the resource of one of Kubernetes' own types: "deployments".
@@ -70,7 +86,7 @@ func (e *Env) Budget(t *testing.T, s Specimen) {
 	l.Create(obj)
 	l.Ready(obj, name)
 	l.Expect("create: the children, the status, and once more for readiness",
-		append(s.each(name, "patch", "201"), s.status(), s.status())...)
+		s.creation(name)...)
 
 	l.Edit(obj, name, func() { obj.SetAnnotations(map[string]string{"note": "not ours"}) })
 	l.Expect("an annotation on the object")
@@ -98,18 +114,18 @@ func (e *Env) Budget(t *testing.T, s Specimen) {
 
 // Orphaning counts the requests of a deletion with policy Orphan, and looks at
 // what is left.
-func (e *Env) Orphaning(t *testing.T, s Specimen, orphan func(converge.Object)) {
+func (e *Env) Orphaning(t *testing.T, s Specimen) {
 	l := e.NewLab(t, s.Subject).Start()
 	const name = "web"
 	obj := s.New(l.Namespace, name)
-	orphan(obj)
+	s.Orphan(obj)
 	if obj.GetDeletionPolicy() != common.DeletionPolicyOrphan {
 		t.Fatal("the specimen's object does not orphan")
 	}
 	obj.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
 	l.Create(obj)
 	l.Ready(obj, name)
-	l.Expect("create", append(s.each(name, "patch", "201"), s.status(), s.status())...)
+	l.Expect("create", s.creation(name)...)
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package webserver
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -28,12 +27,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		}
 	}
 	spec := field.NewPath("spec")
-	switch {
-	case w.Spec.Image == "":
-		errs = append(errs, field.Required(spec.Child("image"), "the image that serves, such as nginx:1.27.4"))
-	case strings.TrimSpace(w.Spec.Image) != w.Spec.Image:
-		errs = append(errs, field.Invalid(spec.Child("image"), w.Spec.Image, "must have no white space around it"))
-	}
+	errs = append(errs, naming.Image(spec.Child("image"), w.Spec.Image)...)
 	if r := w.Spec.Replicas; r != nil && *r < 0 {
 		errs = append(errs, field.Invalid(spec.Child("replicas"), *r, "must be 0 or more"))
 	}

@@ -1,0 +1,17 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of this package's kinds.
+var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
+
+// AddToScheme makes this package's kinds known to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Memcached{}, &MemcachedList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

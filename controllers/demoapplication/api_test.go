@@ -1,0 +1,123 @@
+//go:build envtest
+
+package demoapplication
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
+)
+
+// TestSchema: what one object can say about itself is refused without any
+// webhook, in both versions.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject())
+	a63, a64 := strings.Repeat("a", 63), strings.Repeat("a", 64)
+	for what, tc := range map[string]struct{ name, spec, want string }{
+		"the article's":                {"web", `{replica: 2, image: "nginx:latest", ports: [{port: 80, targetPort: 80, nodePort: 30002}]}`, ""},
+		"a name of 63":                 {a63, `{image: nginx}`, ""},
+		"a name of 64":                 {a64, `{image: nginx}`, "metadata.name must be no more than 63 characters"},
+		"a name with a digit first":    {"1web", `{image: nginx}`, "metadata.name must start with a letter"},
+		"no image":                     {"web", `{replica: 1}`, "spec.image: Required value"},
+		"white space in the image":     {"web", `{image: "nginx "}`, "spec.image"},
+		"less than no replica":         {"web", `{image: nginx, replica: -1}`, "spec.replica"},
+		"the field of other kinds":     {"web", `{image: nginx, replicas: 3}`, "spec.replicas: Forbidden: this kind's field is called replica: use spec.replica"},
+		"an unknown policy":            {"web", `{image: nginx, deletionPolicy: Keep}`, "spec.deletionPolicy"},
+		"no name":                      {"web", `{image: nginx, ports: [{port: 80}]}`, ""},
+		"no names":                     {"web", `{image: nginx, ports: [{port: 80}, {name: b, port: 81}]}`, "each of several ports must have a name"},
+		"one name":                     {"web", `{image: nginx, ports: [{name: a, port: 80}, {name: a, port: 81}]}`, "the name of a port must be unique"},
+		"a name in upper case":         {"web", `{image: nginx, ports: [{name: A, port: 80}]}`, "spec.ports[0].name"},
+		"one port":                     {"web", `{image: nginx, ports: [{name: a, port: 80}, {name: b, port: 80, protocol: TCP}]}`, "a port can be listed once for each protocol"},
+		"two protocols":                {"web", `{image: nginx, ports: [{name: a, port: 53}, {name: b, port: 53, protocol: UDP}]}`, ""},
+		"an unknown protocol":          {"web", `{image: nginx, ports: [{port: 80, protocol: HTTP}]}`, "spec.ports[0].protocol"},
+		"one node port":                {"web", `{image: nginx, ports: [{name: a, port: 80, nodePort: 30002}, {name: b, port: 81, nodePort: 30002}]}`, "a nodePort can be used once for each protocol"},
+		"one node port, 2 protocols":   {"web", `{image: nginx, ports: [{name: a, port: 53, nodePort: 30053}, {name: b, port: 53, nodePort: 30053, protocol: UDP}]}`, ""},
+		"port 0":                       {"web", `{image: nginx, ports: [{port: 0}]}`, "spec.ports[0].port"},
+		"port 65536":                   {"web", `{image: nginx, ports: [{port: 65536}]}`, "spec.ports[0].port"},
+		"target port 0, unset in Go":   {"web", `{image: nginx, ports: [{port: 80, targetPort: 0}]}`, ""},
+		"target port 65536":            {"web", `{image: nginx, ports: [{port: 80, targetPort: 65536}]}`, "spec.ports[0].targetPort"},
+		"target port less than 0":      {"web", `{image: nginx, ports: [{port: 80, targetPort: -1}]}`, "spec.ports[0].targetPort"},
+		"target ports by name":         {"web", `{image: nginx, ports: [{name: a, port: 80, targetPort: web}, {name: b, port: 81, targetPort: 81}]}`, ""},
+		"target port, a number quoted": {"web", `{image: nginx, ports: [{port: 80, targetPort: "80"}]}`, "spec.ports[0].targetPort"},
+		"target port of two dashes":    {"web", `{image: nginx, ports: [{port: 80, targetPort: a--b}]}`, "spec.ports[0].targetPort"},
+		"target port, digits first":    {"web", `{image: nginx, ports: [{port: 80, targetPort: 80-8h-8}]}`, ""},
+		"target port of 16":            {"web", `{image: nginx, ports: [{port: 80, targetPort: aaaaaaaaaaaaaaaa}]}`, "spec.ports[0].targetPort"},
+		"one target port for two":      {"web", `{image: nginx, ports: [{name: a, port: 80, targetPort: x}, {name: b, port: 81, targetPort: x}]}`, "stands for one port of the container"},
+		"an application protocol":      {"web", `{image: nginx, ports: [{port: 80, appProtocol: kubernetes.io/h2c}]}`, ""},
+		"no application protocol":      {"web", `{image: nginx, ports: [{port: 80, appProtocol: "a b"}]}`, "spec.ports[0].appProtocol"},
+	} {
+		for _, version := range []string{"v1", "v1beta1"} {
+			t.Run(version+"/"+what, func(t *testing.T) {
+				o := &unstructured.Unstructured{}
+				if err := yaml.Unmarshal([]byte("apiVersion: paas.cmft.com/"+version+"\nkind: DemoApplication\nspec: "+tc.spec), &o.Object); err != nil {
+					t.Fatal(err)
+				}
+				o.SetNamespace(l.Namespace)
+				o.SetName(tc.name)
+				switch err := env.Admin.Create(t.Context(), o, client.DryRunAll); {
+				case tc.want == "" && err != nil:
+					t.Errorf("refused: %v", err)
+				case tc.want != "" && err == nil:
+					t.Error("admitted")
+				case tc.want != "" && !strings.Contains(err.Error(), tc.want):
+					t.Errorf("refused with %v, which does not say %q", err, tc.want)
+				}
+			})
+		}
+	}
+}
+
+func TestBothVersionsAreTheSameObject(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject()).Start()
+	beta := &demoapplicationv1beta1.DemoApplication{Spec: application("", "").Spec}
+	beta.Namespace, beta.Name = l.Namespace, "web"
+	l.Create(beta)
+
+	a := &demoapplicationv1.DemoApplication{}
+	l.Ready(a, "web")
+	if len(a.Spec.Ports) != 2 || a.Spec.Ports[1].TargetPort.StrVal != "metrics" || *a.Spec.Replica != 2 {
+		t.Errorf("written as v1beta1, read as v1: %+v", a.Spec)
+	}
+	l.Edit(a, "web", func() { a.Spec.Image = "nginx:1.23.0" })
+	l.Ready(a, "web")
+	l.Get(beta, "web")
+	if beta.Spec.Image != "nginx:1.23.0" || beta.Status.Image != "nginx:1.23.0" || len(beta.Status.Conditions) != 2 {
+		t.Errorf("written as v1, read as v1beta1: %+v", beta)
+	}
+	// What owns the children is the stored version, whoever wrote it.
+	d := &appsv1.Deployment{}
+	l.Get(d, "web")
+	if o := d.OwnerReferences; len(o) != 1 || o[0].APIVersion != "paas.cmft.com/v1" {
+		t.Errorf("owners %v", o)
+	}
+}
+
+func TestScaleSubresource(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject()).Start()
+	a, d := application(l.Namespace, "web"), &appsv1.Deployment{}
+	l.Create(a)
+	l.Ready(a, "web")
+	scale := &autoscalingv1.Scale{}
+	if err := env.Admin.SubResource("scale").Get(t.Context(), a, scale); err != nil {
+		t.Fatal(err)
+	}
+	if scale.Spec.Replicas != 2 || scale.Status.Replicas != 2 || scale.Status.Selector != "app=web,demoapplication_cr=web" {
+		t.Errorf("scale is %+v, %+v", scale.Spec, scale.Status)
+	}
+	scale.Spec.Replicas = 3
+	if err := env.Admin.SubResource("scale").Update(t.Context(), a, client.WithSubResourceBody(scale)); err != nil {
+		t.Fatal(err)
+	}
+	l.Until("3 replicas", d, "web", func() bool { return *d.Spec.Replicas == 3 })
+}

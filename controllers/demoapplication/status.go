@@ -1,0 +1,79 @@
+package demoapplication
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+// report writes the status. It is pure but for what it writes into a.
+func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome) {
+	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
+	s, _ := converge.Child[*corev1.Service](out, "Service", a.Namespace, a.Name)
+
+	st := &a.Status
+	state := workload.DeploymentState(d, replicas(a))
+	rolledOut := state.Ready.Holds
+	if rolledOut && s == nil && len(a.Spec.Ports) > 0 {
+		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
+	}
+	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
+	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))
+	if d != nil {
+		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
+		if rolledOut && d.Status.Replicas > 0 {
+			st.Image = a.Spec.Image
+		}
+	}
+	switch {
+	case s != nil:
+		st.Addresses = addresses(s)
+	case len(a.Spec.Ports) == 0:
+		st.Addresses = nil
+	}
+}
+
+// addresses are where the Service answers, the widest reach first.
+func addresses(s *corev1.Service) []common.Address {
+	var nodes, cluster []common.Address
+	for _, p := range s.Spec.Ports {
+		if p.NodePort != 0 {
+			nodes = append(nodes, common.Address{Type: common.AddressNodePort, URL: url(p, "<node>", p.NodePort)})
+		}
+		cluster = append(cluster, common.Address{Type: common.AddressCluster, URL: url(p, s.Name+"."+s.Namespace+".svc", p.Port)})
+	}
+	return append(nodes, cluster...)
+}
+
+func url(p corev1.ServicePort, host string, port int32) string {
+	scheme := scheme(p)
+	if scheme == "http" && port == 80 || scheme == "https" && port == 443 {
+		return scheme + "://" + host
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, host, port)
+}
+
+// scheme is http unless the port says something else: these are web
+// applications.
+func scheme(p corev1.ServicePort) string {
+	if p.Protocol == corev1.ProtocolUDP || p.Protocol == corev1.ProtocolSCTP {
+		return strings.ToLower(string(p.Protocol))
+	}
+	switch app := p.AppProtocol; {
+	case app == nil, *app == "http", *app == "kubernetes.io/h2c":
+		return "http"
+	case *app == "https":
+		return "https"
+	default:
+		return "tcp"
+	}
+}

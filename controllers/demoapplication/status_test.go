@@ -1,0 +1,197 @@
+package demoapplication
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// rollout is a Deployment of 2 of which so many pods are updated and available.
+func rollout(updated, available int32) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo", Generation: 2},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels(sample())},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(sample())}},
+		},
+		Status: appsv1.DeploymentStatus{
+			ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: updated, ReadyReplicas: available, AvailableReplicas: available,
+		},
+	}
+	if available > 0 {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
+	}
+	return d
+}
+
+func liveService(ports ...corev1.ServicePort) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels(sample()), Ports: ports},
+	}
+}
+
+func outcome(problem error, d *appsv1.Deployment, s *corev1.Service) converge.Outcome {
+	children := map[string]client.Object{}
+	if d != nil {
+		children["Deployment"] = d
+	}
+	if s != nil {
+		children["Service"] = s
+	}
+	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
+}
+
+// brief writes conditions as "status reason", by type.
+func brief(a *demoapplicationv1.DemoApplication) map[string]string {
+	m := map[string]string{}
+	for _, c := range a.Status.Conditions {
+		m[c.Type] = string(c.Status) + " " + c.Reason
+	}
+	return m
+}
+
+// How a Deployment reads in conditions is workload's; here is what this kind adds.
+func TestConditions(t *testing.T) {
+	type conditions = map[string]string
+	available := "True MinimumReplicasAvailable"
+	noPorts := func(a *demoapplicationv1.DemoApplication) { a.Spec.Ports = nil }
+	asIs := func(*demoapplicationv1.DemoApplication) {}
+	s := liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
+
+	for name, tc := range map[string]struct {
+		spec       func(*demoapplicationv1.DemoApplication)
+		deployment *appsv1.Deployment
+		service    *corev1.Service
+		problem    error
+		want       conditions
+	}{
+		"nothing yet":        {asIs, nil, nil, nil, conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing"}},
+		"rolling out":        {asIs, rollout(1, 1), s, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
+		"all serve":          {asIs, rollout(2, 2), s, nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"no Service yet":     {asIs, rollout(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
+		"no Service at all":  {noPorts, rollout(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"node port is taken": {asIs, rollout(2, 2), nil, fault.Stalled(common.ReasonNodePortUnavailable, "taken"), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
+		"somebody else's":    {asIs, nil, nil, fault.Stalled(common.ReasonConflict, "taken"), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := sample()
+			tc.spec(a)
+			o := Observed{Cluster: true, Deployment: tc.deployment, Service: tc.service}
+			report(a, o, outcome(tc.problem, tc.deployment, tc.service))
+			if diff := cmp.Diff(tc.want, brief(a)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if a.Status.ObservedGeneration != a.Generation {
+				t.Errorf("observedGeneration is %d, want %d", a.Status.ObservedGeneration, a.Generation)
+			}
+			once := a.DeepCopy()
+			later := outcome(tc.problem, tc.deployment, tc.service)
+			later.Now = later.Now.Add(time.Hour)
+			report(a, o, later)
+			if diff := cmp.Diff(once, a); diff != "" {
+				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusImageIsWhatServes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		deployment *appsv1.Deployment
+		service    *corev1.Service
+		want       string
+	}{
+		"the previous one during a rollout":  {rollout(1, 2), liveService(), "nginx:1.0"},
+		"the new one after it":               {rollout(2, 2), liveService(), "nginx:latest"},
+		"the new one, though without access": {rollout(2, 2), nil, "nginx:latest"},
+		"the previous one without a child":   {nil, nil, "nginx:1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := sample()
+			a.Status.Image = "nginx:1.0"
+			report(a, Observed{Cluster: true, Deployment: tc.deployment}, outcome(nil, tc.deployment, tc.service))
+			if a.Status.Image != tc.want {
+				t.Errorf("got %q, want %q", a.Status.Image, tc.want)
+			}
+		})
+	}
+}
+
+func TestStatusCountsAndSelector(t *testing.T) {
+	a := sample()
+	d := rollout(1, 2)
+	report(a, Observed{Cluster: true, Deployment: d}, outcome(nil, d, nil))
+	if diff := cmp.Diff([]int32{2, 1, 2}, []int32{a.Status.Replicas, a.Status.UpdatedReplicas, a.Status.ReadyReplicas}); diff != "" {
+		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
+	}
+	// A HorizontalPodAutoscaler reads it through the scale subresource.
+	if want := "app=nginx-demo,demoapplication_cr=nginx-demo"; a.Status.Selector != want {
+		t.Errorf("selector is %q, want %q", a.Status.Selector, want)
+	}
+	report(a, Observed{Cluster: true}, outcome(errors.New("no answer"), nil, nil))
+	if a.Status.Replicas != 2 {
+		t.Errorf("%d replicas after a pass that saw no Deployment, want the 2 last seen", a.Status.Replicas)
+	}
+	// Pods that the article's operator made have but one label.
+	d.Spec.Selector.MatchLabels = articleLabels(a)
+	report(a, Observed{Cluster: true, Deployment: d}, outcome(nil, d, nil))
+	if want := "app=nginx-demo"; a.Status.Selector != want {
+		t.Errorf("selector during a takeover is %q, want %q", a.Status.Selector, want)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	inside := "://nginx-demo.default.svc"
+	type port = corev1.ServicePort
+	for name, tc := range map[string]struct {
+		ports []port
+		want  []string
+	}{
+		"cluster only":         {[]port{{Port: 80}}, []string{"Cluster http" + inside}},
+		"node port":            {[]port{{Port: 80, NodePort: 30002}}, []string{"NodePort http://<node>:30002", "Cluster http" + inside}},
+		"the widest first":     {[]port{{Port: 80, NodePort: 30002}, {Port: 81, NodePort: 30003}}, []string{"NodePort http://<node>:30002", "NodePort http://<node>:30003", "Cluster http" + inside, "Cluster http" + inside + ":81"}},
+		"https":                {[]port{{Port: 443, AppProtocol: new("https")}}, []string{"Cluster https" + inside}},
+		"https, another port":  {[]port{{Port: 8443, AppProtocol: new("https")}}, []string{"Cluster https" + inside + ":8443"}},
+		"HTTP/2":               {[]port{{Port: 80, AppProtocol: new("kubernetes.io/h2c")}}, []string{"Cluster http" + inside}},
+		"another protocol":     {[]port{{Port: 5432, AppProtocol: new("postgresql")}}, []string{"Cluster tcp" + inside + ":5432"}},
+		"UDP":                  {[]port{{Port: 53, Protocol: corev1.ProtocolUDP}}, []string{"Cluster udp" + inside + ":53"}},
+		"SCTP, of any content": {[]port{{Port: 80, Protocol: corev1.ProtocolSCTP, AppProtocol: new("http")}}, []string{"Cluster sctp" + inside + ":80"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := sample()
+			report(a, Observed{Cluster: true}, outcome(nil, nil, liveService(tc.ports...)))
+			var got []string
+			for _, ad := range a.Status.Addresses {
+				got = append(got, string(ad.Type)+" "+ad.URL)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("they stay while the Service is lost", func(t *testing.T) {
+		a := sample()
+		a.Status.Addresses = []common.Address{{Type: common.AddressCluster, URL: "http" + inside}}
+		report(a, Observed{Cluster: true}, outcome(nil, nil, nil))
+		if len(a.Status.Addresses) != 1 {
+			t.Errorf("%v", a.Status.Addresses)
+		}
+		a.Spec.Ports = nil
+		report(a, Observed{Cluster: true}, outcome(nil, nil, nil))
+		if a.Status.Addresses != nil {
+			t.Errorf("%v, and no ports are asked for", a.Status.Addresses)
+		}
+	})
+}

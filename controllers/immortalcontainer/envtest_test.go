@@ -1,0 +1,178 @@
+//go:build envtest
+
+package immortalcontainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+// env is the API server of this package's tests.
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, "../..", func(s *runtime.Scheme) error {
+		return errors.Join(clientgoscheme.AddToScheme(s), immortalv1alpha1.AddToScheme(s))
+	}, func(e *testkit.Env) { env = e })
+}
+
+// impatient is a clock for which every pod was born long ago: tests do not
+// wait for the pause between two births, which has a test of its own.
+func impatient() time.Time { return time.Now().Add(time.Hour) }
+
+func subject() testkit.Subject {
+	return testkit.Subject{
+		Children: Kind(impatient).Watched(),
+		Setup: func(mgr manager.Manager, a *apply.Applier) error {
+			return converge.Register(mgr, Kind(impatient), a, 2)
+		},
+	}
+}
+
+func immortal(ns, name string) *immortalv1alpha1.ImmortalContainer {
+	return &immortalv1alpha1.ImmortalContainer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
+		Spec:       immortalv1alpha1.ImmortalContainerSpec{Image: "nginx:1.23.1"},
+	}
+}
+
+func specimen() testkit.Specimen {
+	return testkit.Specimen{
+		Subject:  subject(),
+		Resource: "immortalcontainers",
+		New:      func(ns, name string) converge.Object { return immortal(ns, name) },
+		Children: func(name string) []client.Object {
+			return []client.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + "-immortalpod"}}}
+		},
+		Created: []string{"patch pods 200"}, // the gate is lifted when the pod is counted
+		Edit:    func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Image = "nginx:1.23.0" },
+		Edited:  []string{"patch pods 200"},
+		Orphan: func(o converge.Object) {
+			o.(*immortalv1alpha1.ImmortalContainer).Spec.DeletionPolicy = common.DeletionPolicyOrphan
+		},
+		Serves: serves,
+	}
+}
+
+func TestBudgetOfRequests(t *testing.T) {
+	t.Parallel()
+	env.Budget(t, specimen())
+}
+
+func TestBudgetOfOrphaning(t *testing.T) {
+	t.Parallel()
+	env.Orphaning(t, specimen())
+}
+
+func TestForeignPodOfOurNameIsNeverWritten(t *testing.T) {
+	t.Parallel()
+	env.Foreign(t, specimen(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-immortalpod"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs:1"}}},
+	})
+}
+
+// bornPod waits until another pod than the given one runs, and returns its UID.
+func bornPod(l *testkit.Lab, name string, not any, starts int64) string {
+	l.Helper()
+	i := &immortalv1alpha1.ImmortalContainer{}
+	l.Until(fmt.Sprintf("%s to be Ready with %d starts", name, starts), i, name, func() bool {
+		c := false
+		for _, cond := range i.Status.Conditions {
+			c = c || (cond.Type == common.ConditionReady && cond.Status == metav1.ConditionTrue)
+		}
+		return c && i.Status.PodUID != not && i.Status.StartTimes == starts
+	})
+	p := &corev1.Pod{}
+	l.Get(p, name+"-immortalpod")
+	if string(p.UID) != i.Status.PodUID || i.Status.CurrentPod != p.Name {
+		l.Errorf("status tells of pod %s %s, there is %s %s", i.Status.CurrentPod, i.Status.PodUID, p.Name, p.UID)
+	}
+	return i.Status.PodUID
+}
+
+func TestPodIsRebornHoweverItEnds(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(*testing.T, *corev1.Pod) error{
+		"deleted": func(t *testing.T, p *corev1.Pod) error { return env.Admin.Delete(t.Context(), p) },
+		"evicted": func(t *testing.T, p *corev1.Pod) error { return finish(t.Context(), p, corev1.PodFailed, "Evicted") },
+		"failed":  func(t *testing.T, p *corev1.Pod) error { return finish(t.Context(), p, corev1.PodFailed, "") },
+		"succeeded": func(t *testing.T, p *corev1.Pod) error {
+			return finish(t.Context(), p, corev1.PodSucceeded, "")
+		},
+	}
+	for how, end := range ends {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			l := env.NewLab(t, subject()).Start()
+			l.Create(immortal(l.Namespace, "web"))
+			first := bornPod(l, "web", "", 1)
+			p := &corev1.Pod{}
+			l.Get(p, "web-immortalpod")
+			if err := end(t, p); err != nil {
+				t.Fatal(err)
+			}
+			bornPod(l, "web", first, 2)
+		})
+	}
+}
+
+func finish(ctx context.Context, p *corev1.Pod, phase corev1.PodPhase, reason string) error {
+	before := p.DeepCopy()
+	p.Status.Phase, p.Status.Reason = phase, reason
+	return env.Admin.Status().Patch(ctx, p, client.MergeFrom(before))
+}
+
+func TestImageChangesInPlace(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject()).Start()
+	i := immortal(l.Namespace, "web")
+	l.Create(i)
+	uid := bornPod(l, "web", "", 1)
+	l.Edit(i, "web", func() { i.Spec.Image = "nginx:1.23.0" })
+	l.Ready(i, "web")
+	if i.Status.PodUID != uid || i.Status.StartTimes != 1 || i.Status.Image != "nginx:1.23.0" {
+		t.Errorf("status %+v, want the same pod %s, 1 start and the new image", i.Status, uid)
+	}
+}
+
+func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject())
+	i := immortal(l.Namespace, "web")
+	l.Create(i)
+	i.Status.CurrentPod, i.Status.StartTimes = "web-immortalpod", 7
+	if err := env.Admin.Status().Update(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.Namespace, Name: "web-immortalpod", Labels: map[string]string{"app": "web"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(i, immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind))},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "acontainer", Image: "nginx:1.23.1"}}},
+	}
+	if err := env.Admin.Create(t.Context(), p, client.FieldOwner("immortalcontainer-operator")); err != nil {
+		t.Fatal(err)
+	}
+	l.Start()
+	// What we state beyond the article's pod cannot be changed in one that
+	// runs, so it is replaced once, and counted once.
+	bornPod(l, "web", string(p.UID), 8)
+}

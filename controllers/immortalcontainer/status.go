@@ -1,0 +1,107 @@
+package immortalcontainer
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+)
+
+// report writes the status. It is pure but for what it writes into i.
+func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outcome) {
+	p, ok := converge.Child[*corev1.Pod](out, "Pod", i.Namespace, podName(i))
+	if !ok {
+		p = o.Pod
+	}
+	st := &i.Status
+	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p), out.Problem)
+	if p == nil {
+		return
+	}
+	count(i, p)
+	st.CurrentPod = p.Name
+	st.ContainerRestarts = 0
+	if c := container(p); c != nil {
+		st.ContainerRestarts = c.RestartCount
+	}
+	if running(p) && len(p.Spec.Containers) > 0 {
+		st.Image = p.Spec.Containers[0].Image
+	}
+}
+
+// count counts a pod the first time it is seen. The count follows from what is
+// recorded, so it does not matter how often or after which crash it is made.
+func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) {
+	if counted(i, p) {
+		return
+	}
+	// The article's operator counted its pods too, but kept no UID: the pod
+	// that it left running is in its figure already.
+	takenOver := i.Status.PodUID == "" && i.Status.StartTimes > 0 && !gated(p)
+	i.Status.PodUID = string(p.UID)
+	if !takenOver {
+		i.Status.StartTimes++
+	}
+}
+
+func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) conditions.State {
+	if p == nil {
+		return notRunning("the pod is being created")
+	}
+	up := conditions.Finding{Holds: true, Reason: common.ReasonRunning, Message: "the container runs"}
+	switch {
+	case !p.DeletionTimestamp.IsZero():
+		return notRunning("the pod is being deleted; the next one follows")
+	case ended(p):
+		return notRunning("the pod ended (" + why(p) + "); the next one follows")
+	case !running(p):
+		return notRunning(waitsFor(p))
+	case p.Status.ObservedGeneration < p.Generation || p.Spec.Containers[0].Image != i.Spec.Image:
+		return conditions.State{Available: up, Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
+	}
+	return conditions.State{Available: up, Ready: up}
+}
+
+func notRunning(message string) conditions.State {
+	f := conditions.Finding{Reason: common.ReasonProgressing, Message: message}
+	return conditions.State{Available: f, Ready: f}
+}
+
+func running(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func container(p *corev1.Pod) *corev1.ContainerStatus {
+	for k := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[k].Name == containerName {
+			return &p.Status.ContainerStatuses[k]
+		}
+	}
+	return nil
+}
+
+// waitsFor says what a pod that does not run is waiting for, in words that
+// stay the same while it waits.
+func waitsFor(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return "no node has room for the pod"
+		}
+	}
+	if c := container(p); c != nil {
+		if w := c.State.Waiting; w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName") {
+			return "the image cannot be pulled; correct spec.image, or what keeps it from being pulled"
+		}
+		if c.RestartCount > 0 {
+			return "the container keeps ending; kubectl logs --previous says why"
+		}
+	}
+	return "the container is starting"
+}

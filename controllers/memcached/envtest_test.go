@@ -1,0 +1,186 @@
+//go:build envtest
+
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+// env is the API server of this package's tests.
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, "../..", func(s *runtime.Scheme) error {
+		return errors.Join(clientgoscheme.AddToScheme(s), cachev1alpha1.AddToScheme(s))
+	}, func(e *testkit.Env) { env = e })
+}
+
+func subject() testkit.Subject { return subjectWith(platform) }
+
+func subjectWith(platform config.Memcached) testkit.Subject {
+	return testkit.Subject{
+		Children: Kind(platform).Watched(),
+		Setup: func(mgr manager.Manager, a *apply.Applier) error {
+			return converge.Register(mgr, Kind(platform), a, 2)
+		},
+	}
+}
+
+func cache(ns, name string) *cachev1alpha1.Memcached {
+	return &cachev1alpha1.Memcached{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
+		Spec:       cachev1alpha1.MemcachedSpec{Size: 3},
+	}
+}
+
+func specimen() testkit.Specimen {
+	return testkit.Specimen{
+		Subject:  subject(),
+		Resource: "memcacheds",
+		New:      func(ns, name string) converge.Object { return cache(ns, name) },
+		Children: func(name string) []client.Object {
+			return []client.Object{
+				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}},
+				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			}
+		},
+		Edit:   func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.Image = "memcached:1.6.18" },
+		Edited: []string{"patch deployments 200"},
+		Orphan: func(o converge.Object) {
+			o.(*cachev1alpha1.Memcached).Spec.DeletionPolicy = common.DeletionPolicyOrphan
+		},
+		Serves: serves,
+		Stated: func(o converge.Object) [][]byte {
+			var all [][]byte
+			for _, in := range desired(o.(*cachev1alpha1.Memcached), Observed{}, platform).Apply {
+				raw, err := in.Object(o, ownerKind)
+				if err != nil {
+					panic(err) // it is what the operator sent a moment ago
+				}
+				all = append(all, raw)
+			}
+			return all
+		},
+		TwoWrites: func(path string) bool {
+			container := "/spec/template/spec/containers/0/"
+			return slices.ContainsFunc([]string{"/spec/ports", container + "ports", container + "command", container + "args"},
+				func(p string) bool { return strings.HasPrefix(path, p) })
+		},
+	}
+}
+
+// serves says what of a Memcached's spec is not yet so. It is written from the
+// API's documentation, apart from what the controller does.
+func serves(ctx context.Context, r client.Reader, parent client.Object) error {
+	m := parent.(*cachev1alpha1.Memcached)
+	d, s := &appsv1.Deployment{}, &corev1.Service{}
+	key := client.ObjectKeyFromObject(m)
+	if err := errors.Join(r.Get(ctx, key, d), r.Get(ctx, key, s)); err != nil {
+		return err
+	}
+	c := d.Spec.Template.Spec.Containers[0]
+	words := strings.Join(c.Args, " ")
+	mib := int64(64)
+	if sp := m.Spec.Memory; sp != nil && sp.Size != nil {
+		mib = sp.Size.Value() >> 20
+	}
+	switch {
+	case !metav1.IsControlledBy(d, m), !metav1.IsControlledBy(s, m):
+		return errors.New("a child is not its own")
+	case d.DeletionTimestamp != nil, s.DeletionTimestamp != nil:
+		return errors.New("a child is being deleted")
+	case m.Spec.Image != "" && c.Image != m.Spec.Image:
+		return fmt.Errorf("the Deployment has image %s", c.Image)
+	case *d.Spec.Replicas != m.Spec.Size:
+		return fmt.Errorf("the Deployment has %d replicas", *d.Spec.Replicas)
+	case !strings.HasPrefix(words, fmt.Sprintf("-m %d ", mib)):
+		return fmt.Errorf("memcached is started with %q", words)
+	case d.Status.ObservedGeneration != d.Generation, d.Status.UpdatedReplicas != m.Spec.Size, d.Status.AvailableReplicas != m.Spec.Size:
+		return errors.New("the Deployment is not rolled out")
+	case s.Spec.ClusterIP != corev1.ClusterIPNone:
+		return fmt.Errorf("the Service has the address %s", s.Spec.ClusterIP)
+	}
+	return nil
+}
+
+func TestBudgetOfRequests(t *testing.T) {
+	t.Parallel()
+	env.Budget(t, specimen())
+}
+
+func TestBudgetOfOrphaning(t *testing.T) {
+	t.Parallel()
+	env.Orphaning(t, specimen())
+}
+
+func TestEveryStatedFieldComesBack(t *testing.T) {
+	t.Parallel()
+	env.Drifting(t, specimen())
+}
+
+func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
+	t.Parallel()
+	env.Foreign(t, specimen(),
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "theirs"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "theirs:1"}}},
+			},
+		}},
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
+	)
+}
+
+// TestCrash kills the operator before and after each of its writes.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	s := specimen()
+	edit := func(name string, change func(*cachev1alpha1.MemcachedSpec)) testkit.Scenario {
+		return s.Editing(name, func(o converge.Object) { change(&o.(*cachev1alpha1.Memcached).Spec) })
+	}
+	env.Crashes(t, s,
+		edit("scale-up", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 4 }),
+		edit("scale-to-0", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 0 }),
+		edit("change-all", func(s *cachev1alpha1.MemcachedSpec) {
+			s.Image, s.Size, s.MaxConnections, s.Threads = "memcached:1.6.18", 4, new(int32(100)), new(int32(2))
+			s.Memory = &cachev1alpha1.MemorySpec{Size: new(resource.MustParse("128Mi"))}
+		}),
+		testkit.Scenario{
+			Name: "take-image-away", Prepare: s.Prepared(s.Edit),
+			Act: func(ctx context.Context, w testkit.World) error {
+				m := cache(w.Namespace, "web")
+				return w.Edit(ctx, m.Name, m, func() { m.Spec.Image = "" })
+			},
+			Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+				m := cache(w.Namespace, "web")
+				if ok, err := s.Ready(ctx, w); !ok {
+					return false, err
+				}
+				err := w.Get(ctx, m.Name, m)
+				return m.Spec.Image == "" && m.Status.Image == "memcached:1.6.18", err
+			},
+		},
+	)
+}

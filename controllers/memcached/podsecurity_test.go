@@ -1,0 +1,41 @@
+package memcached
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// refusals says what the Pod Security Standard "restricted", in its newest
+// version, has against a pod.
+func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
+	t.Helper()
+	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := policy.AggregateCheckResults(e.EvaluatePod(
+		api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
+	return r.ForbiddenDetail()
+}
+
+func TestPodsMeetTheRestrictedStandard(t *testing.T) {
+	for name, in := range golden(t) {
+		t.Run(name, func(t *testing.T) {
+			m, o := in()
+			d, _ := typed(t, m, o)
+			if got := refusals(t, d.Spec.Template); got != "" {
+				t.Errorf("refused: %s", got)
+			}
+			c := d.Spec.Template.Spec.Containers[0].SecurityContext
+			if !*c.ReadOnlyRootFilesystem {
+				t.Error("the root file system can be written")
+			}
+			if u := *d.Spec.Template.Spec.SecurityContext.RunAsUser; u != 11211 {
+				t.Errorf("it runs as user %d", u)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package memcached
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+// report writes the status. It is pure but for what it writes into m.
+func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome) {
+	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", m.Namespace, m.Name)
+
+	st := &m.Status
+	state := workload.DeploymentState(d, m.Spec.Size)
+	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
+	st.Phase, st.Reason = phase(st.Conditions)
+	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))
+	st.Nodes = nodes(o.Pods)
+	if d != nil {
+		st.Size, st.Replicas, st.ReadyReplicas = or(d.Spec.Replicas, 1), d.Status.Replicas, d.Status.ReadyReplicas
+		st.Memory = &cachev1alpha1.MemoryStatus{Size: quantity(memory(m)), ContainerLimit: quantity(containerLimit(m))}
+		if state.Ready.Holds && d.Status.Replicas > 0 {
+			st.Image = imageOf(d)
+		}
+	}
+}
+
+// imageOf is the image of our container in a Deployment.
+func imageOf(d *appsv1.Deployment) string {
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if c.Name == containerName {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// phase is what the conditions say in one word, and the reason of Ready.
+func phase(cs []metav1.Condition) (cachev1alpha1.Phase, string) {
+	reason := ""
+	if r := meta.FindStatusCondition(cs, common.ConditionReady); r != nil {
+		reason = r.Reason
+	}
+	switch {
+	case meta.IsStatusConditionTrue(cs, common.ConditionStalled):
+		return cachev1alpha1.PhaseFailed, reason
+	case meta.IsStatusConditionTrue(cs, common.ConditionReady):
+		return cachev1alpha1.PhaseRunning, reason
+	case meta.IsStatusConditionTrue(cs, common.ConditionAvailable):
+		return cachev1alpha1.PhaseDegraded, reason
+	default:
+		return cachev1alpha1.PhasePending, reason
+	}
+}
+
+// nodes are the names of the pods that serve, sorted, never nil.
+func nodes(pods []corev1.Pod) []string {
+	names := []string{}
+	for i := range pods {
+		if ready(&pods[i]) {
+			names = append(names, pods[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), cachev1alpha1.MaxNodes)]
+}
+
+func ready(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,205 @@
+package memcached
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// rollout is a Deployment of 3 with so many pods.
+func rollout(replicas, updated, ready int32) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-memcached", Generation: 2},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
+		Status: appsv1.DeploymentStatus{
+			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: ready, AvailableReplicas: ready,
+		},
+	}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "other"}, {Name: "memcached", Image: "memcached:1.6"}}
+	if ready > 0 {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
+	}
+	return d
+}
+
+func none() *appsv1.Deployment {
+	d := rollout(0, 0, 0)
+	d.Spec.Replicas = new(int32(0))
+	return d
+}
+
+func failing(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "no"})
+	return d
+}
+
+func outcome(problem error, d *appsv1.Deployment) converge.Outcome {
+	children := map[string]client.Object{}
+	if d != nil {
+		children["Deployment"] = d
+	}
+	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
+}
+
+func TestPhaseAndConditions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size       int32
+		deployment *appsv1.Deployment
+		problem    error
+		phase      cachev1alpha1.Phase
+		reason     string
+		conditions map[string]string
+	}{
+		"nothing yet": {3, nil, nil, "Pending", "Progressing", map[string]string{
+			"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
+		}},
+		"starting": {3, rollout(3, 3, 0), nil, "Pending", "Progressing", map[string]string{
+			"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
+		}},
+		"some serve": {3, rollout(3, 3, 2), nil, "Degraded", "Progressing", map[string]string{
+			"Available": "True MinimumReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
+		}},
+		"all serve": {3, rollout(3, 3, 3), nil, "Running", "Serving", map[string]string{
+			"Available": "True MinimumReplicasAvailable", "Ready": "True Serving",
+		}},
+		"none is wanted": {0, none(), nil, "Running", "ScaledToZero", map[string]string{
+			"Available": "False ScaledToZero", "Ready": "True ScaledToZero",
+		}},
+		"pods cannot be made": {3, failing(rollout(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
+			"Available": "True MinimumReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
+		}},
+		"the name is taken": {3, nil, fault.Stalled(common.ReasonConflict, "taken"), "Failed", "Conflict", map[string]string{
+			"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict",
+		}},
+		"the API server has trouble": {3, rollout(3, 3, 3), errors.New("no answer"), "Degraded", "Error", map[string]string{
+			"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sample()
+			m.Spec.Size = tc.size
+			report(m, Observed{}, outcome(tc.problem, tc.deployment))
+			if m.Status.Phase != tc.phase || m.Status.Reason != tc.reason {
+				t.Errorf("got %s, %s; want %s, %s", m.Status.Phase, m.Status.Reason, tc.phase, tc.reason)
+			}
+			got := map[string]string{}
+			for _, c := range m.Status.Conditions {
+				got[c.Type] = string(c.Status) + " " + c.Reason
+			}
+			if diff := cmp.Diff(tc.conditions, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			once, later := m.DeepCopy(), outcome(tc.problem, tc.deployment)
+			later.Now = later.Now.Add(time.Hour)
+			report(m, Observed{}, later)
+			if diff := cmp.Diff(once, m); diff != "" {
+				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodes(t *testing.T) {
+	pod := func(name string, ready corev1.ConditionStatus, change ...func(*corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: ready},
+		}
+		for _, c := range change {
+			c(&p)
+		}
+		return p
+	}
+	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
+	var many []corev1.Pod
+	for i := range 200 {
+		many = append(many, pod(fmt.Sprintf("p-%03d", 199-i), corev1.ConditionTrue))
+	}
+	for name, tc := range map[string]struct {
+		pods []corev1.Pod
+		want []string
+	}{
+		"none":          {nil, []string{}},
+		"sorted":        {[]corev1.Pod{pod("b", corev1.ConditionTrue), pod("a", corev1.ConditionTrue)}, []string{"a", "b"}},
+		"not ready":     {[]corev1.Pod{pod("b", corev1.ConditionFalse), pod("a", corev1.ConditionTrue)}, []string{"a"}},
+		"not known":     {[]corev1.Pod{pod("a", corev1.ConditionUnknown), {}}, []string{}},
+		"on their way":  {[]corev1.Pod{pod("a", corev1.ConditionTrue, leaving), pod("b", corev1.ConditionTrue)}, []string{"b"}},
+		"more than fit": {many, nodes(many[72:])},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sample()
+			report(m, Observed{Pods: tc.pods}, outcome(nil, nil))
+			if diff := cmp.Diff(tc.want, m.Status.Nodes); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(m.Status.Nodes) > cachev1alpha1.MaxNodes {
+				t.Errorf("%d nodes", len(m.Status.Nodes))
+			}
+		})
+	}
+}
+
+// The seed's schema has nodes as a required list: null would be refused.
+func TestNodesAreNeverNull(t *testing.T) {
+	written := func(m *cachev1alpha1.Memcached) string {
+		raw, err := json.Marshal(m.Status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	m := sample()
+	if got := written(m); strings.Contains(got, "nodes") {
+		t.Errorf("before the first pass: %s", got)
+	}
+	report(m, Observed{}, outcome(nil, nil))
+	if got := written(m); !strings.Contains(got, `"nodes":[]`) {
+		t.Errorf("without a pod: %s", got)
+	}
+}
+
+func TestFiguresOfTheStatus(t *testing.T) {
+	m := sample()
+	report(m, Observed{}, outcome(nil, rollout(4, 2, 3)))
+	got := []int32{m.Status.Size, m.Status.Replicas, m.Status.ReadyReplicas}
+	if diff := cmp.Diff([]int32{3, 4, 3}, got); diff != "" {
+		t.Errorf("size, replicas, ready (-want +got):\n%s", diff)
+	}
+	// A HorizontalPodAutoscaler reads it through the scale subresource.
+	if want := "app=memcached,memcached_cr=example-memcached"; m.Status.Selector != want {
+		t.Errorf("selector is %q, want %q", m.Status.Selector, want)
+	}
+	if s := m.Status.Memory; s == nil || s.Size.String() != "64Mi" || s.ContainerLimit.String() != "180Mi" {
+		t.Errorf("memory is %+v", s)
+	}
+	if m.Status.Image != "" {
+		t.Errorf("image %s before all its pods serve", m.Status.Image)
+	}
+	report(m, Observed{}, outcome(nil, rollout(3, 3, 3)))
+	if m.Status.Image != "memcached:1.6" {
+		t.Errorf("image is %q", m.Status.Image)
+	}
+	m.Spec.Size = 0
+	report(m, Observed{}, outcome(nil, none()))
+	if m.Status.Image != "memcached:1.6" {
+		t.Errorf("image is %q after the last pod went", m.Status.Image)
+	}
+	report(m, Observed{}, outcome(errors.New("no answer"), nil))
+	if m.Status.Size != 0 || m.Status.Memory == nil {
+		t.Errorf("a pass that saw no Deployment changed the figures: %+v", m.Status)
+	}
+}

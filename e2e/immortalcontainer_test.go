@@ -1,0 +1,89 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestImmortalContainerArticle walks the article: the pod runs, is deleted,
+// and is back under the same name, counted twice.
+func TestImmortalContainerArticle(t *testing.T) {
+	const name, pod = "example-immortalcontainer", "example-immortalcontainer-immortalpod"
+	ns := namespace(t)
+	in := func(args ...string) []string { return append([]string{"-n", ns}, args...) }
+	kubectl(t, in("apply", "-f", "../config/samples/immortalcontainer.yaml")...)
+	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout=2m")...)
+	if got := kubectl(t, in("get", "pod", pod, "-o", "jsonpath={.spec.containers[*].name} {.spec.containers[*].image} {.metadata.labels.app}")...); got != "acontainer nginx:latest "+name {
+		t.Errorf("the pod has %q", got)
+	}
+	status := func() string {
+		return kubectl(t, in("get", "immortalcontainer", name, "-o", "jsonpath={.status.currentPod} {.status.startTimes}")...)
+	}
+	if got := status(); got != pod+" 1" {
+		t.Errorf("status %q", got)
+	}
+	uid := func() string { return kubectl(t, in("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")...) }
+
+	first := uid()
+	kubectl(t, in("delete", "pod", pod)...)
+	reborn(t, ns, pod, first)
+	eventuallyPrints(t, pod+" 2", in("get", "immortalcontainer", name, "-o", "jsonpath={.status.currentPod} {.status.startTimes}")...)
+	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout=2m")...)
+
+	t.Run("a changed image reaches the same pod", func(t *testing.T) {
+		second := uid()
+		kubectl(t, in("patch", "immortal", name, "--type=merge", "-p", `{"spec":{"image":"nginx:1.23.0"}}`)...)
+		eventuallyPrints(t, "nginx:1.23.0", in("get", "immortal", name, "-o", "jsonpath={.status.image}")...)
+		if now := uid(); now != second {
+			t.Errorf("the pod is another: %s, was %s", now, second)
+		}
+		if local() {
+			ip := kubectl(t, in("get", "pod", pod, "-o", "jsonpath={.status.podIP}")...)
+			pageHas(t, "http://"+ip, "nginx:1.23.0")
+		}
+	})
+
+	t.Run("evicted through the API it is back", func(t *testing.T) {
+		before := uid()
+		eviction := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, pod, ns)
+		if _, err := run(t.Context(), eviction, "kubectl", "create", "--raw", "/api/v1/namespaces/"+ns+"/pods/"+pod+"/eviction", "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
+		reborn(t, ns, pod, before)
+		eventuallyPrints(t, "3", in("get", "immortal", name, "-o", "jsonpath={.status.startTimes}")...)
+	})
+
+	t.Run("failed it is back", func(t *testing.T) {
+		kubectl(t, in("wait", "--for=condition=Ready", "immortal/"+name, "--timeout=2m")...)
+		before := uid()
+		// The kubelet ends a pod that has passed its deadline: phase Failed,
+		// and no container is ever started in it again.
+		kubectl(t, in("patch", "pod", pod, "--type=merge", "-p", `{"spec":{"activeDeadlineSeconds":1}}`)...)
+		reborn(t, ns, pod, before)
+	})
+
+	t.Run("deletion cleans up", func(t *testing.T) {
+		kubectl(t, in("delete", "immortalcontainer", name)...)
+		eventuallyPrints(t, "", in("get", "pods", "-o", "name")...)
+	})
+}
+
+// reborn waits until a pod of that name runs that is not the given one.
+func reborn(t *testing.T, ns, pod, not string) {
+	t.Helper()
+	eventually(t, "another pod "+pod, func() error {
+		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "pod", pod, "-o", "jsonpath={.metadata.uid} {.status.phase}")
+		if err != nil {
+			return err
+		}
+		uid, phase, _ := strings.Cut(out, " ")
+		if uid == not || phase != "Running" {
+			return errors.New("there is " + out)
+		}
+		return nil
+	})
+}
