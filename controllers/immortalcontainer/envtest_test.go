@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -89,15 +90,12 @@ func TestForeignPodOfOurNameIsNeverWritten(t *testing.T) {
 }
 
 // bornPod waits until another pod than the given one runs, and returns its UID.
-func bornPod(l *testkit.Lab, name string, not any, starts int64) string {
+func bornPod(l *testkit.Lab, not string, starts int64) string {
 	l.Helper()
+	const name = "web"
 	i := &immortalv1alpha1.ImmortalContainer{}
-	l.Until(fmt.Sprintf("%s to be Ready with %d starts", name, starts), i, name, func() bool {
-		c := false
-		for _, cond := range i.Status.Conditions {
-			c = c || (cond.Type == common.ConditionReady && cond.Status == metav1.ConditionTrue)
-		}
-		return c && i.Status.PodUID != not && i.Status.StartTimes == starts
+	l.Until(fmt.Sprintf("another pod of %s to be Ready, with %d starts", name, starts), i, name, func() bool {
+		return meta.IsStatusConditionTrue(i.Status.Conditions, common.ConditionReady) && i.Status.PodUID != not && i.Status.StartTimes == starts
 	})
 	p := &corev1.Pod{}
 	l.Get(p, name+"-immortalpod")
@@ -122,13 +120,13 @@ func TestPodIsRebornHoweverItEnds(t *testing.T) {
 			t.Parallel()
 			l := env.NewLab(t, subject()).Start()
 			l.Create(immortal(l.Namespace, "web"))
-			first := bornPod(l, "web", "", 1)
+			first := bornPod(l, "", 1)
 			p := &corev1.Pod{}
 			l.Get(p, "web-immortalpod")
 			if err := end(t, p); err != nil {
 				t.Fatal(err)
 			}
-			bornPod(l, "web", first, 2)
+			bornPod(l, first, 2)
 		})
 	}
 }
@@ -144,7 +142,7 @@ func TestImageChangesInPlace(t *testing.T) {
 	l := env.NewLab(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
 	l.Create(i)
-	uid := bornPod(l, "web", "", 1)
+	uid := bornPod(l, "", 1)
 	l.Edit(i, "web", func() { i.Spec.Image = "nginx:1.23.0" })
 	l.Ready(i, "web")
 	if i.Status.PodUID != uid || i.Status.StartTimes != 1 || i.Status.Image != "nginx:1.23.0" {
@@ -174,5 +172,5 @@ func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 	l.Start()
 	// What we state beyond the article's pod cannot be changed in one that
 	// runs, so it is replaced once, and counted once.
-	bornPod(l, "web", string(p.UID), 8)
+	bornPod(l, string(p.UID), 8)
 }
