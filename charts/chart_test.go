@@ -352,3 +352,22 @@ func readYAML(t *testing.T, file string, into any) {
 		t.Fatal(err)
 	}
 }
+
+// kubectl apply keeps a copy of the object in an annotation, and annotations
+// end at 256 KiB.
+func TestDefinitionsAreSmallEnoughForKubectlApply(t *testing.T) {
+	files, err := filepath.Glob("../config/crd/bases/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d definitions, error %v", len(files), err)
+	}
+	for _, f := range files {
+		st, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d KiB", f, st.Size()/1024)
+		if st.Size() >= 256<<10 {
+			t.Errorf("%s has %d bytes", f, st.Size())
+		}
+	}
+}

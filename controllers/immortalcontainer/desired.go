@@ -75,18 +75,33 @@ func counted(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
 }
 
 func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
-	spec := workload.PodSpec().WithContainers(corev1ac.Container().WithName(containerName).WithImage(i.Spec.Image))
-	// A gate can be lifted but never put on a pod that runs, such as one that
-	// an earlier operator made.
-	if o.Pod == nil || (gated(o.Pod) && !counted(i, o.Pod)) {
-		spec.WithSchedulingGates(corev1ac.PodSchedulingGate().WithName(gate))
+	if o.Pod != nil && (!gated(o.Pod) || counted(i, o.Pod)) {
+		return release(i)
 	}
-	in := apply.New(corev1ac.Pod(podName(i), i.Namespace).WithLabels(map[string]string{"app": i.Name}).WithSpec(spec),
-		func() *corev1.Pod { return &corev1.Pod{} })
-	// The image changes in place. Of what else is stated a pod lets nothing be
-	// changed, so it is made anew.
-	in.Replace = func(refused error) bool {
-		return fault.OnlyCause(refused, func(field string) bool { return field == "spec" || strings.HasPrefix(field, "spec.schedulingGates") })
+	in := podIntent(i, podSpec(i).WithSchedulingGates(corev1ac.PodSchedulingGate().WithName(gate)))
+	// A gate can be lifted but never put on a pod that runs. One may run that
+	// we do not see: an earlier operator's, or ours without its label.
+	in.Fallback = func(refused error) (apply.Intent, bool) {
+		return release(i), fault.OnlyCause(refused, func(field string) bool { return field == "spec" || strings.HasPrefix(field, "spec.schedulingGates") })
 	}
 	return in
+}
+
+// release is the pod without its gate. The image changes in place; of what
+// else is stated a pod lets nothing be changed, so it is made anew.
+func release(i *immortalv1alpha1.ImmortalContainer) apply.Intent {
+	in := podIntent(i, podSpec(i))
+	in.Replace = func(refused error) bool {
+		return fault.OnlyCause(refused, func(field string) bool { return field == "spec" })
+	}
+	return in
+}
+
+func podSpec(i *immortalv1alpha1.ImmortalContainer) *corev1ac.PodSpecApplyConfiguration {
+	return workload.PodSpec().WithContainers(corev1ac.Container().WithName(containerName).WithImage(i.Spec.Image))
+}
+
+func podIntent(i *immortalv1alpha1.ImmortalContainer, spec *corev1ac.PodSpecApplyConfiguration) apply.Intent {
+	return apply.New(corev1ac.Pod(podName(i), i.Namespace).WithLabels(map[string]string{"app": i.Name}).WithSpec(spec),
+		func() *corev1.Pod { return &corev1.Pod{} })
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -68,6 +70,20 @@ func specimen() testkit.Specimen {
 			o.(*immortalv1alpha1.ImmortalContainer).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},
 		Serves: serves,
+		Stated: func(o converge.Object) [][]byte {
+			i := o.(*immortalv1alpha1.ImmortalContainer)
+			raw, err := pod(i, Observed{Pod: &corev1.Pod{}}).Object(i, gvk) // one whose gate is lifted
+			if err != nil {
+				panic(err) // it is what the operator sent a moment ago
+			}
+			return [][]byte{raw}
+		},
+		// With a UID of nobody as its owner the pod is garbage: the next one is
+		// made, and its gate is lifted.
+		TwoWrites: func(path string) bool {
+			return strings.HasPrefix(path, "/metadata/ownerReferences") && strings.HasSuffix(path, "/uid")
+		},
+		Damages: 8, // of a pod that stands nearly nothing can be changed
 	}
 }
 
@@ -79,6 +95,11 @@ func TestBudgetOfRequests(t *testing.T) {
 func TestBudgetOfOrphaning(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, specimen())
+}
+
+func TestEveryStatedFieldComesBack(t *testing.T) {
+	t.Parallel()
+	env.Drifting(t, specimen())
 }
 
 func TestForeignPodOfOurNameIsNeverWritten(t *testing.T) {
@@ -173,4 +194,31 @@ func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 	// What we state beyond the article's pod cannot be changed in one that
 	// runs, so it is replaced once, and counted once.
 	bornPod(l, string(p.UID), 8)
+}
+
+// What runs is not ended because somebody took our label or our reference off
+// its pod.
+func TestPodWithoutItsMarksRunsOn(t *testing.T) {
+	t.Parallel()
+	for what, damage := range map[string]func(*corev1.Pod){
+		"label":     func(p *corev1.Pod) { delete(p.Labels, naming.LabelManagedBy) },
+		"reference": func(p *corev1.Pod) { p.OwnerReferences = nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			l := env.NewLab(t, subject()).Start()
+			i := immortal(l.Namespace, "web")
+			l.Create(i)
+			uid := bornPod(l, "", 1)
+			p := &corev1.Pod{}
+			l.Edit(p, "web-immortalpod", func() { damage(p) })
+			l.Until("the marks to come back", p, "web-immortalpod", func() bool {
+				return p.Labels[naming.LabelManagedBy] != "" && metav1.IsControlledBy(p, i)
+			})
+			l.Get(i, "web")
+			if string(p.UID) != uid || i.Status.StartTimes != 1 {
+				t.Errorf("pod %s with %d starts, was %s with 1", p.UID, i.Status.StartTimes, uid)
+			}
+		})
+	}
 }

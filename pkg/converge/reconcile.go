@@ -116,7 +116,9 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 }
 
 // write brings the children to what Desired says. One child's failure does not
-// keep the others from being written.
+// keep the others from being written, but for one that is somebody else's: two
+// objects that want the same children would otherwise end up with half of them
+// each, and neither would ever be complete.
 func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, out Outcome) error {
 	plan, err := r.kind.Desired(obj, observed)
 	if err != nil {
@@ -127,6 +129,9 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 		child, err := r.applier.Apply(ctx, owner, in)
 		if err != nil {
 			errs = append(errs, err)
+			if f, ok := errors.AsType[*fault.Error](err); ok && f.Reason == common.ReasonConflict {
+				break
+			}
 			continue
 		}
 		out.children[childKey{in.Kind, in.Key()}] = child.Live

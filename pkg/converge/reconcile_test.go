@@ -295,32 +295,52 @@ func TestFailedStatusWriteIsRetried(t *testing.T) {
 	l.said() // nobody can see yet what an event would speak about
 }
 
-func TestOneChildsFailureDoesNotKeepTheOthers(t *testing.T) {
-	l := newLoop(t, object(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foreign"}})
-	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
-		foreign := apply.New(corev1ac.ConfigMap("foreign", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-		return Plan{Apply: []apply.Intent{foreign, child(w, "")}}, nil
-	}
-	var got []string
-	report := l.kind.Report
-	l.kind.Report = func(w *webserverv1.WebServer, s int, out Outcome) {
-		for _, name := range []string{"foreign", "web-child"} {
-			if _, ok := Child[*corev1.ConfigMap](out, "ConfigMap", "ns", name); ok {
-				got = append(got, name)
+func TestOneChildsFailure(t *testing.T) {
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		stands *corev1.ConfigMap // in the place of the first child
+		steps  []string
+		want   []string // children in the outcome
+		ready  string
+	}{
+		"does not keep the others": {
+			stands: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "first", DeletionTimestamp: &now, Finalizers: []string{"somebody/s"}}},
+			steps:  []string{"Observe", "apply", "Report", "status"}, want: []string{"web-child"}, ready: "False Waiting",
+		},
+		// Else two objects that want the same children have half of them each.
+		"keeps the others when the first is somebody else's": {
+			stands: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "first"}},
+			steps:  []string{"Observe", "Report", "status"}, ready: "False Conflict",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object(), tc.stands)
+			l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+				first := apply.New(corev1ac.ConfigMap("first", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+				return Plan{Apply: []apply.Intent{first, child(w, "")}}, nil
 			}
-		}
-		if _, ok := Child[*corev1.Secret](out, "ConfigMap", "ns", "web-child"); ok {
-			t.Error("a child is found as another type")
-		}
-		report(w, s, out)
-	}
-	l.restart()
-	l.pass("Observe", "apply", "Report", "status")
-	if diff := cmp.Diff([]string{"web-child"}, got); diff != "" {
-		t.Errorf("children in the outcome (-want +got):\n%s", diff)
-	}
-	if got := ready(l.stored()); got != "False Conflict" {
-		t.Errorf("Ready is %q", got)
+			var got []string
+			report := l.kind.Report
+			l.kind.Report = func(w *webserverv1.WebServer, s int, out Outcome) {
+				for _, name := range []string{"first", "web-child"} {
+					if _, ok := Child[*corev1.ConfigMap](out, "ConfigMap", "ns", name); ok {
+						got = append(got, name)
+					}
+				}
+				if _, ok := Child[*corev1.Secret](out, "ConfigMap", "ns", "web-child"); ok {
+					t.Error("a child is found as another type")
+				}
+				report(w, s, out)
+			}
+			l.restart()
+			l.pass(tc.steps...)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("children in the outcome (-want +got):\n%s", diff)
+			}
+			if got := ready(l.stored()); got != tc.ready {
+				t.Errorf("Ready is %q, want %q", got, tc.ready)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ type Specimen struct {
 	Serves func(context.Context, client.Reader, client.Object) error
 	// Stated returns, as JSON, what is stated of each child of an object.
 	Stated func(converge.Object) [][]byte
+	// Damages is how many stated fields can be damaged at least; 0 means ten.
+	Damages int
 	// TwoWrites tells of which stated fields the repair may take two writes,
 	// because what others put there has to be claimed first.
 	TwoWrites func(path string) bool
@@ -161,14 +164,14 @@ func (e *Env) Drifting(t *testing.T, s Specimen) {
 			}
 			tried++
 			most := 1
-			if s.TwoWrites(d.Path) {
+			if s.TwoWrites != nil && s.TwoWrites(d.Path) {
 				most = 2
 			}
 			if !d.Back || d.Writes < 1 || d.Writes > most {
 				t.Errorf("%s, want back after at most %d:\n%s", d, most, Lines(d.Took))
 			}
 		}
-		if tried < 10 {
+		if tried < cmp.Or(s.Damages, 10) {
 			t.Errorf("only %d fields could be damaged: the test sees nothing", tried)
 		}
 		t.Logf("%d fields damaged, %d damages refused by the API server", tried, len(drifts)-tried)

@@ -1,0 +1,83 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestThreeKindsOfOneName: WebServer, DemoApplication and Memcached all make a
+// Deployment of their own name. One has it, the others say so and wait, and
+// when it goes another takes over.
+func TestThreeKindsOfOneName(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	kinds := []string{"webserver", "demoapplication", "memcached"}
+	for _, yaml := range []string{
+		"apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: same, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n",
+		"apiVersion: paas.cmft.com/v1\nkind: DemoApplication\nmetadata: {name: same, namespace: %s}\nspec: {image: nginx, ports: [{port: 80}]}\n",
+		"apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: same, namespace: %s}\nspec: {size: 1}\n",
+	} {
+		if err := apply(t, fmt.Sprintf(yaml, ns)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holder := func() string {
+		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "deployment", "same", "-o", "jsonpath={.metadata.ownerReferences[0].kind}")
+		if err != nil {
+			return ""
+		}
+		return strings.ToLower(out)
+	}
+	// settled waits until one of the kinds holds the Deployment and is Ready,
+	// and all others say Conflict; it returns the one.
+	settled := func(among []string) string {
+		t.Helper()
+		var one string
+		eventually(t, "one to be Ready and the others to say Conflict", func() error {
+			one = holder()
+			if !slices.Contains(among, one) {
+				return fmt.Errorf("the Deployment is %q's", one)
+			}
+			for _, k := range among {
+				want, path := "Conflict", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`
+				if k == one {
+					want, path = "True", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`
+				}
+				out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", k, "same", "-o", path)
+				if err != nil || out != want {
+					return errors.Join(err, fmt.Errorf("%s says %q, want %q", k, out, want))
+				}
+			}
+			return nil
+		})
+		return one
+	}
+	first := settled(kinds)
+	uid := kubectl(t, "-n", ns, "get", "deployment", "same", "-o", "jsonpath={.metadata.uid}")
+	// For a minute, in which everybody looks again at least once, nothing flips.
+	for end := time.Now().Add(70 * time.Second); time.Now().Before(end); {
+		if h := holder(); h != first {
+			t.Fatalf("the Deployment was %s's and is %q's", first, h)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(time.Second):
+		}
+	}
+	if now := kubectl(t, "-n", ns, "get", "deployment", "same", "-o", "jsonpath={.metadata.uid}"); now != uid {
+		t.Errorf("the Deployment was made anew: %s, was %s", now, uid)
+	}
+
+	kubectl(t, "-n", ns, "delete", first, "same")
+	start := time.Now()
+	left := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == first })
+	second := settled(left)
+	t.Logf("%s had it; %s took over after %s", first, second, time.Since(start).Round(time.Second))
+}
