@@ -22,6 +22,22 @@ const (
 	patience = 2 * time.Minute
 )
 
+// ours is the label of the tests' namespaces.
+const ours = "platform-operator.io/e2e=true"
+
+// TestMain looks, when all tests are done, that each namespace can be deleted:
+// nothing of ours may keep one.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if out, err := run(ctx, "", "kubectl", "wait", "--for=delete", "namespace", "-l", ours, "--timeout="+patience.String()); err != nil {
+		fmt.Fprintf(os.Stderr, "FAIL: a namespace does not go: %v %s\n", err, out)
+		code = 1
+	}
+	os.Exit(code) //nolint:gocritic // nothing is left to defer for
+}
+
 // local tells whether the cluster is the one of bin/cluster, with its audit log.
 func local() bool { return os.Getenv("CLUSTER") != "current" }
 
@@ -63,6 +79,7 @@ func namespace(t *testing.T) string {
 	}
 	ns += fmt.Sprintf("-%d", time.Now().Unix()%100000)
 	kubectl(t, "create", "namespace", ns)
+	kubectl(t, "label", "namespace", ns, ours)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -76,7 +93,8 @@ func namespace(t *testing.T) string {
 				t.Logf("kubectl %s\n%s%v", strings.Join(args, " "), out, err)
 			}
 		}
-		if _, err := run(ctx, "", "kubectl", "delete", "namespace", ns, "--wait=true"); err != nil {
+		// That it really goes is looked at once, after all tests.
+		if _, err := run(ctx, "", "kubectl", "delete", "namespace", ns, "--wait=false"); err != nil {
 			t.Errorf("the namespace cannot be deleted: %v", err)
 		}
 	})
