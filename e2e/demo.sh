@@ -45,7 +45,7 @@ inside kubectl -n "$namespace" rollout status deployment/platform-operator --tim
 step '4. Five lines of YAML a kind'
 run cat config/samples/webserver.yaml
 inside kubectl apply -k config/samples
-inside kubectl wait --for=condition=Ready -k config/samples --timeout=3m
+inside kubectl wait --for=condition=Ready --all webserver,immortalcontainer,demoapplication,memcached --timeout=3m
 
 step '5. What came of them'
 inside kubectl get platform -o wide
