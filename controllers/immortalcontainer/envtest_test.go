@@ -222,3 +222,8 @@ func TestPodWithoutItsMarksRunsOn(t *testing.T) {
 		})
 	}
 }
+
+func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+	t.Parallel()
+	env.Namespaces(t, specimen())
+}

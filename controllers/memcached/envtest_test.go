@@ -184,3 +184,8 @@ func TestCrash(t *testing.T) {
 		},
 	)
 }
+
+func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+	t.Parallel()
+	env.Namespaces(t, specimen())
+}

@@ -123,3 +123,8 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web-service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
 	)
 }
+
+func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+	t.Parallel()
+	env.Namespaces(t, specimen())
+}

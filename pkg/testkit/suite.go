@@ -217,3 +217,36 @@ func with(labels map[string]string, k, v string) map[string]string {
 	labels[k] = v
 	return labels
 }
+
+// Namespaces runs the operator for two namespaces of three: what is in the
+// third is left alone, and in the others nothing is written twice although the
+// client cannot wait for its own writes there.
+func (e *Env) Namespaces(t *testing.T, s Specimen) {
+	labs := []*Lab{e.NewLab(t, s.Subject), e.NewLab(t, s.Subject), e.NewLab(t, s.Subject)}
+	op, err := e.Run(t.Context(), s.Subject, nil, labs[0].Namespace, labs[1].Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(op.Cancel)
+	for _, l := range labs {
+		l.Create(s.New(l.Namespace, "web"))
+	}
+	for _, l := range labs[:2] {
+		obj := s.New(l.Namespace, "web")
+		l.Ready(obj, "web")
+		l.Edit(obj, "web", func() { s.Edit(obj) })
+		l.Ready(obj, "web")
+		created := 0
+		for _, r := range l.Requests() {
+			if r.Code == 201 {
+				created++
+			}
+		}
+		if want := len(s.Children("web")); created != want {
+			t.Errorf("%d children created, want %d", created, want)
+		}
+	}
+	if rs := labs[2].Requests(); len(rs) > 0 {
+		t.Errorf("requests in a namespace that is not looked after:\n%s", Lines(rs))
+	}
+}
