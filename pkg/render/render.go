@@ -5,6 +5,7 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 
 // Renderer renders objects of one kind.
 type Renderer struct {
+	empty  func() runtime.Object
 	match  func(runtime.Object) bool
 	render func(runtime.Object, schema.GroupVersionKind) ([][]byte, error)
 }
@@ -29,6 +31,7 @@ type Renderer struct {
 // For makes a renderer of a kind.
 func For[T converge.Object, S any](k converge.Kind[T, S]) Renderer {
 	return Renderer{
+		empty: func() runtime.Object { return k.New() },
 		match: func(o runtime.Object) bool { _, ok := o.(T); return ok },
 		render: func(o runtime.Object, gvk schema.GroupVersionKind) ([][]byte, error) {
 			var nothing S // nothing is in the cluster yet
@@ -84,7 +87,7 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, rend
 		if err != nil {
 			return fmt.Errorf("%s, document %d: %w", name, i, err)
 		}
-		rendered, err := renderOne(obj, gvk, renderers)
+		rendered, err := renderOne(obj, gvk, renderers, scheme)
 		if err != nil {
 			return fmt.Errorf("%s, document %d: %w", name, i, err)
 		}
@@ -104,11 +107,28 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, rend
 	return nil
 }
 
-func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, renderers []Renderer) ([][]byte, error) {
+func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, renderers []Renderer, scheme *runtime.Scheme) ([][]byte, error) {
 	for _, r := range renderers {
 		if r.match(obj) {
 			return r.render(obj, gvk)
 		}
+	}
+	// Another version of one of our kinds: all versions of a kind have one
+	// schema, so it is read as the one that the operator works with.
+	for _, r := range renderers {
+		stored := r.empty()
+		own, err := apiutil.GVKForObject(stored, scheme)
+		if err != nil || own.GroupKind() != gvk.GroupKind() {
+			continue
+		}
+		raw, err := json.Marshal(obj)
+		if err == nil {
+			err = json.Unmarshal(raw, stored)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s as %s: %w", gvk.Version, own.Version, err)
+		}
+		return r.render(stored, own)
 	}
 	return nil, fmt.Errorf("%s is not a kind of this operator", gvk.Kind)
 }

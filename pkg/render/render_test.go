@@ -13,6 +13,8 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -22,6 +24,7 @@ import (
 // rendered.
 func renderers() []Renderer {
 	return []Renderer{For(converge.Kind[*webserverv1.WebServer, int]{
+		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		Desired: func(w *webserverv1.WebServer, _ int) (converge.Plan, error) {
 			if w.Spec.Image == "bad" {
 				return converge.Plan{}, errors.New("no children of it")
@@ -172,5 +175,34 @@ func TestRenderSkipsDocumentsWithoutContent(t *testing.T) {
 				t.Errorf("got %v\n%s", err, got)
 			}
 		})
+	}
+}
+
+// Both versions of a kind become the same children, owned by the version that
+// the operator works with.
+func TestAnotherVersionOfAKindIsRenderedAsTheStoredOne(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	kind := converge.Kind[*demoapplicationv1.DemoApplication, struct{}]{
+		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		Desired: func(a *demoapplicationv1.DemoApplication, _ struct{}) (converge.Plan, error) {
+			in := apply.New(corev1ac.ConfigMap(a.Name, a.Namespace).WithData(map[string]string{"image": a.Spec.Image}),
+				func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+			return converge.Plan{Apply: []apply.Intent{in}}, nil
+		},
+	}
+	rendered := map[string]string{}
+	for _, version := range []string{"v1", "v1beta1"} {
+		doc := "apiVersion: paas.cmft.com/" + version + "\nkind: DemoApplication\nmetadata: {name: a}\nspec: {image: nginx}\n"
+		var out bytes.Buffer
+		if err := Objects(strings.NewReader(doc), "test", &out, s, []Renderer{For(kind)}); err != nil {
+			t.Fatal(err)
+		}
+		rendered[version] = out.String()
+	}
+	if rendered["v1"] != rendered["v1beta1"] || !strings.Contains(rendered["v1"], "image: nginx") {
+		t.Errorf("v1:\n%s\nv1beta1:\n%s", rendered["v1"], rendered["v1beta1"])
 	}
 }
