@@ -23,6 +23,7 @@ func demoApplication(t *testing.T) string {
 // 30002, and then the two problems that it leaves to its readers: what was made
 // stays behind when the object is deleted, and edits by hand are not undone.
 func TestDemoApplicationArticle(t *testing.T) {
+	t.Parallel()
 	const name = "nginx-demo"
 	ns := namespace(t)
 	in := func(args ...string) []string { return append([]string{"-n", ns}, args...) }

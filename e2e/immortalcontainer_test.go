@@ -12,6 +12,7 @@ import (
 // TestImmortalContainerArticle walks the article: the pod runs, is deleted,
 // and is back under the same name, counted twice.
 func TestImmortalContainerArticle(t *testing.T) {
+	t.Parallel()
 	const name, pod = "example-immortalcontainer", "example-immortalcontainer-immortalpod"
 	ns := namespace(t)
 	in := func(args ...string) []string { return append([]string{"-n", ns}, args...) }

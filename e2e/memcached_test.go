@@ -17,6 +17,7 @@ import (
 // TestMemcachedSeed walks the seed from its first kubectl apply to the end:
 // three nodes become four, each answers with the memory it was given.
 func TestMemcachedSeed(t *testing.T) {
+	t.Parallel()
 	const name = "example-memcached"
 	raw, err := os.ReadFile("../config/samples/memcached.yaml")
 	if err != nil {
@@ -104,6 +105,7 @@ func TestMemcachedSeed(t *testing.T) {
 
 // TestTwoMemcachedsLiveSideBySide: neither lists the other's pods.
 func TestTwoMemcachedsLiveSideBySide(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	names := []string{"memcached-for-wordpress", "memcached-for-drupal"}
 	for _, name := range names {
