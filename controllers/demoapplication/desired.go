@@ -7,16 +7,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -94,23 +91,7 @@ func deploymentIntent(a *demoapplicationv1.DemoApplication, selector map[string]
 		WithSecurityContext(corev1ac.PodSecurityContext().
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 		WithContainers(c)
-	quarter := intstr.FromString("25%")
-	in := apply.New(appsv1ac.Deployment(a.Name, a.Namespace).
-		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(replicas(a)).
-			WithRevisionHistoryLimit(10).
-			WithProgressDeadlineSeconds(600).
-			WithStrategy(appsv1ac.DeploymentStrategy().
-				WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(quarter).WithMaxUnavailable(quarter))).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
-			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels(a)).
-				WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).WithSpec(pod))),
-		func() *appsv1.Deployment { return &appsv1.Deployment{} })
-	for _, field := range []string{"command", "args", "env", "ports"} {
-		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+a.Name+"]."+field)
-	}
-	return in
+	return workload.Deployment(a.Name, a.Namespace, replicas(a), selector, labels(a), pod, a.Name)
 }
 
 // isArticles tells whether a Deployment selects as the article's operator has it.

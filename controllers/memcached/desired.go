@@ -121,7 +121,7 @@ func deployment(m *cachev1alpha1.Memcached, platform config.Memcached) apply.Int
 			// A cache that had to share its memory would be the first to go.
 			WithResources(corev1ac.ResourceRequirements().WithRequests(limit).WithLimits(limit)).
 			WithSecurityContext(workload.RestrictedContainer()))
-	return workload.Deployment(m.Name, m.Namespace, m.Spec.Size, labels(m), pod, containerName)
+	return workload.Deployment(m.Name, m.Namespace, m.Spec.Size, labels(m), labels(m), pod, containerName)
 }
 
 // args are the words after "memcached". An option and its value are two words:

@@ -65,7 +65,7 @@ func deployment(w *webserverv1.WebServer, o Observed) apply.Intent {
 			WithSecurityContext(workload.RestrictedContainer()).
 			WithVolumeMounts(cacheMount, runMount, tmpMount))
 
-	in := workload.Deployment(deploymentName(w), w.Namespace, replicas(w), labels(w), pod, containerName)
+	in := workload.Deployment(deploymentName(w), w.Namespace, replicas(w), labels(w), labels(w), pod, containerName)
 	in.Changes = changes(w, o.Deployment)
 	return in
 }

@@ -23,11 +23,11 @@ import (
 
 // Deployment is the intent of a Deployment that rolls out as Kubernetes does
 // by default: a quarter more, a quarter fewer, failed after ten minutes. All
-// of it is stated, so that a change by hand is drift. The pods carry the
-// selector's labels and that of our children, so that the caches can hold
-// them. container is the name of our own container in the pod, in which
+// of it is stated, so that a change by hand is drift. The pods carry the given
+// labels, which hold the selector's, and that of our children, so that the
+// caches can hold them. container is the name of our own container in the pod, in which
 // nothing of others may stand.
-func Deployment(name, namespace string, replicas int32, selector map[string]string, pod *corev1ac.PodSpecApplyConfiguration, container string) apply.Intent {
+func Deployment(name, namespace string, replicas int32, selector, labels map[string]string, pod *corev1ac.PodSpecApplyConfiguration, container string) apply.Intent {
 	quarter := intstr.FromString("25%")
 	in := apply.New(appsv1ac.Deployment(name, namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
@@ -38,7 +38,7 @@ func Deployment(name, namespace string, replicas int32, selector map[string]stri
 				WithType(appsv1.RollingUpdateDeploymentStrategyType).
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(quarter).WithMaxUnavailable(quarter))).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
-			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(selector).
+			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).
 				WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).WithSpec(pod))),
 		func() *appsv1.Deployment { return &appsv1.Deployment{} })
 	for _, field := range []string{"command", "args", "env", "ports"} {
