@@ -119,7 +119,7 @@ verify: generate bin/cluster ## Regenerate, lint everything, and fail if that ch
 	@new="$$(git ls-files --others --exclude-standard -- $(GENERATED))"; \
 		[ -z "$$new" ] || { printf 'generated, but not in git: add\n%s\n' "$$new" >&2; exit 1; }
 	$(call say,'are go.mod and go.sum tidy?')
-	@for m in $(MODULES) e2e/cluster/hyperkube; do go -C $$m mod tidy -diff; done
+	@for m in $(MODULES) e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy -diff; done
 	@$(MAKE) lint
 	$(call say,'lint the chart')
 	@"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART)

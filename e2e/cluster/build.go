@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,8 +44,8 @@ func (b builder) ensure(ctx context.Context, a artifact) (detail string, err err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 
-	if a.name == artifactHyperkube {
-		err = b.buildHyperkube(ctx, a, tmp)
+	if a.module != "" {
+		err = b.buildModule(ctx, a, tmp)
 	} else {
 		err = b.install(ctx, a, tmp)
 	}
@@ -75,24 +76,24 @@ func (b builder) has(ctx context.Context, a artifact) bool {
 		// Linked against the machine's libraries, which may have gone.
 		return exec.CommandContext(ctx, a.program(b.CacheDir, 0), "--version").Run() == nil
 	}
-	if a.name == artifactHyperkube {
+	if a.module != "" {
 		// The versions are in the key of the cache folder; our own few lines
 		// are not. Without the sources at hand, what is there is used.
-		source, err := hyperkubeSource()
+		source, err := moduleSource(a.module)
 		if err != nil {
 			return true
 		}
-		want, err := hashFiles(source, "main.go", "go.mod", "go.sum")
+		want, err := hashFiles(source, a.sources...)
 		if err != nil {
 			return true
 		}
-		got, err := os.ReadFile(b.hyperkubeStamp())
+		got, err := os.ReadFile(b.sourceStamp(a))
 		return err == nil && string(got) == want
 	}
 	return true
 }
 
-func (b builder) hyperkubeStamp() string { return filepath.Join(b.CacheDir, "hyperkube.source") }
+func (b builder) sourceStamp(a artifact) string { return filepath.Join(b.CacheDir, a.module+".source") }
 
 // goEnv makes builds independent of the caller's settings: no workspace, no
 // vendoring, no version control stamp.
@@ -119,22 +120,26 @@ func (b builder) install(ctx context.Context, a artifact, into string) error {
 	return err
 }
 
-// buildHyperkube builds the module next to this one.
-func (b builder) buildHyperkube(ctx context.Context, a artifact, into string) error {
-	source, err := hyperkubeSource()
+// buildModule builds a program in a module next to this one.
+func (b builder) buildModule(ctx context.Context, a artifact, into string) error {
+	source, err := moduleSource(a.module)
 	if err != nil {
 		return err
 	}
-	stamp, err := hashFiles(source, "main.go", "go.mod", "go.sum")
+	stamp, err := hashFiles(source, a.sources...)
 	if err != nil {
-		return fmt.Errorf("reading hyperkube's sources: %w", err)
+		return fmt.Errorf("reading the sources of %s: %w", a.name, err)
+	}
+	target := "."
+	if len(a.packages) > 0 {
+		target = a.packages[0]
 	}
 	_, err = run(ctx, runOptions{env: goEnv(false)}, "go", "build", "-C", source,
-		"-trimpath", "-ldflags", a.ldflags, "-o", filepath.Join(into, a.programs[0]), ".")
+		"-trimpath", "-ldflags", a.ldflags, "-o", filepath.Join(into, a.programs[0]), target)
 	if err != nil {
 		return err
 	}
-	return writeFileAtomic(b.hyperkubeStamp(), []byte(stamp), 0o644)
+	return writeFileAtomic(b.sourceStamp(a), []byte(stamp), 0o644)
 }
 
 // linkHyperkube makes the one binary answer to the components' names.
@@ -184,14 +189,14 @@ func (b builder) buildPause(ctx context.Context, into string) error {
 	return err
 }
 
-// hyperkubeSource finds the hyperkube module of the checkout this binary was
-// built from, or is started in.
+// moduleSource finds a nested module (hyperkube, traefik) of the checkout this
+// binary was built from, or is started in.
 //
 // It is looked for on disk and not embedded: go:embed cannot reach into a
 // nested module, and it has to be a real module, with a go.mod of that name,
 // for the usual tools (go mod tidy, update bots, vulnerability scanners) to
 // see what it pins. Once built, the sources are not needed again.
-func hyperkubeSource() (string, error) {
+func moduleSource(module string) (string, error) {
 	var starts []string
 	if exe, err := os.Executable(); err == nil {
 		if exe, err = filepath.EvalSymlinks(exe); err == nil {
@@ -203,10 +208,10 @@ func hyperkubeSource() (string, error) {
 	}
 	for _, dir := range starts {
 		for {
-			for _, sub := range []string{"hyperkube", "e2e/cluster/hyperkube"} {
+			for _, sub := range []string{module, "e2e/cluster/" + module} {
 				candidate := filepath.Join(dir, sub)
 				mod, err := os.ReadFile(filepath.Join(candidate, "go.mod"))
-				if err == nil && strings.Contains(string(mod), "/e2e/cluster/hyperkube\n") {
+				if err == nil && strings.Contains(string(mod), "/e2e/cluster/"+module+"\n") {
 					return candidate, nil
 				}
 			}
@@ -217,19 +222,29 @@ func hyperkubeSource() (string, error) {
 			dir = parent
 		}
 	}
-	return "", fmt.Errorf("cannot find e2e/cluster/hyperkube above %s; run from inside the checkout", strings.Join(starts, " or "))
+	return "", fmt.Errorf("cannot find e2e/cluster/%s above %s; run from inside the checkout", module, strings.Join(starts, " or "))
 }
 
-// hashFiles is a fingerprint of some files of a folder.
+// hashFiles is a fingerprint of some files of a folder, and of whole folders
+// below it.
 func hashFiles(dir string, names ...string) (string, error) {
 	h := sha256.New()
 	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(dir, name))
+		err := fs.WalkDir(os.DirFS(dir), name, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(filepath.Join(dir, file))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(h, "%s %d\n", file, len(content))
+			h.Write(content)
+			return nil
+		})
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(h, "%s %d\n", name, len(content))
-		h.Write(content)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

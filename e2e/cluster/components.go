@@ -160,14 +160,22 @@ func controllerManagerComponent(s spec) component {
 		"--kube-api-burst=10000",
 		"--concurrent-deployment-syncs=20",
 		"--concurrent-replicaset-syncs=20",
+		// The autoscaler's defaults are made for pods that take minutes to
+		// warm up; here a pod is as busy as it will be after seconds. The
+		// first three say how often to look, and from when on to believe what
+		// is seen of a new pod. The last is how long a lower load must last:
+		// two measurements (metrics-server takes one every 10 s), so that a
+		// single odd one changes nothing, and not 5 minutes. An autoscaler
+		// that sets behavior.scaleDown.stabilizationWindowSeconds has its own.
+		"--horizontal-pod-autoscaler-sync-period=5s",
+		"--horizontal-pod-autoscaler-initial-readiness-delay=5s",
+		"--horizontal-pod-autoscaler-cpu-initialization-period=10s",
+		"--horizontal-pod-autoscaler-downscale-stabilization=20s",
 	}
 	if s.FastFailover {
 		args = append(args,
 			"--node-monitor-grace-period=6s",
 			"--node-monitor-period=1s",
-			"--horizontal-pod-autoscaler-sync-period=5s",
-			"--horizontal-pod-autoscaler-initial-readiness-delay=5s",
-			"--horizontal-pod-autoscaler-cpu-initialization-period=10s",
 		)
 	}
 	return component{

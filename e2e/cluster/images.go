@@ -111,6 +111,13 @@ func rootfses() []rootfs {
 			remove:  append([]string{"usr/share", "etc", "lib/systemd", "usr/lib/systemd"}, docs...),
 			program: "usr/bin/memcached",
 		},
+		{
+			name:     "nginx-exporter",
+			packages: []string{"prometheus-nginx-exporter"},
+			remove:   append([]string{"etc", "lib/systemd", "usr/lib/systemd"}, docs...),
+			links:    map[string]string{"usr/bin/nginx-prometheus-exporter": "prometheus-nginx-exporter"},
+			program:  "usr/bin/prometheus-nginx-exporter",
+		},
 	}
 }
 
@@ -167,6 +174,19 @@ func catalog() []image {
 			config: v1.Config{
 				Env: path, Cmd: []string{"memcached"}, User: "11211:11211",
 				ExposedPorts: map[string]struct{}{"11211/tcp": {}},
+			},
+		},
+		{
+			// Debian's is version 0.11. Its flags are the newer ones', except
+			// that it gives up when nginx does not answer at the start, and a
+			// sidecar is often first. The newer ones go on; trying again for a
+			// day is as close as its settings get to that.
+			repository: "nginx/nginx-prometheus-exporter", tags: []string{"1.4", "1.4.0", "latest"},
+			layers: []string{baseLayer, "nginx-exporter"},
+			config: v1.Config{
+				Env:        append([]string{"NGINX_RETRIES=86400", "NGINX_RETRY_INTERVAL=1s"}, path...),
+				Entrypoint: []string{"/usr/bin/nginx-prometheus-exporter"}, User: "1001:1001",
+				ExposedPorts: map[string]struct{}{"9113/tcp": {}},
 			},
 		},
 		{

@@ -50,11 +50,7 @@ func load(ctx context.Context, c config, reference string, o loadOptions, notice
 	if err != nil {
 		return "", fmt.Errorf("reading the image of %s: %w", reference, err)
 	}
-	target := ref.RepositoryStr() + ":" + ref.TagStr()
-	if err := push(ctx, unixTransport(c.registrySocket(controlNode)), target, im); err != nil {
-		if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "connection refused") {
-			return "", errors.New("the cluster's registry does not answer; start it with: cluster start registry")
-		}
+	if err := pushToCluster(ctx, c, ref.RepositoryStr()+":"+ref.TagStr(), im); err != nil {
 		return "", err
 	}
 	// A node that pulled this name before would not look again.
@@ -65,6 +61,15 @@ func load(ctx context.Context, c config, reference string, o loadOptions, notice
 		}
 	}
 	return digest.String(), nil
+}
+
+// pushToCluster uploads an image to the registry of the running cluster.
+func pushToCluster(ctx context.Context, c config, reference string, im v1.Image) error {
+	err := push(ctx, unixTransport(c.registrySocket(controlNode)), reference, im)
+	if err != nil && (errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "connection refused")) {
+		return errors.New("the cluster's registry does not answer; start it with: cluster start registry")
+	}
+	return err
 }
 
 // canonicalName is how containerd calls an image: the library's name for

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -59,7 +60,8 @@ KUBECONFIG set and kubectl in PATH:
 Images come from the cluster's own registry, whatever registry they name.
 There are nginx (1.23.0, 1.23.1, 1.27.3, 1.27.4, latest; crash, which exits
 at once; mute, which never answers), memcached (1.6, 1.6.18, 1.4.36-alpine,
-latest) and busybox (latest). Add yours with "load".
+latest), nginx/nginx-prometheus-exporter (1.4, 1.4.0, latest) and busybox
+(latest). Add yours with "load", and what a cluster often has with "addon".
 
 Environment:
   CLUSTER=current  leave clusters alone: use the kubeconfig's current context
@@ -78,10 +80,10 @@ func rootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		upCommand(), downCommand(), statusCommand(), execCommand(), loadCommand(),
+		upCommand(), downCommand(), statusCommand(), execCommand(), loadCommand(), addonCommand(),
 		killCommand(), startCommand(), partitionCommand(), healCommand(),
 		logsCommand(), kubeconfigCommand(), auditCommand(), assetsCommand(), toolCommand(),
-		nodeInitSubcommand(), serveRegistrySubcommand(),
+		nodeInitSubcommand(), serveRegistrySubcommand(), probeSubcommand(),
 	)
 	return root
 }
@@ -227,6 +229,36 @@ func loadCommand() *cobra.Command {
 	cmd.MarkFlagsOneRequired("binary", "tar")
 	cmd.MarkFlagsMutuallyExclusive("binary", "tar")
 	cmd.MarkFlagsMutuallyExclusive("entrypoint", "tar")
+	return cmd
+}
+
+func addonCommand() *cobra.Command {
+	o := addonOptions{}
+	var list strings.Builder
+	for _, a := range addons() {
+		fmt.Fprintf(&list, "  %-25s %s\n", a.name, a.what)
+	}
+	cmd := &cobra.Command{
+		Use:   "addon NAME...",
+		Short: "Add to the running cluster what others often have: " + strings.Join(addonNames(), ", "),
+		Long: `Add to the running cluster what others often have, and wait until it can be
+used. It is built at its first use; "up" and "down" know nothing of it, so a new
+cluster is without. Doing it again changes nothing.
+
+` + strings.TrimSuffix(list.String(), "\n"),
+		Example: `  cluster addon metrics-server traefik
+  cluster exec -- kubectl top pods -A
+  cluster exec -- curl -H 'Host: shop.example.com' http://` + nodeIP(controlNode) + `/
+  cluster addon --build-only traefik    builds without a cluster, for later`,
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: addonNames(),
+		RunE: ownClusterOnly(func(cmd *cobra.Command, c config, args []string) error {
+			return addAddons(cmd.Context(), c, args, o, cmd.OutOrStdout())
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.buildOnly, "build-only", false, "only fill the cache; needs no cluster, and not root")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long each may take to be usable (building has no limit)")
 	return cmd
 }
 
@@ -427,6 +459,24 @@ func nodeInitSubcommand() *cobra.Command {
 			return nodeInit(cmd.Context(), args[0], n)
 		},
 	}
+}
+
+// probeSubcommand is how the machine asks something inside the cluster's
+// network: it is run in there by nsenter.
+func probeSubcommand() *cobra.Command {
+	var host string
+	cmd := &cobra.Command{
+		Use:    probeCommand + " URL",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), probeTimeout)
+			defer cancel()
+			return hostProbe(args[0], host).ask(ctx)
+		},
+	}
+	cmd.Flags().StringVar(&host, "host", "", "the name to ask for")
+	return cmd
 }
 
 func serveRegistrySubcommand() *cobra.Command {

@@ -26,7 +26,10 @@ func (p probe) ok(ctx context.Context) bool {
 
 // httpProbe is satisfied by a 200. It does not check certificates: it is a
 // question about life on an address inside the cluster, and carries nothing.
-func httpProbe(url string) probe {
+func httpProbe(url string) probe { return hostProbe(url, "") }
+
+// hostProbe asks for another host than the one it connects to.
+func hostProbe(url, host string) probe {
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 		DisableKeepAlives: true,
@@ -37,6 +40,7 @@ func httpProbe(url string) probe {
 		if err != nil {
 			return err
 		}
+		req.Host = host
 		resp, err := client.Do(req)
 		if err != nil {
 			return err

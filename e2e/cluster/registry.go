@@ -173,9 +173,14 @@ func serveRegistry(ctx context.Context, dir, address, socket string) error {
 }
 
 // seedStore fills a new cluster's registry with the images of the cache.
-// Layers are hard-linked where possible: no time and no space.
 func seedStore(from, to string) error {
-	for _, sub := range []string{"blobs", "manifests"} {
+	return linkStore(from, to, "blobs", "manifests")
+}
+
+// linkStore adds parts of one store to another. Layers are hard-linked where
+// possible: no time and no space.
+func linkStore(from, to string, parts ...string) error {
+	for _, sub := range parts {
 		err := filepath.WalkDir(filepath.Join(from, sub), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -110,7 +110,7 @@ func writeNodeConfig(s spec, node int, m machine) error {
 	return nil
 }
 
-func render(name string, settings nodeSettings) ([]byte, error) {
+func render(name string, settings any) ([]byte, error) {
 	t, err := template.New(name).Option("missingkey=error").ParseFS(templateFiles, "templates/"+name)
 	if err != nil {
 		return nil, fmt.Errorf("parsing template %s: %w", name, err)

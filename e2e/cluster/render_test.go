@@ -117,6 +117,9 @@ func TestComponents(t *testing.T) {
 		if hasFlag(s, controllerManagerName, "--node-monitor-grace-period") != on {
 			t.Errorf("fast failover %v: wrong flags", on)
 		}
+		if !hasFlag(s, controllerManagerName, "--horizontal-pod-autoscaler-sync-period=5s") {
+			t.Errorf("fast failover %v: autoscalers are slow", on)
+		}
 	}
 }
 

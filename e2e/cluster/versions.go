@@ -29,7 +29,9 @@ const (
 type artifact struct {
 	name     string
 	version  string
-	packages []string // import paths; empty for hyperkube, which is built from our own module
+	packages []string // import paths
+	module   string   // the folder of a module of ours they are built in; empty: `go install`, each at version
+	sources  []string // what in that folder the program is made of
 	dir      string   // folder under the cache the programs land in
 	programs []string // files that prove it was built
 	ldflags  string
@@ -58,6 +60,7 @@ func artifacts() []artifact {
 	return []artifact{
 		{
 			name: artifactHyperkube, version: kubernetesVersion, dir: "bin", programs: []string{"hyperkube"}, takes: "5 min",
+			module: "hyperkube", sources: []string{"main.go", "go.mod", "go.sum"},
 			// The API server reports gitVersion at /version, and clients refuse
 			// to talk to a server without one.
 			ldflags: fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The table and traefik's go.mod have to say the same.
+func TestTraefikPins(t *testing.T) {
+	mod, err := os.ReadFile("traefik/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, version := range map[string]string{
+		"github.com/traefik/traefik/v3": traefikVersion,
+		"sigs.k8s.io/gateway-api":       gatewayAPIVersion,
+	} {
+		m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` (\S+)`).FindSubmatch(mod)
+		if m == nil || string(m[1]) != version {
+			t.Errorf("traefik/go.mod has %s %s, the table %s", module, m, version)
+		}
+	}
+}
+
+func TestWithNeeds(t *testing.T) {
+	names := func(list []addon) []string {
+		var names []string
+		for _, a := range list {
+			names = append(names, a.name)
+		}
+		return names
+	}
+	for _, tt := range []struct{ in, want []string }{
+		{[]string{"metrics-server"}, []string{"metrics-server"}},
+		{[]string{"traefik"}, []string{"gateway-api", "traefik"}},
+		{[]string{"traefik", "gateway-api", "traefik"}, []string{"gateway-api", "traefik"}},
+	} {
+		got, err := withNeeds(tt.in)
+		if err != nil || !slices.Equal(names(got), tt.want) {
+			t.Errorf("withNeeds(%v) = %v, %v; want %v", tt.in, names(got), err, tt.want)
+		}
+	}
+	if _, err := withNeeds([]string{"helm"}); err == nil || !strings.Contains(err.Error(), "metrics-server, traefik") {
+		t.Errorf("an unknown add-on: %v", err)
+	}
+}
+
+// Another version of Kubernetes leaves the add-ons in the cache, and each
+// add-on the others.
+func TestAddonDirs(t *testing.T) {
+	one, two := config{CacheDir: "/cache/cluster/one"}, config{CacheDir: "/cache/cluster/two"}
+	seen := map[string]bool{}
+	for _, a := range addons() {
+		dir := one.addonDir(a)
+		if dir != two.addonDir(a) {
+			t.Errorf("%s: the folder depends on the base", a.name)
+		}
+		if filepath.Dir(dir) != "/cache/addons" || seen[dir] {
+			t.Errorf("%s is kept in %s", a.name, dir)
+		}
+		seen[dir] = true
+		changed := a
+		changed.program.ldflags += " -X a.b=c"
+		if one.addonDir(changed) == dir {
+			t.Errorf("%s: another build has the same folder", a.name)
+		}
+		if _, ok := findArtifact(a.name); ok {
+			t.Errorf("%s is part of the base, whose key it would change", a.name)
+		}
+	}
+}
+
+func TestAddonManifests(t *testing.T) {
+	for _, a := range addons() {
+		if !a.runs() {
+			if len(a.crds.files) == 0 {
+				t.Errorf("%s is nothing", a.name)
+			}
+			continue
+		}
+		raw, err := render(a.manifest, addonSettings{Image: "docker.io/x@sha256:0", Node: "node1", NodeIP: "10.10.10.1", Host: "h"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := string(raw)
+		for _, want := range []string{
+			"image: docker.io/x@sha256:0\n", "kubernetes.io/hostname: node1",
+			// What is waited for.
+			"kind: Deployment\nmetadata: {name: " + a.name + ", namespace: " + a.space + "}\n",
+		} {
+			if strings.Count(manifest, want) != 1 {
+				t.Errorf("%s: want %q once in:\n%s", a.name, want, manifest)
+			}
+		}
+		if strings.Contains(manifest, "{{") {
+			t.Errorf("%s is not fully rendered", a.name)
+		}
+	}
+}
+
+func TestHashFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hash := func() string {
+		t.Helper()
+		h, err := hashFiles(dir, "go.mod", "stub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	write("go.mod", "module x\n")
+	write("stub/a/a.go", "package a\n")
+	before := hash()
+	write("other.go", "package x\n")
+	if hash() != before {
+		t.Error("a file that was not asked for counts")
+	}
+	write("stub/a/a.go", "package b\n")
+	changed := hash()
+	if changed == before {
+		t.Error("a file deep in a folder does not count")
+	}
+	write("stub/b/b.go", "package b\n")
+	if hash() == changed {
+		t.Error("a new file in a folder does not count")
+	}
+	if _, err := hashFiles(dir, "missing"); err == nil {
+		t.Error("a missing file went unnoticed")
+	}
+}
+
+func TestHostProbe(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "shop.example.com" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	if err := hostProbe(server.URL, "shop.example.com").ask(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := httpProbe(server.URL).ask(context.Background()); err == nil {
+		t.Error("it answers to any name")
+	}
+}
