@@ -11,6 +11,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
@@ -24,7 +25,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/render"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // Workers is how many objects of one kind are reconciled at the same time. A
@@ -41,6 +44,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		demoapplicationv1beta1.AddToScheme(s),
 		immortalv1alpha1.AddToScheme(s),
 		webserverv1.AddToScheme(s),
+		gatewayv1.Install(s),
+		monitoring.AddToScheme(s),
 	)
 }
 
@@ -82,5 +87,15 @@ func Renderers(platform config.Platform) []render.Renderer {
 		render.For(immortalcontainer.Kind(time.Now)),
 		render.For(memcached.Kind(platform.Memcached)),
 		render.For(webserver.Kind(platform.WebServer)),
+	}
+}
+
+// Preflights returns, for every kind, what tells what an upgrade would do.
+func Preflights(platform config.Platform) []preflight.Kind {
+	return []preflight.Kind{
+		preflight.For(demoapplication.Kind()),
+		preflight.For(immortalcontainer.Kind(time.Now)),
+		preflight.For(memcached.Kind(platform.Memcached)),
+		preflight.For(webserver.Kind(platform.WebServer)),
 	}
 }

@@ -2,7 +2,7 @@ package common
 
 // AddressType says from where an address can be reached.
 //
-// +kubebuilder:validation:Enum=Cluster;NodePort;LoadBalancer
+// +kubebuilder:validation:Enum=Cluster;NodePort;LoadBalancer;Ingress;Gateway
 type AddressType string
 
 const (
@@ -13,6 +13,10 @@ const (
 	AddressNodePort AddressType = "NodePort"
 	// AddressLoadBalancer can be reached from wherever the load balancer is.
 	AddressLoadBalancer AddressType = "LoadBalancer"
+	// AddressIngress can be reached from wherever the ingress controller is.
+	AddressIngress AddressType = "Ingress"
+	// AddressGateway can be reached from wherever the Gateway is.
+	AddressGateway AddressType = "Gateway"
 )
 
 // Address is a place where the object can be reached.
@@ -24,6 +28,6 @@ type Address struct {
 	// url is the address with its scheme. A NodePort address has the word
 	// "<node>" in the place of the host.
 	// +required
-	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
 }

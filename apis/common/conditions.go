@@ -18,6 +18,9 @@ const (
 	// ConditionStalled is present, and True, while no progress is possible
 	// until somebody changes the spec or removes the cause in the cluster.
 	ConditionStalled = "Stalled"
+	// ConditionExposed is present where the spec asks for names of hosts, and
+	// True when an ingress controller or a Gateway has taken them on.
+	ConditionExposed = "Exposed"
 )
 
 // Reasons of conditions and of the events that go with them.
@@ -28,6 +31,8 @@ const (
 	ReasonRunning = "Running"
 	// ReasonScaledToZero: no replica was asked for, so none serves.
 	ReasonScaledToZero = "ScaledToZero"
+	// ReasonSuspended: spec.suspend is true, so no pod runs.
+	ReasonSuspended = "Suspended"
 	// ReasonMinimumReplicasAvailable: at least the minimum the rollout
 	// strategy guarantees is available.
 	ReasonMinimumReplicasAvailable = "MinimumReplicasAvailable"
@@ -52,8 +57,25 @@ const (
 	ReasonInvalid = "Invalid"
 	// ReasonRolloutFailed: the rollout passed its progress deadline.
 	ReasonRolloutFailed = "RolloutFailed"
+	// ReasonRolledBack: the rollout failed and an earlier revision serves again.
+	ReasonRolledBack = "RolledBack"
+	// ReasonRevisionNotFound: the revision that the spec pins is not kept.
+	ReasonRevisionNotFound = "RevisionNotFound"
+	// ReasonUnschedulable: no node takes the pods.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonPaused: the spec says paused, and a child is not as it should be.
+	ReasonPaused = "Paused"
 	// ReasonReplicaFailure: pods cannot be created; the message says why.
 	ReasonReplicaFailure = "ReplicaFailure"
+	// ReasonReferenceNotFound: an object that the spec refers to is not there.
+	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonFeatureUnavailable: the cluster does not know a type of object that
+	// the spec calls for.
+	ReasonFeatureUnavailable = "FeatureUnavailable"
+	// ReasonAccepted: an ingress controller or a Gateway leads the hosts here.
+	ReasonAccepted = "Accepted"
+	// ReasonNotAccepted: it refuses to.
+	ReasonNotAccepted = "NotAccepted"
 	// ReasonError: an unexpected error; it is retried with back-off.
 	ReasonError = "Error"
 	// ReasonDeleting: the object is being deleted.

@@ -15,8 +15,10 @@ import (
 
 func main() {
 	if err := root().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintln(os.Stderr, "platform-operator:", err)
-		os.Exit(1)
+		if err.Error() != "" {
+			fmt.Fprintln(os.Stderr, "platform-operator:", err)
+		}
+		os.Exit(exitCode(err))
 	}
 }
 
@@ -30,6 +32,9 @@ the cluster or, from a developer's machine, against the current kubeconfig.`,
 		Example: `  # what would this WebServer become?
   platform-operator render -f webserver.yaml
 
+  # what would an upgrade to this version change?
+  platform-operator preflight
+
   # run against the current kubeconfig, without admission
   platform-operator run --webhooks=false --leader-elect=false`,
 		SilenceUsage:  true,
@@ -40,7 +45,7 @@ the cluster or, from a developer's machine, against the current kubeconfig.`,
 	}
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.Flags().AddFlagSet(run.Flags())
-	cmd.AddCommand(run, renderCommand(), releaseCommand(), &cobra.Command{
+	cmd.AddCommand(run, preflightCommand(), renderCommand(), releaseCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version.Describe()) },
 	})

@@ -32,12 +32,13 @@ func TestHelp(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"of the program": {[]string{"--help"}, []string{"\n  release ", "\n  render ", "\n  run ", "\n  version ", "--log-level", "render -f webserver.yaml"}},
+		"of the program": {[]string{"--help"}, []string{"\n  preflight ", "\n  release ", "\n  render ", "\n  run ", "\n  version ", "--log-level", "render -f webserver.yaml"}},
 		"of run": {[]string{"run", "--help"}, []string{
 			"WATCH_NAMESPACE", "POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},
-		"of render":  {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config"}},
-		"of release": {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
+		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "WATCH_NAMESPACE", "--config", "-o, --output", "Exit code", "Nothing is written", "before the upgrade"}},
+		"of render":    {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config"}},
+		"of release":   {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := execute(t, "", tc.args...)
@@ -87,7 +88,11 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"file that is not there": {
 			[]string{"render", "-f", "nowhere.yaml"}, "nowhere.yaml",
 		},
-		"platform configuration of render": {[]string{"render", "-f", "-", "--config", broken}, "nodeport2"},
+		"argument to preflight":               {[]string{"preflight", "web"}, `unknown command "web"`},
+		"unknown flag of preflight":           {[]string{"preflight", "--nothing"}, "unknown flag: --nothing"},
+		"output of preflight":                 {[]string{"preflight", "-o", "yaml"}, `-o "yaml" must be table or json`},
+		"platform configuration of preflight": {[]string{"preflight", "--config", broken}, "nodeport2"},
+		"platform configuration of render":    {[]string{"render", "-f", "-", "--config", broken}, "nodeport2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := execute(t, "", tc.args...)

@@ -3,6 +3,9 @@
 package demoapplication
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,6 +57,21 @@ func TestSchema(t *testing.T) {
 		"one target port for two":      {"web", `{image: nginx, ports: [{name: a, port: 80, targetPort: x}, {name: b, port: 81, targetPort: x}]}`, "stands for one port of the container"},
 		"an application protocol":      {"web", `{image: nginx, ports: [{port: 80, appProtocol: kubernetes.io/h2c}]}`, ""},
 		"no application protocol":      {"web", `{image: nginx, ports: [{port: 80, appProtocol: "a b"}]}`, "spec.ports[0].appProtocol"},
+		"autoscaling":                  {"web", `{image: nginx, resources: {requests: {cpu: 1}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, ""},
+		"autoscaling by the limit":     {"web", `{image: nginx, resources: {limits: {memory: 1Gi}}, autoscaling: {maxReplicas: 3, targetMemoryUtilizationPercentage: 70}}`, ""},
+		"autoscaling beside replica":   {"web", `{image: nginx, replica: 1, resources: {requests: {cpu: 1}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, "spec.replica: Forbidden: with autoscaling"},
+		"autoscaling of no CPU":        {"web", `{image: nginx, resources: {requests: {memory: 1Gi}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, "set resources.requests.cpu"},
+		"autoscaling of no memory":     {"web", `{image: nginx, autoscaling: {maxReplicas: 3, targetMemoryUtilizationPercentage: 70}}`, "set resources.requests.memory"},
+		"ClusterIP with a node port":   {"web", `{image: nginx, ports: [{port: 80, nodePort: 30002}], service: {type: ClusterIP}}`, "spec.service.type: Invalid value"},
+		"LoadBalancer":                 {"web", `{image: nginx, ports: [{port: 80, nodePort: 30002}], service: {type: LoadBalancer, loadBalancerClass: a/b}}`, ""},
+		"a headless Service":           {"web", `{image: nginx, service: {type: ExternalName}}`, "spec.service.type: Unsupported value"},
+		"a port of the Service":        {"web", `{image: nginx, service: {nodePort: 30002}}`, "unknown field"},
+		"exposed":                      {"web", `{image: nginx, ports: [{port: 80}], expose: {type: Ingress, hosts: [a.b]}}`, ""},
+		"nothing exposed":              {"web", `{image: nginx, ports: [{port: 53, protocol: UDP}], expose: {type: Ingress, hosts: [a.b]}}`, "spec.expose: Invalid value"},
+		"metrics":                      {"web", `{image: nginx, ports: [{port: 80}], monitoring: {enabled: true}}`, ""},
+		"metrics of nothing":           {"web", `{image: nginx, monitoring: {enabled: true}}`, "spec.monitoring: Invalid value"},
+		"metrics off":                  {"web", `{image: nginx, monitoring: {enabled: false}}`, ""},
+		"every block":                  {"web", asFlow(muchOfIt), ""},
 	} {
 		for _, version := range []string{"v1", "v1beta1"} {
 			t.Run(version+"/"+what, func(t *testing.T) {
@@ -63,7 +81,7 @@ func TestSchema(t *testing.T) {
 				}
 				o.SetNamespace(l.Namespace)
 				o.SetName(tc.name)
-				switch err := env.Admin.Create(t.Context(), o, client.DryRunAll); {
+				switch err := env.Admin.Create(t.Context(), o, client.DryRunAll, client.FieldValidation("Strict")); {
 				case tc.want == "" && err != nil:
 					t.Errorf("refused: %v", err)
 				case tc.want != "" && err == nil:
@@ -74,6 +92,15 @@ func TestSchema(t *testing.T) {
 			})
 		}
 	}
+}
+
+// asFlow is YAML on one line, with the ports that it needs.
+func asFlow(spec string) string {
+	raw, err := yaml.YAMLToJSON([]byte(spec + "ports: [{port: 80, targetPort: metrics}]\n"))
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
 }
 
 func TestBothVersionsAreTheSameObject(t *testing.T) {
@@ -99,6 +126,31 @@ func TestBothVersionsAreTheSameObject(t *testing.T) {
 	l.Get(d, "web")
 	if o := d.OwnerReferences; len(o) != 1 || o[0].APIVersion != "paas.cmft.com/v1" {
 		t.Errorf("owners %v", o)
+	}
+}
+
+// Each complete example of the documentation is taken by the schema.
+func TestExamplesOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject())
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "api", "demoapplication.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(raw), -1) {
+		for doc := range strings.SplitSeq(block[1], "---\n") {
+			if !strings.HasPrefix(doc, "apiVersion:") {
+				continue
+			}
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
+				t.Fatalf("%v:\n%s", err, doc)
+			}
+			o.SetNamespace(l.Namespace)
+			if err := env.Admin.Create(t.Context(), o, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
+				t.Errorf("%v:\n%s", err, doc)
+			}
+		}
 	}
 }
 

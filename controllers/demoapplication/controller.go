@@ -1,37 +1,58 @@
 // Package demoapplication makes a DemoApplication what its spec says: a
-// Deployment and, where it has ports, a Service in front of it.
+// Deployment and, where it has ports, a Service in front of it, and what more
+// it asks for: an autoscaler, a budget for disruptions, a network policy, a way
+// in from outside, a scrape of its metrics.
 package demoapplication
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications/status,verbs=patch
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies;ingresses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a DemoApplication.
 func Kind() converge.Kind[*demoapplicationv1.DemoApplication, Observed] {
 	return converge.Kind[*demoapplicationv1.DemoApplication, Observed]{
-		New:      func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
-		Children: []client.Object{&appsv1.Deployment{}, &corev1.Service{}},
+		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		Children: []client.Object{
+			&appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{}, &corev1.ConfigMap{},
+			&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
+		},
+		Optional: []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}},
+		Related:  []converge.Related{rollout.Pods(kindLabel, nil)},
 		Log: converge.LogText{
 			Logger: "controllers.DemoApplication",
 			Key:    "DemoApplication",
 			Gone:   "DemoApplication resource not found. Ignoring since it must be deleted",
 		},
-		Observe: observe,
-		Desired: func(d *demoapplicationv1.DemoApplication, o Observed) (converge.Plan, error) {
-			return desired(d, o), nil
-		},
-		Report: report,
+		References: referenced,
+		Paused:     func(d *demoapplicationv1.DemoApplication) bool { return d.Spec.Paused },
+		Observe:    observe,
+		Desired:    desired,
+		Report:     report,
 	}
 }

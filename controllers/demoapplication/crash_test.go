@@ -10,15 +10,22 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // TestCrash kills the operator before and after each of its writes.
@@ -30,6 +37,39 @@ func TestCrash(t *testing.T) {
 	}
 	bare := edit("add-ports", func(s *demoapplicationv1.DemoApplicationSpec) { s.Ports = application("", "").Spec.Ports })
 	bare.Prepare = s.Prepared(func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Ports = nil })
+	from := func(name string, prepare, change func(*demoapplicationv1.DemoApplicationSpec)) testkit.Scenario {
+		c := edit(name, change)
+		c.Prepare = s.Prepared(func(o converge.Object) { prepare(&o.(*demoapplicationv1.DemoApplication).Spec) })
+		return c
+	}
+	autoscaled := func(s *demoapplicationv1.DemoApplicationSpec) {
+		s.Replica = nil
+		s.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5, TargetCPUUtilizationPercentage: new(int32(70))}
+		s.Resources = &common.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
+	}
+	open := func(s *demoapplicationv1.DemoApplicationSpec) {
+		s.Expose = &common.Expose{Type: common.ExposeIngress, Hosts: []string{"shop.example.com"}}
+		s.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+	}
+	failing := edit("failing-image", func(s *demoapplicationv1.DemoApplicationSpec) { s.Image = "nginx:bad" })
+	failing.Converged = func(ctx context.Context, w testkit.World) (bool, error) {
+		a, d := &demoapplicationv1.DemoApplication{}, &appsv1.Deployment{}
+		if err := w.Get(ctx, "web", a); err != nil {
+			return false, err
+		}
+		if err := w.Get(ctx, "web", d); err != nil {
+			return false, err
+		}
+		c := meta.FindStatusCondition(a.Status.Conditions, common.ConditionReady)
+		if c == nil || c.Reason != common.ReasonRolledBack || c.ObservedGeneration != a.Generation ||
+			a.Status.Replicas != 2 || a.Status.UpdatedReplicas != 2 { // figures come later
+			return false, nil
+		}
+		if image := d.Spec.Template.Spec.Containers[0].Image; image != "nginx:1.23.1" || !workload.Complete(d) {
+			return false, fmt.Errorf("it says that it is rolled back, and has image %s", image)
+		}
+		return true, nil
+	}
 	env.Crashes(t, s,
 		edit("scale-up", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(4)) }),
 		edit("scale-to-0", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(0)) }),
@@ -42,6 +82,12 @@ func TestCrash(t *testing.T) {
 			s.Image, s.Replica = "nginx:1.23.0", new(int32(4))
 			s.Ports = []demoapplicationv1.Port{{Port: 81}}
 		}),
+		edit("autoscale", autoscaled),
+		from("autoscale-from-0", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(0)) }, autoscaled),
+		from("autoscale-no-more", autoscaled, func(s *demoapplicationv1.DemoApplicationSpec) { s.Autoscaling = nil }),
+		edit("expose", open),
+		from("expose-no-more", open, func(s *demoapplicationv1.DemoApplicationSpec) { s.Expose, s.NetworkPolicy = nil, nil }),
+		failing,
 	)
 }
 
@@ -53,9 +99,15 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	if err := r.Get(ctx, client.ObjectKeyFromObject(a), d); err != nil {
 		return err
 	}
-	want := int32(1)
+	want, least := int32(1), int32(1)
 	if a.Spec.Replica != nil {
-		want = *a.Spec.Replica
+		want, least = *a.Spec.Replica, *a.Spec.Replica
+	}
+	if as := a.Spec.Autoscaling; as != nil {
+		want, least = *d.Spec.Replicas, *as.MinReplicas // every autoscaling of these tests has one
+		if want == 0 {
+			return errors.New("the Deployment is left at no replicas, where an autoscaler does nothing")
+		}
 	}
 	switch {
 	case !metav1.IsControlledBy(d, a):
@@ -69,17 +121,31 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	case d.Status.ObservedGeneration != d.Generation, d.Status.UpdatedReplicas != want, d.Status.AvailableReplicas != want:
 		return errors.New("the Deployment is not rolled out")
 	}
-	switch err := r.Get(ctx, client.ObjectKeyFromObject(a), s); {
-	case len(a.Spec.Ports) == 0 && apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
+	for _, c := range []struct {
+		child  client.Object
+		wanted bool
+	}{
+		{s, len(a.Spec.Ports) > 0},
+		{&policyv1.PodDisruptionBudget{}, a.Spec.PodDisruptionBudget != nil || least > 1},
+		{&autoscalingv2.HorizontalPodAutoscaler{}, a.Spec.Autoscaling != nil},
+		{&networkingv1.NetworkPolicy{}, a.Spec.NetworkPolicy != nil},
+		{&networkingv1.Ingress{}, a.Spec.Expose != nil},
+	} {
+		switch err := r.Get(ctx, client.ObjectKeyFromObject(a), c.child); {
+		case !c.wanted && apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case !c.wanted:
+			return fmt.Errorf("there is a %T that nobody asked for", c.child)
+		case !metav1.IsControlledBy(c.child, a):
+			return fmt.Errorf("the %T is not its own", c.child)
+		case c.child.GetDeletionTimestamp() != nil:
+			return fmt.Errorf("the %T is being deleted", c.child)
+		}
+	}
+	switch {
 	case len(a.Spec.Ports) == 0:
-		return errors.New("there is a Service for no port")
-	case !metav1.IsControlledBy(s, a):
-		return errors.New("the Service is not its own")
-	case s.DeletionTimestamp != nil:
-		return errors.New("the Service is being deleted")
+		return nil
 	case len(s.Spec.Ports) != len(a.Spec.Ports), s.Spec.Ports[0].Port != a.Spec.Ports[0].Port:
 		return fmt.Errorf("the Service has ports %v", s.Spec.Ports)
 	case !maps.Equal(s.Spec.Selector, map[string]string{"app": a.Name, "demoapplication_cr": a.Name}):

@@ -1,6 +1,7 @@
 package demoapplication
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -8,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -42,13 +44,114 @@ func replicas(a *demoapplicationv1.DemoApplication) int32 {
 	return *a.Spec.Replica
 }
 
+// least is the smallest number of pods that there will be.
+func least(a *demoapplicationv1.DemoApplication) int32 {
+	if s := a.Spec.Autoscaling; s != nil {
+		if s.MinReplicas == nil {
+			return 1
+		}
+		return *s.MinReplicas
+	}
+	return replicas(a)
+}
+
+// scale is the number of pods that the Deployment states, nil where an
+// autoscaler says it. One leaves alone what is scaled to zero, so the first is
+// stated here.
+func scale(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) *int32 {
+	if a.Spec.Autoscaling == nil {
+		return new(replicas(a))
+	}
+	if d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
+		return new(least(a))
+	}
+	return nil
+}
+
+// scaled is the number of pods that there should be now: what the autoscaler
+// has set, where there is one.
+func scaled(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) int32 {
+	if n := scale(a, d); n != nil {
+		return *n
+	}
+	if d != nil && d.Spec.Replicas != nil {
+		return *d.Spec.Replicas
+	}
+	return least(a)
+}
+
+// pods is all that the pods depend on: what of the spec is about them, and
+// what follows from the rest of it.
+type pods struct {
+	demoapplicationv1.DemoApplicationSpec
+	// MetricsPort is the port of the container that gets a name, so that it
+	// can be scraped.
+	MetricsPort int32 `json:"metricsPort,omitempty"`
+	// Sources are the names of copies, which say what is in them, by the names
+	// of the ConfigMaps.
+	Sources map[string]string `json:"sources,omitempty"`
+}
+
+// inputs are what of an object's spec the pods depend on. What is not about
+// pods is left out: to change it is no reason to make a revision.
+func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) any {
+	s := a.Spec.DeepCopy()
+	s.Replica, s.DeletionPolicy, s.Paused = nil, "", false
+	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy, s.Monitoring = nil, nil, nil, nil, nil, nil
+	if s.Rollout != nil {
+		s.Rollout = s.Rollout.Inputs()
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		p.Name, p.NodePort, p.AppProtocol = "", nil, nil
+	}
+	in := pods{DemoApplicationSpec: *s}
+	if number, name := metricsPort(a); name != "" && !named(a.Spec.Ports, number) {
+		in.MetricsPort = number
+	}
+	for source, c := range copies {
+		if in.Sources == nil {
+			in.Sources = map[string]string{}
+		}
+		in.Sources[source] = c.Name
+	}
+	return in
+}
+
+// decide decides which template serves. Where something is missing that the
+// spec refers to, nothing is decided: what serves is left as it is.
+func decide(a *demoapplicationv1.DemoApplication, o Observed) (rollout.Decision, []rollout.Copy, error) {
+	copies, err := copies(a, o)
+	if err != nil {
+		return rollout.Decision{}, nil, err
+	}
+	d, err := rollout.Decide(rollout.Question{
+		Kind: demoapplicationv1.Kind, Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
+		Inputs: inputs(a, copies), Template: template(a, copies), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
+	}, o.Seen)
+	var asked []rollout.Copy
+	for _, source := range slices.Sorted(maps.Keys(copies)) {
+		asked = append(asked, copies[source])
+	}
+	return d, asked, err
+}
+
 // desired returns the children a DemoApplication should have. It is pure.
-func desired(a *demoapplicationv1.DemoApplication, o Observed) converge.Plan {
-	plan := converge.Plan{Apply: []apply.Intent{deployment(a, o)}}
+func desired(a *demoapplicationv1.DemoApplication, o Observed) (converge.Plan, error) {
+	d, asked, err := decide(a, o)
+	stay, unneeded, broken := d.Copies(asked, o.Copies, labels(a))
+	plan := converge.Plan{Apply: stay, Prune: unneeded}
+	switch {
+	case d.Template != nil:
+		plan.Apply = append(plan.Apply, deployment(a, o, d.Template))
+	case a.DeletionTimestamp != nil && o.Deployment != nil:
+		// It is named to be released. Nothing is written of what it is.
+		plan.Apply = append(plan.Apply, deployment(a, o, template(a, nil)))
+	}
 	switch {
 	case len(a.Spec.Ports) == 0:
 		if o.Service != nil {
-			plan.Prune = []client.Object{o.Service}
+			plan.Prune = append(plan.Prune, o.Service)
 		}
 	case o.Cluster && o.Deployment == nil && o.Service == nil:
 		// Perhaps the article's operator made both, and the cache does not show
@@ -57,41 +160,68 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed) converge.Plan {
 	default:
 		plan.Apply = append(plan.Apply, service(a, serviceSelector(a, o)))
 	}
-	return plan
+	beside(a, o, &plan)
+	if a.DeletionTimestamp != nil {
+		return d.Complete(plan), nil // what cannot be had is no reason to stay
+	}
+	return d.Complete(plan), errors.Join(err, broken)
 }
 
-func deployment(a *demoapplicationv1.DemoApplication, o Observed) apply.Intent {
-	if d := o.Deployment; d != nil && isArticles(a, d) {
-		return deploymentIntent(a, articleLabels(a))
+func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	of := func(selector map[string]string) apply.Intent {
+		return workload.Deployment(workload.Rolling{
+			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Selector: selector,
+			Template: template, Container: a.Name, Rollout: a.Spec.Rollout,
+		})
 	}
-	in := deploymentIntent(a, labels(a))
+	if d := o.Deployment; d != nil && isArticles(a, d) {
+		return of(articleLabels(a))
+	}
+	in := of(labels(a))
 	// A selector cannot be changed. A Deployment that the article's operator
 	// made keeps its own, and its pods serve on while they are replaced.
 	in.Fallback = func(refused error) (apply.Intent, bool) {
-		return deploymentIntent(a, articleLabels(a)), fault.OnlyCause(refused, func(field string) bool { return field == "spec.selector" })
+		return of(articleLabels(a)), fault.OnlyCause(refused, func(field string) bool { return field == "spec.selector" })
 	}
 	return in
 }
 
-// deploymentIntent is workload.Deployment but for the selector, which may be
-// less than the labels of the pods.
-func deploymentIntent(a *demoapplicationv1.DemoApplication, selector map[string]string) apply.Intent {
-	ports := containerPorts(a.Spec.Ports)
-	c := corev1ac.Container().
-		WithName(a.Name).
-		WithImage(a.Spec.Image).
-		WithPorts(ports...).
-		WithSecurityContext(corev1ac.SecurityContext().WithPrivileged(false))
-	if tcp := slices.IndexFunc(ports, func(p *corev1ac.ContainerPortApplyConfiguration) bool { return *p.Protocol == corev1.ProtocolTCP }); tcp >= 0 {
-		c.WithReadinessProbe(workload.TCPReadiness(int(*ports[tcp].ContainerPort)))
+// drainSeconds is for how long a pod that is to end serves on: until all have
+// heard that no request should go there.
+const drainSeconds = 5
+
+// template is what the pods are made from.
+func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) *corev1ac.PodTemplateSpecApplyConfiguration {
+	// The standard baseline, unless the user is stricter: an image runs as the
+	// user it names, root included, and may write its own files.
+	secure, confined := workload.SecurityContexts(a.Spec.Security, workload.SecurityDefaults{Profile: common.SecurityBaseline})
+	ports := podPorts(a)
+	c := corev1ac.Container().WithName(a.Name).WithImage(a.Spec.Image).WithPorts(ports...).WithSecurityContext(confined)
+	pod := workload.PodSpec().WithSecurityContext(secure)
+	said := options(a, ports)
+	said.Rename = func(source string) string {
+		if c, copied := copies[source]; copied {
+			return c.Name
+		}
+		return source
 	}
-	// The standard baseline: an image runs as the user it names, root included,
-	// and may write its own files.
-	pod := workload.PodSpec().
-		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
-		WithContainers(c)
-	return workload.Deployment(a.Name, a.Namespace, replicas(a), selector, labels(a), pod, a.Name)
+	workload.Customize(pod, c, said)
+	workload.Drain(pod, c, drainSeconds)
+	pod.WithContainers(c)
+	t := workload.Template(workload.PodLabels(a.Spec.Pod, labels(a)), pod).WithAnnotations(workload.PodAnnotations(a.Spec.Pod))
+	return rollout.Restarted(t, a.Spec.Rollout)
+}
+
+// options are what the user says about the pods.
+func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPortApplyConfiguration) workload.Options {
+	o := workload.Options{
+		Container: a.Spec.Container, Entrypoint: a.Spec.Entrypoint, Resources: a.Spec.Resources, Pod: a.Spec.Pod,
+		Selector: labels(a),
+	}
+	if tcp := slices.IndexFunc(ports, func(p *corev1ac.ContainerPortApplyConfiguration) bool { return *p.Protocol == corev1.ProtocolTCP }); tcp >= 0 {
+		o.ReadinessPort = *ports[tcp].ContainerPort
+	}
+	return o
 }
 
 // isArticles tells whether a Deployment selects as the article's operator has it.
@@ -131,14 +261,19 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string) a
 		}
 		ports = append(ports, ac)
 	}
-	in := apply.New(corev1ac.Service(a.Name, a.Namespace).
-		WithSpec(corev1ac.ServiceSpec().
-			WithType(kind).
-			WithSelector(selector).
-			WithSessionAffinity(corev1.ServiceAffinityNone).
-			WithPorts(ports...)),
-		func() *corev1.Service { return &corev1.Service{} })
-	in.Exclusive = []string{"spec.ports"}
+	said := demoapplicationv1.Service{}
+	if a.Spec.Service != nil {
+		said = *a.Spec.Service
+	}
+	if said.Type != "" {
+		kind = said.Type
+	}
+	ac := corev1ac.Service(a.Name, a.Namespace).
+		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(selector).WithPorts(ports...))
+	workload.CustomizeService(ac, said.ServiceOptions)
+	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
+	// A label more in the selector would leave out all pods.
+	in.Exclusive = []string{"spec.ports", "spec.selector"}
 	return in
 }
 
@@ -157,6 +292,14 @@ func targetPort(p demoapplicationv1.Port) intstr.IntOrString {
 	return *p.TargetPort
 }
 
+// containerPort is the number of the container's port behind a port.
+func containerPort(p demoapplicationv1.Port) int32 {
+	if to := targetPort(p); to.Type == intstr.Int {
+		return to.IntVal
+	}
+	return p.Port // a name alone says no number
+}
+
 // containerPorts are the ports of the container that ports of the Service lead
 // to, each once: that two lead to one is no fault.
 func containerPorts(ports []demoapplicationv1.Port) []*corev1ac.ContainerPortApplyConfiguration {
@@ -167,18 +310,14 @@ func containerPorts(ports []demoapplicationv1.Port) []*corev1ac.ContainerPortApp
 	known := map[key]*corev1ac.ContainerPortApplyConfiguration{}
 	var all []*corev1ac.ContainerPortApplyConfiguration
 	for _, p := range ports {
-		to := targetPort(p)
-		k := key{to.IntVal, protocol(p)}
-		if to.Type == intstr.String {
-			k.number = p.Port // a name alone says no number
-		}
+		k := key{containerPort(p), protocol(p)}
 		ac := known[k]
 		if ac == nil {
 			ac = corev1ac.ContainerPort().WithContainerPort(k.number).WithProtocol(k.protocol)
 			known[k] = ac
 			all = append(all, ac)
 		}
-		if to.Type == intstr.String {
+		if to := targetPort(p); to.Type == intstr.String {
 			ac.WithName(to.StrVal)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,10 +24,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
@@ -32,7 +42,8 @@ var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
 var ownerKind = metav1.GroupVersionKind{Group: "paas.cmft.com", Version: "v1", Kind: "DemoApplication"}
 
 // golden reads the cases under testdata: in.yaml holds the DemoApplication, and
-// after it the children that are live, if there are any.
+// after it what is live, if there is anything: children, and ConfigMaps of the
+// user's, which have no annotation with a source.
 func golden(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication, Observed) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
@@ -46,28 +57,75 @@ func golden(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication,
 			t.Fatal(err)
 		}
 		docs := strings.Split(string(raw), "---\n")
-		a, o := &demoapplicationv1.DemoApplication{}, Observed{}
-		into := []any{a}
-		for _, doc := range docs[1:] {
-			o.Cluster = true
-			if strings.Contains(doc, "kind: Deployment") {
-				o.Deployment = &appsv1.Deployment{}
-				into = append(into, o.Deployment)
-			} else {
-				o.Service = &corev1.Service{}
-				into = append(into, o.Service)
-			}
-		}
-		for i, doc := range docs {
-			if err := yaml.UnmarshalStrict([]byte(doc), into[i]); err != nil {
-				t.Fatalf("%s: %v", f, err)
-			}
-		}
 		cases[filepath.Base(filepath.Dir(f))] = func() (*demoapplicationv1.DemoApplication, Observed) {
-			return a.DeepCopy(), Observed{Cluster: o.Cluster, Deployment: o.Deployment.DeepCopy(), Service: o.Service.DeepCopy()}
+			t.Helper()
+			a, o := &demoapplicationv1.DemoApplication{}, Observed{Cluster: len(docs) > 1}
+			into(t, docs[0], a)
+			for _, doc := range docs[1:] {
+				live(t, doc, &o)
+			}
+			return a, o
 		}
 	}
 	return cases
+}
+
+func into[T any](t *testing.T, doc string, v T) T {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(doc), v); err != nil {
+		t.Fatalf("%v:\n%s", err, doc)
+	}
+	return v
+}
+
+// live adds one live object to what is observed.
+func live(t *testing.T, doc string, o *Observed) {
+	t.Helper()
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+		t.Fatal(err)
+	}
+	switch kind.Kind {
+	case "Deployment":
+		o.Deployment = into(t, doc, &appsv1.Deployment{})
+	case "Service":
+		o.Service = into(t, doc, &corev1.Service{})
+	case "ControllerRevision":
+		o.Revisions = append(o.Revisions, into(t, doc, &appsv1.ControllerRevision{}))
+	case "HorizontalPodAutoscaler":
+		o.Autoscaler = into(t, doc, &autoscalingv2.HorizontalPodAutoscaler{})
+	case "PodDisruptionBudget":
+		o.Budget = into(t, doc, &policyv1.PodDisruptionBudget{})
+	case "NetworkPolicy":
+		o.NetworkPolicy = into(t, doc, &networkingv1.NetworkPolicy{})
+	case "Ingress":
+		o.Ingress = into(t, doc, &networkingv1.Ingress{})
+	case "HTTPRoute":
+		o.Route = into(t, doc, &gatewayv1.HTTPRoute{})
+	case "PodMonitor":
+		o.PodMonitor = into(t, doc, &monitoring.PodMonitor{})
+	case "ConfigMap":
+		c := into(t, doc, &corev1.ConfigMap{})
+		if c.Annotations[naming.AnnotationSource] != "" {
+			o.Copies = append(o.Copies, c)
+			return
+		}
+		if o.Sources == nil {
+			o.Sources = map[string]references.Source{}
+		}
+		o.Sources[c.Name] = references.Source{Found: true, Version: string(c.UID) + "/1", Content: c}
+	default:
+		t.Fatalf("what is a %s?", kind.Kind)
+	}
+}
+
+func planned(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) converge.Plan {
+	t.Helper()
+	plan, err := desired(a, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
 }
 
 // printed is the children as they would be sent, and what would be deleted. It
@@ -75,7 +133,7 @@ func golden(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication,
 // pod template.
 func printed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) []byte {
 	t.Helper()
-	plan := desired(a, o)
+	plan := planned(t, a, o)
 	var docs [][]byte
 	for _, in := range plan.Apply {
 		raw, err := in.Object(a, ownerKind)
@@ -89,7 +147,7 @@ func printed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) []b
 		docs = append(docs, doc)
 	}
 	for _, p := range plan.Prune {
-		docs = append(docs, []byte("# deleted: "+p.GetName()+"\n"))
+		docs = append(docs, fmt.Appendf(nil, "# deleted: %T %s\n", p, p.GetName()))
 	}
 	return bytes.Join(docs, []byte("---\n"))
 }
@@ -139,7 +197,7 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 	for name, in := range golden(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
-			for _, in := range desired(a, o).Apply {
+			for _, in := range planned(t, a, o).Apply {
 				raw, err := in.Object(a, ownerKind)
 				if err != nil {
 					t.Fatal(err)
@@ -155,7 +213,7 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 					t.Errorf("%s: owner (-want +got):\n%s", c.Kind, diff)
 				}
 				if c.Labels[naming.LabelManagedBy] != naming.ManagedBy || c.Annotations[naming.AnnotationOwner] != string(a.UID) ||
-					c.Annotations[naming.AnnotationApplied] == "" || c.Namespace != a.Namespace || c.Name != a.Name {
+					c.Annotations[naming.AnnotationApplied] == "" || c.Namespace != a.Namespace || c.Name != a.Name && c.Kind != "ControllerRevision" && c.Kind != "ConfigMap" {
 					t.Errorf("%s: %+v", c.Kind, c.ObjectMeta)
 				}
 			}
@@ -213,14 +271,14 @@ func TestServiceComesAfterTheDeployment(t *testing.T) {
 		o    Observed
 		want int
 	}{
-		"render":           {Observed{}, 2},
-		"nothing stands":   {Observed{Cluster: true}, 1},
-		"the first stands": {Observed{Cluster: true, Deployment: d}, 2},
-		"both stand":       {Observed{Cluster: true, Deployment: d, Service: s}, 2},
-		"the first is lost, and made anew with its Service in place": {Observed{Cluster: true, Service: s}, 2},
+		"render":           {Observed{}, 4},
+		"nothing stands":   {Observed{Cluster: true}, 3},
+		"the first stands": {Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, 4},
+		"both stand":       {Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, 4},
+		"the first is lost, and made anew with its Service in place": {Observed{Cluster: true, Service: s}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := desired(sample(), tc.o); len(got.Apply) != tc.want || len(got.Prune) != 0 {
+			if got := planned(t, sample(), tc.o); len(got.Apply) != tc.want || len(got.Prune) != 0 {
 				t.Errorf("%d children to apply and %d to prune, want %d and none", len(got.Apply), len(got.Prune), tc.want)
 			}
 		})
@@ -245,7 +303,7 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
-			in, ok := deployment(a, Observed{Cluster: true}).Fallback(tc.refused)
+			in, ok := deployment(a, Observed{Cluster: true}, template(a, nil)).Fallback(tc.refused)
 			if ok != tc.want {
 				t.Fatalf("falls back: %v, want %v", ok, tc.want)
 			}
@@ -261,7 +319,7 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 				t.Errorf("selector %v, pod labels %v", d.Spec.Selector, d.Spec.Template.Labels)
 			}
 			// The next pass must state the same, or it would write again.
-			again, err := deployment(a, Observed{Cluster: true, Deployment: d}).Object(a, ownerKind)
+			again, err := deployment(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, template(a, nil)).Object(a, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,33 +330,52 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 	}
 }
 
-// refusals says what the Pod Security Standard "baseline", in its newest
-// version, has against a pod.
-func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
+// refusals says what a Pod Security Standard, in its newest version, has
+// against a pod.
+func refusals(t *testing.T, level api.Level, pod corev1.PodTemplateSpec) string {
 	t.Helper()
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := policy.AggregateCheckResults(e.EvaluatePod(
-		api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
+		api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
 	return r.ForbiddenDetail()
 }
 
-func TestPodsMeetTheBaselineStandard(t *testing.T) {
+func TestPodsMeetTheirStandard(t *testing.T) {
+	restricted := 0
 	for name, in := range golden(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
+			level := api.LevelBaseline
+			if s := a.Spec.Security; s != nil && s.Profile == common.SecurityRestricted {
+				level = api.LevelRestricted
+				restricted++
+			}
 			d, _ := typed(t, a, o)
-			if got := refusals(t, d.Spec.Template); got != "" {
+			if got := refusals(t, level, d.Spec.Template); got != "" {
 				t.Errorf("refused: %s", got)
 			}
+			// Whatever else a spec says, it passes the stricter standard when
+			// the profile is the stricter one.
+			if a.Spec.Security == nil {
+				a.Spec.Security = &common.Security{}
+			}
+			a.Spec.Security.Profile = common.SecurityRestricted
+			d, _ = typed(t, a, Observed{})
+			if got := refusals(t, api.LevelRestricted, d.Spec.Template); got != "" {
+				t.Errorf("refused with profile Restricted: %s", got)
+			}
 		})
+	}
+	if restricted == 0 {
+		t.Error("no case has profile Restricted")
 	}
 }
 
 // The check above is worth something only if it can fail.
-func TestBaselineStandardRefusesLess(t *testing.T) {
+func TestStandardsRefuseLess(t *testing.T) {
 	for name, loosen := range map[string]func(*corev1.PodSpec){
 		"privileged":         func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Privileged = new(true) },
 		"the node's network": func(p *corev1.PodSpec) { p.HostNetwork = true },
@@ -307,10 +384,14 @@ func TestBaselineStandardRefusesLess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, _ := typed(t, sample(), Observed{})
 			loosen(&d.Spec.Template.Spec)
-			if got := refusals(t, d.Spec.Template); got == "" {
+			if got := refusals(t, api.LevelBaseline, d.Spec.Template); got == "" {
 				t.Error("it is accepted")
 			}
 		})
+	}
+	d, _ := typed(t, sample(), Observed{})
+	if got := refusals(t, api.LevelRestricted, d.Spec.Template); got == "" {
+		t.Error("restricted accepts the profile Baseline")
 	}
 }
 
@@ -338,15 +419,108 @@ func sample() *demoapplicationv1.DemoApplication {
 func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
-	into := []any{d, s}
-	for i, in := range desired(a, o).Apply {
+	into := map[string]any{"Deployment": d, "Service": s}
+	for _, in := range planned(t, a, o).Apply {
+		if into[in.Kind] == nil {
+			continue
+		}
 		raw, err := in.Object(a, ownerKind)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := yaml.UnmarshalStrict(raw, into[i]); err != nil {
+		if err := yaml.UnmarshalStrict(raw, into[in.Kind]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return d, s
+}
+
+// What is not about pods makes no revision, and what is makes one.
+func TestInputsAreWhatPodsDependOn(t *testing.T) {
+	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]rollout.Copy) string {
+		raw, err := json.Marshal(inputs(a, sources))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	for name, tc := range map[string]struct {
+		spec   string
+		change bool
+	}{
+		"autoscaling":           {`autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 50}`, false},
+		"expose":                {`expose: {type: Ingress, hosts: [a.b]}`, false},
+		"a budget":              {`podDisruptionBudget: {maxUnavailable: 1}`, false},
+		"a network policy":      {`networkPolicy: {preset: Isolated}`, false},
+		"the Service":           {`service: {sessionAffinity: ClientIP}`, false},
+		"how it rolls out":      {`rollout: {maxSurge: 1, onFailure: Halt, restartOnConfigChange: true}`, false},
+		"paused":                {`paused: true`, false},
+		"monitoring that names": {`monitoring: {enabled: true}`, true},
+		"monitoring, off":       {`monitoring: {interval: 10s}`, false},
+		"a restart":             {`rollout: {restartedAt: "2026-01-01T00:00:00Z"}`, true},
+		"env":                   {`env: [{name: A, value: b}]`, true},
+		"args":                  {`args: [a]`, true},
+		"resources":             {`resources: {limits: {cpu: 1}}`, true},
+		"the pod":               {`pod: {labels: {a: b}}`, true},
+		"security":              {`security: {profile: Restricted}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := sample(), sample()
+			if err := yaml.UnmarshalStrict([]byte(tc.spec), &b.Spec); err != nil {
+				t.Fatal(err)
+			}
+			if changed := hash(a, nil) != hash(b, nil); changed != tc.change {
+				t.Errorf("a change: %v, want %v: %s", changed, tc.change, hash(b, nil))
+			}
+			same := cmp.Diff(template(a, nil), template(b, nil)) == ""
+			if !tc.change && !same {
+				t.Error("the template changes without a revision")
+			}
+		})
+	}
+	// A port that has a name already is scraped by that.
+	a := sample()
+	a.Spec.Ports[0].TargetPort = new(intstr.FromString("web"))
+	b := a.DeepCopy()
+	b.Spec.Monitoring = &common.Monitoring{Enabled: true}
+	if hash(a, nil) != hash(b, nil) {
+		t.Error("monitoring makes a revision that is the same")
+	}
+	if hash(a, nil) == hash(a, map[string]rollout.Copy{"app": {Name: "x"}}) {
+		t.Error("another content of a ConfigMap makes no revision")
+	}
+	// What was written before these fields were is still the same.
+	if got := hash(sample(), nil); got != `{"image":"nginx:latest","ports":[{"port":80,"targetPort":80}]}` {
+		t.Errorf("inputs %s", got)
+	}
+}
+
+func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
+	a := sample()
+	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
+	a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}
+	o := Observed{Cluster: true, Seen: rollout.Seen{Deployment: &appsv1.Deployment{}}, Copies: []*corev1.ConfigMap{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo-1", Annotations: map[string]string{naming.AnnotationSource: "app@1/1"}}},
+	}}
+	kinds := func() string {
+		var all []string
+		plan, err := desired(a, o)
+		for _, in := range plan.Apply {
+			all = append(all, in.Kind)
+		}
+		for range plan.Prune {
+			all = append(all, "prune")
+		}
+		if err != nil {
+			all = append(all, err.Error())
+		}
+		return strings.Join(all, " ")
+	}
+	if got, want := kinds(), `ConfigMap Service PodDisruptionBudget spec.envFrom[0]: there is no ConfigMap "app" in this namespace; create it, or name another`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	a.DeletionTimestamp = new(metav1.Now())
+	if got, want := kinds(), "ConfigMap Deployment Service PodDisruptionBudget"; got != want {
+		t.Errorf("while it is being deleted: got %s, want %s", got, want)
+	}
 }

@@ -9,13 +9,18 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
@@ -23,6 +28,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // env is the API server of this package's tests.
@@ -30,7 +36,8 @@ var env *testkit.Env
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, "../..", func(s *runtime.Scheme) error {
-		return errors.Join(clientgoscheme.AddToScheme(s), demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s))
+		return errors.Join(clientgoscheme.AddToScheme(s), demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s),
+			gatewayv1.Install(s), monitoring.AddToScheme(s))
 	}, func(e *testkit.Env) { env = e })
 }
 
@@ -61,22 +68,71 @@ func application(ns, name string, change ...func(*demoapplicationv1.DemoApplicat
 	return a
 }
 
-func specimen() testkit.Specimen {
+// much is an application with every block that this API server can serve.
+func much(ns, name string) *demoapplicationv1.DemoApplication {
+	return application(ns, name, func(a *demoapplicationv1.DemoApplication) {
+		if err := yaml.UnmarshalStrict([]byte(muchOfIt), &a.Spec); err != nil {
+			panic(err)
+		}
+		a.Spec.Replica = nil
+	})
+}
+
+const muchOfIt = `
+image: nginx:1.23.1
+env: [{name: MODE, value: prod}, {name: LEVEL, valueFrom: {configMapKeyRef: {name: app, key: level, optional: true}}}]
+envFrom: [{prefix: P_, configMapRef: {name: app, optional: true}}]
+args: [serve]
+imagePullPolicy: IfNotPresent
+imagePullSecrets: [{name: registry}]
+probes: {readiness: {httpGet: {path: /ready, port: metrics}}, liveness: {tcpSocket: {port: 8080}}}
+resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
+pod:
+  labels: {team: shop}
+  annotations: {example.com/note: hello}
+  nodeSelector: {kubernetes.io/arch: amd64}
+  tolerations: [{key: dedicated, operator: Exists}]
+  volumes: [{name: scratch, emptyDir: {}}, {name: config, configMap: {name: app, optional: true}}]
+  volumeMounts: [{name: scratch, mountPath: /tmp}, {name: config, mountPath: /config, readOnly: true}]
+security: {profile: Restricted, runAsUser: 1000}
+service: {annotations: {example.com/lb: internal}, sessionAffinity: ClientIP}
+expose: {type: Ingress, hosts: [shop.example.com], ingress: {ingressClassName: traefik, tls: {secretRef: {name: shop-tls}}}}
+autoscaling: {minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70, targetMemoryUtilizationPercentage: 80}
+podDisruptionBudget: {minAvailable: 1}
+networkPolicy: {preset: Isolated, from: [{namespaceSelector: {matchLabels: {team: a}}}]}
+monitoring: {enabled: true}
+rollout: {maxSurge: 1, maxUnavailable: 0}
+`
+
+func specimen() testkit.Specimen { return specimenOf(application) }
+
+// muchSpecimen is a specimen of much.
+func muchSpecimen() testkit.Specimen {
+	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
+		return much(ns, name)
+	})
+	few := s.Children
+	s.Children = func(name string) []client.Object {
+		om := metav1.ObjectMeta{Name: name}
+		return append(few(name), &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: om}, &networkingv1.NetworkPolicy{ObjectMeta: om}, &networkingv1.Ingress{ObjectMeta: om})
+	}
+	return s
+}
+
+func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication) testkit.Specimen {
 	return testkit.Specimen{
 		Subject:  subject(),
 		Resource: "demoapplications",
-		New:      func(ns, name string) converge.Object { return application(ns, name) },
+		New:      func(ns, name string) converge.Object { return made(ns, name) },
 		Children: func(name string) []client.Object {
-			return []client.Object{
-				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}},
-				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}},
-			}
+			om := metav1.ObjectMeta{Name: name}
+			return []client.Object{&appsv1.Deployment{ObjectMeta: om}, &corev1.Service{ObjectMeta: om}, &policyv1.PodDisruptionBudget{ObjectMeta: om}}
 		},
 		// The Service is made in the pass after the Deployment's, which first
 		// makes sure that the object still lives.
-		Created: []string{"get demoapplications 200"},
+		Created: []string{"get demoapplications 200", "patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Image = "nginx:1.23.0" },
-		Edited:  []string{"patch deployments 200"},
+		Edited:  []string{"patch deployments 200", "patch controllerrevisions 201"},
 		Orphan: func(o converge.Object) {
 			o.(*demoapplicationv1.DemoApplication).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},
@@ -84,7 +140,14 @@ func specimen() testkit.Specimen {
 		Stated: func(o converge.Object) [][]byte {
 			var all [][]byte
 			gvk := metav1.GroupVersionKind(demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind))
-			for _, in := range desired(o.(*demoapplicationv1.DemoApplication), Observed{}).Apply {
+			plan, err := desired(o.(*demoapplicationv1.DemoApplication), Observed{})
+			if err != nil {
+				panic(err) // it is what the operator did a moment ago
+			}
+			for _, in := range plan.Apply {
+				if in.IfKnown {
+					continue // this API server does not know it
+				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {
 					panic(err) // it is what the operator sent a moment ago
@@ -93,9 +156,14 @@ func specimen() testkit.Specimen {
 			}
 			return all
 		},
+		Damages: 6,
 		TwoWrites: func(path string) bool {
-			return slices.ContainsFunc([]string{"/spec/ports", "/spec/template/spec/containers/0/ports"},
-				func(p string) bool { return strings.HasPrefix(path, p) })
+			return slices.ContainsFunc([]string{
+				// Who keeps the number of pods is told first.
+				"/metadata/annotations/platform-operator.io~1scaled-by",
+				"/spec/ports", "/spec/selector", "/spec/ingress", "/spec/podSelector",
+				"/spec/template/spec/containers/0/ports", "/spec/template/spec/containers/0/env", "/spec/template/spec/containers/0/args",
+			}, func(p string) bool { return strings.HasPrefix(path, p) })
 		},
 	}
 }
@@ -115,6 +183,21 @@ func TestEveryStatedFieldComesBack(t *testing.T) {
 	env.Drifting(t, specimen())
 }
 
+func TestBudgetOfRequestsOfMuch(t *testing.T) {
+	t.Parallel()
+	env.Budget(t, muchSpecimen())
+}
+
+func TestBudgetOfOrphaningMuch(t *testing.T) {
+	t.Parallel()
+	env.Orphaning(t, muchSpecimen())
+}
+
+func TestEveryStatedFieldOfMuchComesBack(t *testing.T) {
+	t.Parallel()
+	env.Drifting(t, muchSpecimen())
+}
+
 func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 	t.Parallel()
 	env.Foreign(t, specimen(),
@@ -126,6 +209,7 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 			},
 		}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
+		&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}}}},
 	)
 }
 

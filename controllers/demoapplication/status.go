@@ -1,7 +1,9 @@
 package demoapplication
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,7 +14,6 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into a.
@@ -21,41 +22,51 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 	s, _ := converge.Child[*corev1.Service](out, "Service", a.Namespace, a.Name)
 
 	st := &a.Status
-	state := workload.DeploymentState(d, replicas(a))
-	rolledOut := state.Ready.Holds
-	if rolledOut && s == nil && len(a.Spec.Ports) > 0 {
+	decision, _, _ := decide(a, o) // its error is the pass's
+	state := decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out.Now)
+	if state.Ready.Holds && s == nil && len(a.Spec.Ports) > 0 {
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}
 	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
+	hosts := exposed(a, o, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
-		if rolledOut && d.Status.Replicas > 0 {
-			st.Image = a.Spec.Image
-		}
 	}
 	switch {
 	case s != nil:
-		st.Addresses = addresses(s)
+		all := slices.Concat(hosts, addresses(s))
+		st.Addresses = all[:min(len(all), mostAddresses)]
 	case len(a.Spec.Ports) == 0:
 		st.Addresses = nil
 	}
 }
 
+// mostAddresses is how many the status has room for.
+const mostAddresses = 128
+
 // addresses are where the Service answers, the widest reach first.
 func addresses(s *corev1.Service) []common.Address {
-	var nodes, cluster []common.Address
+	var balanced, nodes, cluster []common.Address
 	for _, p := range s.Spec.Ports {
+		for _, i := range s.Status.LoadBalancer.Ingress {
+			if host := cmp.Or(i.Hostname, i.IP); host != "" {
+				balanced = append(balanced, common.Address{Type: common.AddressLoadBalancer, URL: url(p, host, p.Port)})
+			}
+		}
 		if p.NodePort != 0 {
 			nodes = append(nodes, common.Address{Type: common.AddressNodePort, URL: url(p, "<node>", p.NodePort)})
 		}
 		cluster = append(cluster, common.Address{Type: common.AddressCluster, URL: url(p, s.Name+"."+s.Namespace+".svc", p.Port)})
 	}
-	return append(nodes, cluster...)
+	return slices.Concat(balanced, nodes, cluster)
 }
 
 func url(p corev1.ServicePort, host string, port int32) string {
 	scheme := scheme(p)
+	if strings.Contains(host, ":") { // an address of version 6
+		host = "[" + host + "]"
+	}
 	if scheme == "http" && port == 80 || scheme == "https" && port == 443 {
 		return scheme + "://" + host
 	}

@@ -8,22 +8,36 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// rollout is a Deployment of 2 of which so many pods are updated and available.
-func rollout(updated, available int32) *appsv1.Deployment {
+func decided(a *demoapplicationv1.DemoApplication) rollout.Decision {
+	d, _, err := decide(a, Observed{})
+	if err != nil {
+		panic(err) // nothing is pinned
+	}
+	return d
+}
+
+// rolled is a Deployment of 2 of which so many pods are updated and available.
+func rolled(updated, available int32) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo", Generation: 2},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels(sample())},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(sample())}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels(sample()), Annotations: decided(sample()).Template.Annotations},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx-demo", Image: "nginx:latest"}}},
+			},
 		},
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: updated, ReadyReplicas: available, AvailableReplicas: available,
@@ -78,17 +92,20 @@ func TestConditions(t *testing.T) {
 		want       conditions
 	}{
 		"nothing yet":        {asIs, nil, nil, nil, conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing"}},
-		"rolling out":        {asIs, rollout(1, 1), s, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
-		"all serve":          {asIs, rollout(2, 2), s, nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"no Service yet":     {asIs, rollout(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
-		"no Service at all":  {noPorts, rollout(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"node port is taken": {asIs, rollout(2, 2), nil, fault.Stalled(common.ReasonNodePortUnavailable, "taken"), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
+		"rolling out":        {asIs, rolled(1, 1), s, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
+		"all serve":          {asIs, rolled(2, 2), s, nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"no Service yet":     {asIs, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
+		"no Service at all":  {noPorts, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(common.ReasonNodePortUnavailable, "taken"), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
 		"somebody else's":    {asIs, nil, nil, fault.Stalled(common.ReasonConflict, "taken"), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
 			tc.spec(a)
-			o := Observed{Cluster: true, Deployment: tc.deployment, Service: tc.service}
+			if tc.deployment != nil {
+				tc.deployment.Spec.Template.Annotations = decided(a).Template.Annotations
+			}
+			o := Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}, Service: tc.service}
 			report(a, o, outcome(tc.problem, tc.deployment, tc.service))
 			if diff := cmp.Diff(tc.want, brief(a)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -113,15 +130,15 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 		service    *corev1.Service
 		want       string
 	}{
-		"the previous one during a rollout":  {rollout(1, 2), liveService(), "nginx:1.0"},
-		"the new one after it":               {rollout(2, 2), liveService(), "nginx:latest"},
-		"the new one, though without access": {rollout(2, 2), nil, "nginx:latest"},
+		"the previous one during a rollout":  {rolled(1, 2), liveService(), "nginx:1.0"},
+		"the new one after it":               {rolled(2, 2), liveService(), "nginx:latest"},
+		"the new one, though without access": {rolled(2, 2), nil, "nginx:latest"},
 		"the previous one without a child":   {nil, nil, "nginx:1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
 			a.Status.Image = "nginx:1.0"
-			report(a, Observed{Cluster: true, Deployment: tc.deployment}, outcome(nil, tc.deployment, tc.service))
+			report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service))
 			if a.Status.Image != tc.want {
 				t.Errorf("got %q, want %q", a.Status.Image, tc.want)
 			}
@@ -131,8 +148,8 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 
 func TestStatusCountsAndSelector(t *testing.T) {
 	a := sample()
-	d := rollout(1, 2)
-	report(a, Observed{Cluster: true, Deployment: d}, outcome(nil, d, nil))
+	d := rolled(1, 2)
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil))
 	if diff := cmp.Diff([]int32{2, 1, 2}, []int32{a.Status.Replicas, a.Status.UpdatedReplicas, a.Status.ReadyReplicas}); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
 	}
@@ -146,7 +163,7 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	}
 	// Pods that the article's operator made have but one label.
 	d.Spec.Selector.MatchLabels = articleLabels(a)
-	report(a, Observed{Cluster: true, Deployment: d}, outcome(nil, d, nil))
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil))
 	if want := "app=nginx-demo"; a.Status.Selector != want {
 		t.Errorf("selector during a takeover is %q, want %q", a.Status.Selector, want)
 	}
@@ -194,4 +211,128 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%v, and no ports are asked for", a.Status.Addresses)
 		}
 	})
+}
+
+func TestExposedCondition(t *testing.T) {
+	ingress := func(addresses ...string) *networkingv1.Ingress {
+		i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"}}
+		for _, a := range addresses {
+			i.Status.LoadBalancer.Ingress = append(i.Status.LoadBalancer.Ingress, networkingv1.IngressLoadBalancerIngress{IP: a})
+		}
+		return i
+	}
+	route := func(conditions ...metav1.Condition) *gatewayv1.HTTPRoute {
+		r := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo", Generation: 2}}
+		if conditions != nil {
+			r.Status.Parents = []gatewayv1.RouteParentStatus{{ControllerName: "example.com/gateway", Conditions: conditions}}
+		}
+		return r
+	}
+	is := func(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus, generation int64) metav1.Condition {
+		return metav1.Condition{Type: string(kind), Status: status, ObservedGeneration: generation, Reason: "Because", Message: "it is so"}
+	}
+	accepted, resolved := gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs
+	for name, tc := range map[string]struct {
+		kind  common.ExposeType // "": not exposed
+		child client.Object
+		o     Observed
+		want  string
+	}{
+		"not asked for":              {"", nil, Observed{}, ""},
+		"no Ingress yet":             {common.ExposeIngress, nil, Observed{}, "False Progressing"},
+		"an Ingress nobody takes":    {common.ExposeIngress, ingress(), Observed{}, "False Waiting"},
+		"an Ingress that serves":     {common.ExposeIngress, ingress("192.0.2.1"), Observed{}, "True Accepted"},
+		"no route yet":               {common.ExposeGateway, nil, Observed{}, "False Progressing"},
+		"no routes at all":           {common.ExposeGateway, nil, Observed{NoRoutes: true}, "False FeatureUnavailable"},
+		"a route nobody looks at":    {common.ExposeGateway, route(), Observed{}, "False Waiting"},
+		"a route half looked at":     {common.ExposeGateway, route(is(accepted, "True", 2)), Observed{}, "False Waiting"},
+		"a route as it was":          {common.ExposeGateway, route(is(accepted, "True", 1), is(resolved, "True", 1)), Observed{}, "False Waiting"},
+		"a route that is refused":    {common.ExposeGateway, route(is(accepted, "False", 2), is(resolved, "True", 2)), Observed{}, "False NotAccepted"},
+		"a route that leads nowhere": {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "False", 2)), Observed{}, "False NotAccepted"},
+		"a route that serves":        {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "True", 2)), Observed{}, "True Accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := sample()
+			if tc.kind != "" {
+				a.Spec.Expose = &common.Expose{Type: tc.kind, Hosts: []string{"a.example.com"}}
+			}
+			children := map[string]client.Object{}
+			switch tc.child.(type) {
+			case *networkingv1.Ingress:
+				children["Ingress"] = tc.child
+			case *gatewayv1.HTTPRoute:
+				children["HTTPRoute"] = tc.child
+			}
+			tc.o.Cluster = true
+			a.Status.Conditions = []metav1.Condition{{Type: common.ConditionExposed, Status: "Unknown", Reason: "Before"}}
+			report(a, tc.o, converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(nil), children))
+			if got := brief(a)[common.ConditionExposed]; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAddressesOfHostsComeFirst(t *testing.T) {
+	urls := func(e common.Expose, s *corev1.Service) []string {
+		a := sample()
+		a.Spec.Expose = &e
+		child := client.Object(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"}})
+		kind := "Ingress"
+		if e.Type == common.ExposeGateway {
+			child, kind = &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"}}, "HTTPRoute"
+		}
+		report(a, Observed{Cluster: true}, converge.NewOutcome(time.Time{}, fault.Classify(nil), map[string]client.Object{kind: child, "Service": s}))
+		var all []string
+		for _, ad := range a.Status.Addresses {
+			all = append(all, string(ad.Type)+" "+ad.URL)
+		}
+		return all
+	}
+	s := liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "2001:db8::1"}, {Hostname: "lb.example.com"}}
+	balanced := []string{"LoadBalancer http://[2001:db8::1]", "LoadBalancer http://lb.example.com", "NodePort http://<node>:30002", "Cluster http://nginx-demo.default.svc"}
+	for name, tc := range map[string]struct {
+		e    common.Expose
+		want string
+	}{
+		"Ingress":           {common.Expose{Type: common.ExposeIngress, Hosts: []string{"a.b"}, Path: "/"}, "Ingress http://a.b"},
+		"Ingress with TLS":  {common.Expose{Type: common.ExposeIngress, Hosts: []string{"a.b"}, Path: "/x", Ingress: &common.ExposeIngressOptions{TLS: &common.IngressTLS{}}}, "Ingress https://a.b/x"},
+		"Gateway":           {common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.b"}, Gateway: &common.ExposeGatewayOptions{}}, "Gateway http://a.b"},
+		"Gateway, by https": {common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.b"}, Gateway: &common.ExposeGatewayOptions{ParentRef: common.GatewayReference{SectionName: "https"}}}, "Gateway https://a.b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(append([]string{tc.want}, balanced...), urls(tc.e, s)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	many := liveService()
+	for i := range int32(32) {
+		many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: 1000 + i, NodePort: 30000 + i})
+	}
+	for range 8 {
+		many.Status.LoadBalancer.Ingress = append(many.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "192.0.2.1"})
+	}
+	if got := urls(common.Expose{Type: common.ExposeIngress, Hosts: []string{"a.b"}}, many); len(got) != 128 {
+		t.Errorf("%d addresses: the status has room for 128", len(got))
+	}
+}
+
+// What the autoscaler says is what is wanted.
+func TestStatusOfAnAutoscaledOne(t *testing.T) {
+	a := sample()
+	a.Spec.Replica = nil
+	a.Spec.Autoscaling = &common.Autoscaling{MaxReplicas: 5}
+	d, s := rolled(2, 2), liveService()
+	d.Spec.Template.Annotations = decided(a).Template.Annotations
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s))
+	if got := brief(a)["Ready"]; got != "True Serving" {
+		t.Errorf("with the 2 that the Deployment has: %s", got)
+	}
+	d.Spec.Replicas = new(int32(3))
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s))
+	if got := brief(a)["Ready"]; got != "False Progressing" {
+		t.Errorf("with 2 of the 3 that the autoscaler wants: %s", got)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
@@ -16,17 +17,19 @@ import (
 // +kubebuilder:rbac:groups=immortalcontainer.flugel.it,resources=immortalcontainers/status,verbs=patch
 // +kubebuilder:rbac:groups=immortalcontainer.flugel.it,resources=immortalcontainers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 
 // Kind is all that there is to an ImmortalContainer. now is the clock.
 func Kind(now func() time.Time) converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed] {
 	return converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed]{
 		New:      func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
-		Children: []client.Object{&corev1.Pod{}},
+		Children: []client.Object{&corev1.Pod{}, &networkingv1.NetworkPolicy{}},
 		Log: converge.LogText{
 			Logger: "controller_immortalcontainer",
 			Key:    "ImmortalContainer",
 			Gone:   "ImmortalContainer resource not found. Ignoring since object must be deleted",
 		},
+		Paused:  func(i *immortalv1alpha1.ImmortalContainer) bool { return i.Spec.Paused },
 		Observe: observer(now),
 		Desired: desired,
 		Report:  report,

@@ -6,13 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -22,26 +28,72 @@ import (
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := specimen()
-	env.Crashes(t, s, testkit.Scenario{
-		Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
-		Act: func(ctx context.Context, w testkit.World) error {
-			p := &corev1.Pod{}
-			if err := w.Get(ctx, "web-immortalpod", p); err != nil {
-				return err
-			}
-			return finish(ctx, p, corev1.PodFailed, "Evicted")
+	edit := func(name string, change func(*immortalv1alpha1.ImmortalContainerSpec)) testkit.Scenario {
+		return s.Editing(name, func(o converge.Object) { change(&o.(*immortalv1alpha1.ImmortalContainer).Spec) })
+	}
+	policy := &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+	open := edit("drop-network-policy", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.NetworkPolicy = nil })
+	open.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.NetworkPolicy = policy })
+	resume := edit("resume", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = false })
+	resume.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Suspend = true })
+	env.Crashes(t, s, open, resume,
+		testkit.Scenario{
+			Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
+			Act: func(ctx context.Context, w testkit.World) error {
+				p := &corev1.Pod{}
+				if err := w.Get(ctx, "web-immortalpod", p); err != nil {
+					return err
+				}
+				return finish(ctx, p, corev1.PodFailed, "Evicted")
+			},
 		},
-	})
+		edit("made-anew", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Args = []string{"-v"} }),
+		edit("labels", func(s *immortalv1alpha1.ImmortalContainerSpec) {
+			s.Pod = &common.Pod{Labels: map[string]common.LabelValue{"team": "a"}}
+		}),
+		edit("add-network-policy", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.NetworkPolicy = policy }),
+		edit("suspend", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = true }),
+		testkit.Scenario{
+			Name: "paused", Prepare: s.Prepared(nil),
+			Act: func(ctx context.Context, w testkit.World) error {
+				i := immortal(w.Namespace, "web")
+				return w.Edit(ctx, "web", i, func() { i.Spec.Paused, i.Spec.Args = true, []string{"-v"} })
+			},
+			Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+				i := immortal(w.Namespace, "web")
+				if err := w.Get(ctx, "web", i); err != nil {
+					return false, err
+				}
+				c := meta.FindStatusCondition(i.Status.Conditions, common.ConditionReady)
+				return c != nil && c.ObservedGeneration == i.Generation && c.Reason == common.ReasonPaused, nil
+			},
+		},
+	)
 }
 
 // serves says what of an ImmortalContainer's spec is not yet so.
 func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	i := parent.(*immortalv1alpha1.ImmortalContainer)
 	p := &corev1.Pod{}
-	if err := r.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: i.Name + "-immortalpod"}, p); err != nil {
+	key := client.ObjectKey{Namespace: i.Namespace, Name: i.Name + "-immortalpod"}
+	n := &networkingv1.NetworkPolicy{}
+	switch err := r.Get(ctx, key, n); {
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	case apierrors.IsNotFound(err) == (i.Spec.NetworkPolicy != nil):
+		return fmt.Errorf("a NetworkPolicy stands: %t", err == nil)
+	}
+	switch err := r.Get(ctx, key, p); {
+	case i.Spec.Suspend && apierrors.IsNotFound(err), i.Spec.Paused && err == nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	switch {
+	case i.Spec.Suspend:
+		return errors.New("a pod runs though it is suspended")
+	case !slices.Equal(p.Spec.Containers[0].Args, i.Spec.Args):
+		return fmt.Errorf("the pod has args %q", p.Spec.Containers[0].Args)
 	case !metav1.IsControlledBy(p, i):
 		return errors.New("the pod is not its own")
 	case p.DeletionTimestamp != nil, p.Status.Phase != corev1.PodRunning:

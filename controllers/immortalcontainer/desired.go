@@ -1,15 +1,11 @@
 package immortalcontainer
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -28,7 +24,7 @@ const (
 
 func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-immortalpod" }
 
-// desired returns the pod that should be. It is pure.
+// desired returns the children that should be. It is pure.
 //
 // A pod is born behind a scheduling gate. The status counts it by its UID, and
 // only when that is recorded is the gate lifted:
@@ -37,13 +33,29 @@ func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-i
 //
 // Whatever crashes in between, each pod that runs was counted once.
 func desired(i *immortalv1alpha1.ImmortalContainer, o Observed) (converge.Plan, error) {
-	if o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && ended(o.Pod) {
-		if wait := between - o.Now.Sub(o.Pod.CreationTimestamp.Time); wait > 0 {
-			return converge.Plan{}, fault.Waiting(wait, "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
-		}
-		return converge.Plan{Prune: []client.Object{o.Pod}}, nil
+	var plan converge.Plan
+	// The policy comes first, and the pod is never open before it stands.
+	if p := i.Spec.NetworkPolicy; p != nil {
+		plan.Apply = append(plan.Apply, workload.NetworkPolicyOfAnyPort(podName(i), i.Namespace, labels(i), labels(i), p))
+	} else if o.Policy != nil {
+		plan.Prune = append(plan.Prune, o.Policy)
 	}
-	return converge.Plan{Apply: []apply.Intent{pod(i, o)}}, nil
+	switch {
+	case i.Spec.Suspend:
+		if o.Pod != nil {
+			plan.Prune = append(plan.Prune, o.Pod)
+		}
+	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && ended(o.Pod):
+		if wait := between - o.Now.Sub(o.Pod.CreationTimestamp.Time); wait > 0 {
+			return plan, fault.Waiting(wait, "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
+		}
+		plan.Prune = append(plan.Prune, o.Pod)
+	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && gated(o.Pod) && !madeOf(o.Pod, i):
+		plan.Prune = append(plan.Prune, o.Pod) // the spec changed before it ran
+	default:
+		plan.Apply = append(plan.Apply, pod(i, o))
+	}
+	return plan, nil
 }
 
 // ended tells whether a pod will never run again: it failed, was evicted, or
@@ -60,48 +72,6 @@ func why(p *corev1.Pod) string {
 	return string(p.Status.Phase)
 }
 
-// gated tells whether a pod waits to be counted.
-func gated(p *corev1.Pod) bool {
-	for _, g := range p.Spec.SchedulingGates {
-		if g.Name == gate {
-			return true
-		}
-	}
-	return false
-}
-
 func counted(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
 	return i.Status.PodUID == string(p.UID)
-}
-
-func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
-	if o.Pod != nil && (!gated(o.Pod) || counted(i, o.Pod)) {
-		return release(i)
-	}
-	in := podIntent(i, podSpec(i).WithSchedulingGates(corev1ac.PodSchedulingGate().WithName(gate)))
-	// A gate can be lifted but never put on a pod that runs. One may run that
-	// we do not see: an earlier operator's, or ours without its label.
-	in.Fallback = func(refused error) (apply.Intent, bool) {
-		return release(i), fault.OnlyCause(refused, func(field string) bool { return field == "spec" || strings.HasPrefix(field, "spec.schedulingGates") })
-	}
-	return in
-}
-
-// release is the pod without its gate. The image changes in place; of what
-// else is stated a pod lets nothing be changed, so it is made anew.
-func release(i *immortalv1alpha1.ImmortalContainer) apply.Intent {
-	in := podIntent(i, podSpec(i))
-	in.Replace = func(refused error) bool {
-		return fault.OnlyCause(refused, func(field string) bool { return field == "spec" })
-	}
-	return in
-}
-
-func podSpec(i *immortalv1alpha1.ImmortalContainer) *corev1ac.PodSpecApplyConfiguration {
-	return workload.PodSpec().WithContainers(corev1ac.Container().WithName(containerName).WithImage(i.Spec.Image))
-}
-
-func podIntent(i *immortalv1alpha1.ImmortalContainer, spec *corev1ac.PodSpecApplyConfiguration) apply.Intent {
-	return apply.New(corev1ac.Pod(podName(i), i.Namespace).WithLabels(map[string]string{"app": i.Name}).WithSpec(spec),
-		func() *corev1.Pod { return &corev1.Pod{} })
 }

@@ -2,13 +2,17 @@ package immortalcontainer
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -16,6 +20,7 @@ import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 var (
@@ -34,10 +39,14 @@ func sample(change ...func(*immortalv1alpha1.ImmortalContainer)) *immortalv1alph
 	return i
 }
 
+// livePod is one that was made from the sample's spec.
 func livePod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-immortalcontainer-immortalpod", UID: "p", CreationTimestamp: born},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "acontainer", Image: "nginx:latest"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "example-immortalcontainer-immortalpod", UID: "p", CreationTimestamp: born,
+			Annotations: map[string]string{naming.AnnotationTemplate: inputs(sample())},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "acontainer", Image: "nginx:latest"}}},
 		Status: corev1.PodStatus{
 			Phase:             corev1.PodRunning,
 			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
@@ -79,7 +88,11 @@ func TestPodOfTheArticle(t *testing.T) {
 		AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
 		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(30)),
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: gate}},
-		Containers:      []corev1.Container{{Name: "acontainer", Image: "nginx:latest"}},
+		SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Containers: []corev1.Container{{
+			Name: "acontainer", Image: "nginx:latest", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			SecurityContext: &corev1.SecurityContext{Privileged: new(false)},
+		}},
 	}
 	if d := cmp.Diff(want, got.Spec); d != "" {
 		t.Errorf("spec (-want +got):\n%s", d)
@@ -88,12 +101,15 @@ func TestPodOfTheArticle(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	counted := func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 }
+	suspended := func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Suspend = true }
+	changed := func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Args = []string{"a"} }
 	for name, tc := range map[string]struct {
 		i     *immortalv1alpha1.ImmortalContainer
 		o     Observed
 		gated bool // the pod is stated with its gate
 		prune bool
 		wait  bool
+		none  bool
 	}{
 		"no pod: one is born behind the gate":              {i: sample(), gated: true},
 		"not counted yet: the gate stays":                  {i: sample(), o: Observed{Pod: livePod(withGate)}, gated: true},
@@ -102,6 +118,12 @@ func TestPlan(t *testing.T) {
 		"failed long ago: deleted":                         {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodFailed)), Now: born.Add(time.Minute)}, prune: true},
 		"succeeded long ago: deleted":                      {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodSucceeded)), Now: born.Add(time.Minute)}, prune: true},
 		"failed at once: a pause first":                    {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodFailed)), Now: born.Add(time.Second)}, wait: true},
+		"changed before it ran: made anew":                 {i: sample(changed), o: Observed{Pod: livePod(withGate)}, prune: true},
+		"changed while it runs: for the server to say":     {i: sample(counted, changed), o: Observed{Pod: livePod()}},
+		"suspended: deleted":                               {i: sample(counted, suspended), o: Observed{Pod: livePod()}, prune: true},
+		"suspended, and not yet counted: deleted":          {i: sample(suspended), o: Observed{Pod: livePod(withGate)}, prune: true},
+		"suspended, and nothing there":                     {i: sample(counted, suspended), none: true},
+		"no longer suspended: the next is born":            {i: sample(counted), gated: true},
 		"failed and being deleted already: left to itself": {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodFailed), func(p *corev1.Pod) { p.DeletionTimestamp = &born }), Now: born.Add(time.Minute)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +134,9 @@ func TestPlan(t *testing.T) {
 			}
 			if got := len(plan.Prune) == 1; got != tc.prune {
 				t.Errorf("prunes: %t, want %t", got, tc.prune)
+			}
+			if got := len(plan.Apply) == 0; got != (tc.prune || tc.wait || tc.none) {
+				t.Errorf("%d children to apply", len(plan.Apply))
 			}
 			if len(plan.Apply) == 0 {
 				return
@@ -157,6 +182,188 @@ func TestStartsAreCountedOncePerPod(t *testing.T) {
 	}
 }
 
+func TestWhatNeverRunsIsNotCounted(t *testing.T) {
+	for name, change := range map[string]func(*immortalv1alpha1.ImmortalContainer){
+		"suspended": func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Suspend = true },
+		"changed":   func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Args = []string{"a"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := sample(change)
+			report(i, Observed{Pod: livePod(withGate)}, converge.NewOutcome(born.Time, fault.Verdict{}, nil))
+			if i.Status.StartTimes != 0 || i.Status.PodUID != "" {
+				t.Errorf("%d starts, pod %q", i.Status.StartTimes, i.Status.PodUID)
+			}
+		})
+	}
+}
+
+// stated is the pod as it would be sent, of whatever an earlier operator did.
+func stated(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) *corev1.Pod {
+	t.Helper()
+	raw, err := pod(i, o).Object(i, gvk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict(raw, p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// An operator of another version would make another pod of the same spec. The
+// one that runs stays: what was stated when it was made is stated again, with
+// the values that it has, and nothing else.
+func TestRunningPodStaysAsItWasMade(t *testing.T) {
+	tolerations := []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}
+	i := sample(func(i *immortalv1alpha1.ImmortalContainer) {
+		i.Spec.Pod = &common.Pod{Labels: map[string]common.LabelValue{"team": "a"}, Tolerations: tolerations}
+		i.Spec.Image = "nginx:2"
+	})
+	earlier := livePod(func(p *corev1.Pod) {
+		p.Annotations = map[string]string{
+			naming.AnnotationTemplate: inputs(i),
+			annotationStated:          `{"containers":[{"name":"acontainer","tty":true,"env":[{"name":"B","value":"b"}],"volumeMounts":[{"name":"v","mountPath":"/v"}]}],"volumes":[{"name":"v","emptyDir":{}}],"hostname":"h","tolerations":[{"key":"a","operator":"Exists"}]}`,
+		}
+		p.Spec.NodeName, p.Spec.ServiceAccountName, p.Spec.Hostname = "node1", "default", "h"
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "injected"}}
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}, {Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}
+		c := &p.Spec.Containers[0]
+		c.TTY, c.ImagePullPolicy = true, corev1.PullAlways
+		c.Env = []corev1.EnvVar{{Name: "INJECTED", Value: "x"}, {Name: "B", Value: "webhook's"}}
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "injected", MountPath: "/i"}, {Name: "v", MountPath: "/v"}}
+		p.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "s"}}, p.Spec.Containers...)
+	})
+	got := stated(t, i, Observed{Pod: earlier})
+	want := corev1.PodSpec{
+		Hostname:    "h",
+		Volumes:     []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		Tolerations: earlier.Spec.Tolerations,
+		Containers: []corev1.Container{{
+			Name: "acontainer", Image: "nginx:2", TTY: true, Env: []corev1.EnvVar{{Name: "B", Value: "webhook's"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}},
+		}},
+	}
+	if d := cmp.Diff(want, got.Spec); d != "" {
+		t.Errorf("spec (-want +got):\n%s", d)
+	}
+	if got.Labels["team"] != "a" || got.Annotations[annotationStated] != earlier.Annotations[annotationStated] {
+		t.Errorf("metadata %+v", got.ObjectMeta)
+	}
+	if pod(i, Observed{Pod: earlier}).Replace != nil {
+		t.Error("it might be replaced")
+	}
+	for what, damaged := range map[string]string{"none": "", "no JSON": "x", "no container": "{}", "something else": `{"containers":3}`} {
+		earlier.Annotations[annotationStated] = damaged
+		if in := pod(i, Observed{Pod: earlier}); in.Replace == nil {
+			t.Errorf("%s: an annotation that says nothing is believed", what)
+		}
+	}
+}
+
+// Both ways to state a pod have the same hash, or changing from one to the
+// other would be a write for nothing.
+func TestHashIsOfWhatCanChange(t *testing.T) {
+	i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID = "p" })
+	made := stated(t, i, Observed{Pod: livePod()})
+	made.UID, made.Spec.NodeName = "p", "node1"
+	made.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready"}}
+	hash := func(p *corev1.Pod) string { return p.Annotations[naming.AnnotationApplied] }
+	if a, b := hash(made), hash(stated(t, i, Observed{Pod: made})); a != b || a == "" {
+		t.Errorf("hash %s becomes %s", a, b)
+	}
+	born := stated(t, i, Observed{})
+	if hash(born) == hash(made) {
+		t.Error("the gate would never be lifted")
+	}
+	i.Spec.Image = "nginx:2"
+	if hash(made) == hash(stated(t, i, Observed{Pod: made})) {
+		t.Error("the image would never change")
+	}
+}
+
+func TestOnlyWhatCannotChangeReplacesAPod(t *testing.T) {
+	refused := func(fields ...string) error {
+		var errs field.ErrorList
+		for _, f := range fields {
+			errs = append(errs, field.Forbidden(field.NewPath(f), "no"))
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", errs)
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"fields that cannot change":        {refused("spec"), true},
+		"tolerations":                      {refused("spec.tolerations", "spec"), true},
+		"a spec that is no pod's":          {refused("spec.containers[0].env[0].name"), false},
+		"that, and fields that cannot too": {refused("spec.containers[0].env[0].name", "spec"), false},
+	} {
+		if got := unchangeable(tc.err); got != tc.want {
+			t.Errorf("%s: replaced %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+func TestWhatMakesAPodAnew(t *testing.T) {
+	type spec = immortalv1alpha1.ImmortalContainerSpec
+	for name, tc := range map[string]struct {
+		change func(*spec)
+		anew   bool
+	}{
+		"image":          {func(s *spec) { s.Image = "a" }, false},
+		"labels":         {func(s *spec) { s.Pod = &common.Pod{Labels: map[string]common.LabelValue{"a": "b"}} }, false},
+		"annotations":    {func(s *spec) { s.Pod = &common.Pod{Annotations: map[string]common.AnnotationValue{"a": "b"}} }, false},
+		"nothing":        {func(s *spec) { s.Pod = &common.Pod{} }, false},
+		"networkPolicy":  {func(s *spec) { s.NetworkPolicy = &common.NetworkPolicy{} }, false},
+		"suspend":        {func(s *spec) { s.Suspend = true }, false},
+		"paused":         {func(s *spec) { s.Paused = true }, false},
+		"deletionPolicy": {func(s *spec) { s.DeletionPolicy = common.DeletionPolicyOrphan }, false},
+		"pod":            {func(s *spec) { s.Pod = &common.Pod{PriorityClassName: "a"} }, true},
+		"env":            {func(s *spec) { s.Env = []common.EnvVar{{Name: "A"}} }, true},
+		"command":        {func(s *spec) { s.Command = []string{"a"} }, true},
+		"resources":      {func(s *spec) { s.Resources = &common.Resources{} }, true},
+		"security":       {func(s *spec) { s.Security = &common.Security{} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := sample()
+			tc.change(&i.Spec)
+			if got := inputs(i) != inputs(sample()); got != tc.anew {
+				t.Errorf("made anew: %t, want %t", got, tc.anew)
+			}
+		})
+	}
+	if fields := reflect.TypeFor[spec]().NumField(); fields != 10 {
+		t.Errorf("the spec has %d fields: does the new one make a pod anew?", fields)
+	}
+}
+
+func TestConditionsWhileSuspended(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod                        *corev1.Pod
+		available, ready, reasonOf string
+		current                    string
+	}{
+		"it runs":     {livePod(), "True", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"it is going": {livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"it is gone":  {nil, "False", "True", common.ReasonSuspended, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := sample()
+			i.Spec.Suspend = true
+			i.Status.PodUID, i.Status.StartTimes, i.Status.CurrentPod = "p", 3, "example-immortalcontainer-immortalpod"
+			report(i, Observed{Pod: tc.pod}, converge.NewOutcome(born.Time, fault.Verdict{}, nil))
+			ready, available := meta.FindStatusCondition(i.Status.Conditions, common.ConditionReady), meta.FindStatusCondition(i.Status.Conditions, common.ConditionAvailable)
+			if string(ready.Status) != tc.ready || ready.Reason != tc.reasonOf || string(available.Status) != tc.available {
+				t.Errorf("Ready %s %s, Available %s", ready.Status, ready.Reason, available.Status)
+			}
+			if i.Status.StartTimes != 3 || i.Status.CurrentPod != tc.current || i.Status.PodUID != "p" {
+				t.Errorf("status %+v", i.Status)
+			}
+		})
+	}
+}
+
 func TestConditions(t *testing.T) {
 	waiting := func(reason string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -177,7 +384,12 @@ func TestConditions(t *testing.T) {
 		"being deleted":           {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "the pod is being deleted; the next one follows"},
 		"the old image":           {pod: livePod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "nginx:old" }), available: true, message: "the container is being restarted with its new image"},
 		"not seen by its kubelet": {pod: livePod(func(p *corev1.Pod) { p.Generation = 2 }), available: true, message: "the container is being restarted with its new image"},
-		"keeps ending":            {pod: livePod(func(p *corev1.Pod) { p.Status.Conditions = nil }), message: "the container keeps ending; kubectl logs --previous says why"},
+		"not created":             {pod: livePod(waiting("CreateContainerConfigError")), message: "the container cannot be created; kubectl describe the pod"},
+		"not ready": {pod: livePod(func(p *corev1.Pod) {
+			p.Status.Conditions = nil
+			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "acontainer", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+		}), message: "the container runs, and its readiness probe fails"},
+		"keeps ending": {pod: livePod(func(p *corev1.Pod) { p.Status.Conditions = nil }), message: "the container keeps ending; kubectl logs --previous says why"},
 		"no room": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		}), message: "no node has room for the pod"},

@@ -11,12 +11,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
@@ -72,7 +78,7 @@ func specimen() testkit.Specimen {
 		Serves: serves,
 		Stated: func(o converge.Object) [][]byte {
 			i := o.(*immortalv1alpha1.ImmortalContainer)
-			raw, err := pod(i, Observed{Pod: &corev1.Pod{}}).Object(i, gvk) // one whose gate is lifted
+			raw, err := fresh(i, false).Object(i, gvk) // one whose gate is lifted
 			if err != nil {
 				panic(err) // it is what the operator sent a moment ago
 			}
@@ -168,6 +174,166 @@ func TestImageChangesInPlace(t *testing.T) {
 	l.Ready(i, "web")
 	if i.Status.PodUID != uid || i.Status.StartTimes != 1 || i.Status.Image != "nginx:1.23.0" {
 		t.Errorf("status %+v, want the same pod %s, 1 start and the new image", i.Status, uid)
+	}
+}
+
+// What another operator would make differently is for the next pod: this one
+// runs on, whatever of it changes in place.
+func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject())
+	i := immortal(l.Namespace, "web")
+	// Admission adds to the tolerations of a pod; these must not be fought over.
+	i.Spec.Pod = &common.Pod{Tolerations: []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}}
+	i.Spec.Env = []common.EnvVar{{Name: "A", Value: "b"}}
+	l.Create(i)
+	// An earlier operator made it, which stated more than this one, and less.
+	earlier := podSpec(i)
+	earlier.WithHostname("web").WithSubdomain("s")
+	earlier.SecurityContext, earlier.EnableServiceLinks = nil, nil
+	ac := corev1ac.Pod("web-immortalpod", l.Namespace).WithLabels(labels(i)).
+		WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).
+		WithAnnotations(map[string]string{
+			naming.AnnotationTemplate: inputs(i), annotationStated: encode(earlier),
+			naming.AnnotationApplied: "0-other", naming.AnnotationOwner: string(i.UID),
+		}).
+		WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion(immortalv1alpha1.GroupVersion.String()).WithKind(immortalv1alpha1.Kind).
+			WithName(i.Name).WithUID(i.UID).WithController(true).WithBlockOwnerDeletion(true))
+	earlier.Containers[0].WithImage(i.Spec.Image)
+	ac.WithSpec(earlier)
+	if err := env.Admin.Apply(t.Context(), ac, client.FieldOwner(naming.FieldManager), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	i.Status.PodUID, i.Status.StartTimes = string(*ac.UID), 1
+	if err := env.Admin.Status().Update(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	l.Start()
+	uid := bornPod(l, "", 1)
+	if uid != string(*ac.UID) {
+		t.Fatal("the pod was made anew")
+	}
+	l.Requests()
+	l.Restart()
+	l.Expect("restart after the upgrade")
+	l.Edit(i, "web", func() {
+		i.Spec.Image, i.Spec.Pod.Labels = "nginx:1.23.0", map[string]common.LabelValue{"team": "a"}
+	})
+	l.Ready(i, "web")
+	p := &corev1.Pod{}
+	l.Get(p, "web-immortalpod")
+	if string(p.UID) != uid || p.Spec.Hostname != "web" || p.Spec.Containers[0].Image != "nginx:1.23.0" || p.Labels["team"] != "a" || i.Status.StartTimes != 1 {
+		t.Errorf("pod %+v with labels %v, %d starts", p.Spec, p.Labels, i.Status.StartTimes)
+	}
+	l.Expect("a change in place", "patch pods 200", "patch immortalcontainers/status 200", "patch immortalcontainers/status 200")
+	// A change that needs another pod makes one, as this operator has it.
+	l.Edit(i, "web", func() { i.Spec.Env[0].Value = "c" })
+	bornPod(l, uid, 2)
+	l.Get(p, "web-immortalpod")
+	if p.Spec.Hostname != "" || p.Spec.SecurityContext.SeccompProfile == nil || p.Spec.Containers[0].Env[0].Value != "c" {
+		t.Errorf("pod %+v", p.Spec)
+	}
+	l.Requests()
+	l.Restart()
+	l.Expect("restart after the pod was made anew")
+}
+
+func TestSuspendedPodGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject()).Start()
+	i := immortal(l.Namespace, "web")
+	l.Create(i)
+	first := bornPod(l, "", 1)
+	l.Requests()
+	l.Edit(i, "web", func() { i.Spec.Suspend = true })
+	l.Gone(&corev1.Pod{}, "web-immortalpod")
+	l.Ready(i, "web")
+	if c := meta.FindStatusCondition(i.Status.Conditions, common.ConditionReady); c.Reason != common.ReasonSuspended || i.Status.StartTimes != 1 || i.Status.PodUID != first || i.Status.CurrentPod != "" {
+		t.Errorf("Ready %s, status %+v", c.Reason, i.Status)
+	}
+	l.Requests()
+	l.Restart()
+	l.Expect("restart while it is suspended")
+	l.Edit(i, "web", func() { i.Spec.Suspend = false })
+	bornPod(l, first, 2)
+}
+
+func TestPausedPodIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject()).Start()
+	i := immortal(l.Namespace, "web")
+	l.Create(i)
+	first := bornPod(l, "", 1)
+	l.Edit(i, "web", func() { i.Spec.Paused, i.Spec.Image = true, "nginx:1.23.0" })
+	paused := func() bool {
+		c := meta.FindStatusCondition(i.Status.Conditions, common.ConditionReady)
+		return c != nil && c.ObservedGeneration == i.Generation && c.Reason == common.ReasonPaused
+	}
+	l.Until("Ready to be False for Paused", i, "web", paused)
+	p := &corev1.Pod{}
+	l.Get(p, "web-immortalpod")
+	if p.Spec.Containers[0].Image != "nginx:1.23.1" {
+		t.Errorf("image %s while it is paused", p.Spec.Containers[0].Image)
+	}
+	if err := env.Admin.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	l.Requests()
+	l.Until("still to be paused", i, "web", paused)
+	if err := env.Admin.Get(t.Context(), client.ObjectKeyFromObject(p), p); !apierrors.IsNotFound(err) {
+		t.Errorf("a pod came back while it was paused: %v", err)
+	}
+	l.Edit(i, "web", func() { i.Spec.Paused = false })
+	bornPod(l, first, 2)
+}
+
+func TestNetworkPolicyComesAndGoes(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject()).Start()
+	i := immortal(l.Namespace, "web")
+	i.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+	l.Create(i)
+	uid := bornPod(l, "", 1)
+	n := &networkingv1.NetworkPolicy{}
+	l.Edit(n, "web-immortalpod", func() { n.Spec.Ingress = append(n.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{}) })
+	l.Until("the rule that lets everybody in to go", n, "web-immortalpod", func() bool { return len(n.Spec.Ingress) == 1 })
+	l.Edit(i, "web", func() { i.Spec.NetworkPolicy = nil })
+	l.Gone(n, "web-immortalpod")
+	l.Ready(i, "web")
+	if i.Status.PodUID != uid {
+		t.Error("the pod was made anew")
+	}
+}
+
+// The schema says by itself what is wrong.
+func TestSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	ns := env.NewNamespace(t)
+	for name, tc := range map[string]struct{ spec, want string }{
+		"nothing more":   {`{}`, ""},
+		"everything":     {`{env: [{name: A, value: b}], command: [a], args: [b], probes: {liveness: {tcpSocket: {port: 80}}}, resources: {limits: {memory: 1Gi}}, pod: {priorityClassName: high}, security: {profile: Restricted}, networkPolicy: {preset: Isolated}, suspend: true, paused: true}`, ""},
+		"a spread alone": {`{pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}}`, "spec.pod.topologySpreadConstraints: Invalid value: each must have a labelSelector"},
+		"a spread":       {`{pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}}`, ""},
+		"root":           {`{security: {runAsUser: 0}}`, "spec.security.runAsUser"},
+		"a rollout":      {`{rollout: {}}`, `unknown field "spec.rollout"`},
+		"path of a node": {`{pod: {volumes: [{name: a, hostPath: {path: /}}]}}`, "unknown field"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &unstructured.Unstructured{Object: map[string]any{}}
+			var spec map[string]any
+			if err := yaml.Unmarshal([]byte(tc.spec), &spec); err != nil {
+				t.Fatal(err)
+			}
+			spec["image"] = "nginx"
+			u.Object["spec"] = spec
+			u.SetGroupVersionKind(immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind))
+			u.SetNamespace(ns)
+			u.SetName("a")
+			err := env.Admin.Create(t.Context(), u, client.DryRunAll, client.FieldValidation("Strict"))
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package immortalcontainer
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,47 +13,84 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func cases() map[string]struct {
+type golden struct {
 	i *immortalv1alpha1.ImmortalContainer
 	o Observed
-} {
+}
+
+func cases(t *testing.T) map[string]golden {
+	t.Helper()
 	counted := func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 }
-	return map[string]struct {
-		i *immortalv1alpha1.ImmortalContainer
-		o Observed
-	}{
+	all := map[string]golden{
 		"seed":    {i: sample()},
 		"counted": {i: sample(counted), o: Observed{Pod: livePod(withGate)}},
 	}
+	// Each group of fields, born.
+	for name, spec := range map[string]string{
+		"env":              `{env: [{name: A, value: b}, {name: P, valueFrom: {secretKeyRef: {name: s, key: k}}}], envFrom: [{prefix: C_, configMapRef: {name: c}}]}`,
+		"image-pull":       `{imagePullPolicy: Always, imagePullSecrets: [{name: registry}]}`,
+		"probes":           `{probes: {startup: {exec: {command: [up]}}, readiness: {httpGet: {port: 80}}, liveness: {tcpSocket: {port: 80}, periodSeconds: 30}}}`,
+		"entrypoint":       `{command: [sh, -c], args: ["sleep 5"]}`,
+		"resources":        `{resources: {requests: {cpu: 50m}, limits: {memory: 64Mi}}}`,
+		"labels":           `{pod: {labels: {team: a, app: not-this}, annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "true"}}}`,
+		"placement":        `{pod: {nodeSelector: {disktype: ssd}, tolerations: [{key: a, operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}, topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {team: a}}}]}}`,
+		"classes":          `{pod: {priorityClassName: high, runtimeClassName: gvisor, terminationGracePeriodSeconds: 5}}`,
+		"volumes":          `{pod: {volumes: [{name: c, configMap: {name: c}}, {name: d, persistentVolumeClaim: {claimName: d}}], volumeMounts: [{name: c, mountPath: /c, readOnly: true}, {name: d, mountPath: /d}]}}`,
+		"restricted":       `{security: {profile: Restricted, runAsUser: 1000}, pod: {volumes: [{name: e, emptyDir: {}}, {name: i, image: {reference: "r:1"}}], volumeMounts: [{name: e, mountPath: /e}, {name: i, mountPath: /i}]}}`,
+		"security":         `{security: {runAsUser: 1000, runAsGroup: 0, fsGroup: 2000, readOnlyRootFilesystem: true}}`,
+		"network-policy":   `{networkPolicy: {preset: Isolated, from: [{podSelector: {matchLabels: {app: shop}}}]}}`,
+		"network-isolated": `{networkPolicy: {preset: Isolated}}`,
+		"suspended":        `{suspend: true, networkPolicy: {preset: Isolated}}`,
+		"paused":           `{paused: true}`,
+	} {
+		i := sample()
+		if err := yaml.UnmarshalStrict([]byte(spec), &i.Spec); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = golden{i: i}
+	}
+	return all
 }
 
 func printed(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) []byte {
 	t.Helper()
-	raw, err := pod(i, o).Object(i, gvk)
+	plan, err := desired(i, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := yaml.JSONToYAML(raw)
-	if err != nil {
-		t.Fatal(err)
+	var docs [][]byte
+	for _, in := range plan.Apply {
+		raw, err := in.Object(i, gvk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := yaml.JSONToYAML(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, doc)
 	}
-	return doc
+	return bytes.Join(docs, []byte("---\n"))
 }
 
-// The files hold the exact pod: absent and empty are not the same.
+// The files hold the exact children: absent and empty are not the same.
 func TestGolden(t *testing.T) {
-	for name, tc := range cases() {
+	for name, tc := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			got, file := printed(t, tc.i, tc.o), filepath.Join("testdata", name, "want.yaml")
 			if again := printed(t, tc.i, tc.o); string(again) != string(got) {
 				t.Errorf("a second call says something else:\n%s", cmp.Diff(string(got), string(again)))
 			}
 			if *update {
+				if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+					t.Fatal(err)
+				}
 				if err := os.WriteFile(file, got, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -62,25 +100,33 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Errorf("pod (-want +got):\n%s", d)
+				t.Errorf("children (-want +got):\n%s", d)
 			}
 		})
 	}
 }
 
-func TestPodMeetsTheBaselineStandard(t *testing.T) {
+func TestPodMeetsItsStandard(t *testing.T) {
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := func(p *corev1.Pod) string {
-		r := policy.AggregateCheckResults(e.EvaluatePod(api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}, &p.ObjectMeta, &p.Spec))
-		return r.ForbiddenDetail()
-	}
-	for name, tc := range cases() {
+	for name, tc := range cases(t) {
 		t.Run(name, func(t *testing.T) {
+			level := api.LevelBaseline
+			if s := tc.i.Spec.Security; s != nil && s.Profile == common.SecurityRestricted {
+				level = api.LevelRestricted
+			}
+			refused := func(p *corev1.Pod) string {
+				r := policy.AggregateCheckResults(e.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &p.ObjectMeta, &p.Spec))
+				return r.ForbiddenDetail()
+			}
+			raw, err := pod(tc.i, tc.o).Object(tc.i, gvk)
+			if err != nil {
+				t.Fatal(err)
+			}
 			p := &corev1.Pod{}
-			if err := yaml.UnmarshalStrict(printed(t, tc.i, tc.o), p); err != nil {
+			if err := yaml.UnmarshalStrict(raw, p); err != nil {
 				t.Fatal(err)
 			}
 			if why := refused(p); why != "" {

@@ -18,6 +18,9 @@ func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outc
 	st := &i.Status
 	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p), out.Problem)
 	if p == nil {
+		if i.Spec.Suspend {
+			st.CurrentPod = ""
+		}
 		return
 	}
 	count(i, p)
@@ -26,15 +29,16 @@ func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outc
 	if c := container(p); c != nil {
 		st.ContainerRestarts = c.RestartCount
 	}
-	if running(p) && len(p.Spec.Containers) > 0 {
-		st.Image = p.Spec.Containers[0].Image
+	if running(p) {
+		st.Image = image(p)
 	}
 }
 
 // count counts a pod the first time it is seen. The count follows from what is
 // recorded, so it does not matter how often or after which crash it is made.
 func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) {
-	if counted(i, p) {
+	// One that is deleted before it was released never runs.
+	if counted(i, p) || gated(p) && (i.Spec.Suspend || !madeOf(p, i)) {
 		return
 	}
 	// The article's operator counted its pods too, but kept no UID: the pod
@@ -47,10 +51,21 @@ func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) {
 }
 
 func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) conditions.State {
-	if p == nil {
+	switch {
+	case i.Spec.Suspend && p == nil:
+		return conditions.State{
+			Available: conditions.Finding{Reason: common.ReasonSuspended, Message: "spec.suspend is true"},
+			Ready:     conditions.Finding{Holds: true, Reason: common.ReasonSuspended, Message: "spec.suspend is true: no pod runs"},
+		}
+	case p == nil:
 		return notRunning("the pod is being created")
+	case i.Spec.Suspend:
+		s := notRunning("the pod is being deleted; spec.suspend is true")
+		if running(p) && p.DeletionTimestamp.IsZero() {
+			s.Available = up()
+		}
+		return s
 	}
-	up := conditions.Finding{Holds: true, Reason: common.ReasonRunning, Message: "the container runs"}
 	switch {
 	case !p.DeletionTimestamp.IsZero():
 		return notRunning("the pod is being deleted; the next one follows")
@@ -58,10 +73,14 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) conditions.Stat
 		return notRunning("the pod ended (" + why(p) + "); the next one follows")
 	case !running(p):
 		return notRunning(waitsFor(p))
-	case p.Status.ObservedGeneration < p.Generation || p.Spec.Containers[0].Image != i.Spec.Image:
-		return conditions.State{Available: up, Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
+	case p.Status.ObservedGeneration < p.Generation || image(p) != i.Spec.Image:
+		return conditions.State{Available: up(), Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
 	}
-	return conditions.State{Available: up, Ready: up}
+	return conditions.State{Available: up(), Ready: up()}
+}
+
+func up() conditions.Finding {
+	return conditions.Finding{Holds: true, Reason: common.ReasonRunning, Message: "the container runs"}
 }
 
 func notRunning(message string) conditions.State {
@@ -76,6 +95,16 @@ func running(p *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// image is the image of our container in a pod.
+func image(p *corev1.Pod) string {
+	for _, c := range p.Spec.Containers {
+		if c.Name == containerName {
+			return c.Image
+		}
+	}
+	return ""
 }
 
 func container(p *corev1.Pod) *corev1.ContainerStatus {
@@ -98,6 +127,12 @@ func waitsFor(p *corev1.Pod) string {
 	if c := container(p); c != nil {
 		if w := c.State.Waiting; w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName") {
 			return "the image cannot be pulled; correct spec.image, or what keeps it from being pulled"
+		}
+		if w := c.State.Waiting; w != nil && (w.Reason == "CreateContainerConfigError" || w.Reason == "CreateContainerError") {
+			return "the container cannot be created; kubectl describe the pod"
+		}
+		if c.State.Running != nil && c.Started != nil && *c.Started && !c.Ready {
+			return "the container runs, and its readiness probe fails"
 		}
 		if c.RestartCount > 0 {
 			return "the container keeps ending; kubectl logs --previous says why"

@@ -5,46 +5,48 @@ package memcached
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/status,verbs=patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a Memcached.
 func Kind(platform config.Memcached) converge.Kind[*cachev1alpha1.Memcached, Observed] {
 	return converge.Kind[*cachev1alpha1.Memcached, Observed]{
-		New:      func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
-		Children: []client.Object{&appsv1.Deployment{}, &corev1.Service{}},
-		Related:  []converge.Related{{Object: &corev1.Pod{}, Of: cacheOf}},
+		New: func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
+		Children: []client.Object{
+			&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
+			&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+		},
+		Related: []converge.Related{rollout.Pods(labelOwner, map[string]string{labelApp: app})},
 		Log: converge.LogText{
 			Logger: "controller_memcached",
 			Key:    "Memcached",
 			Gone:   "Memcached resource not found. Ignoring since object must be deleted",
 		},
+		Paused:  func(m *cachev1alpha1.Memcached) bool { return m.Spec.Paused },
 		Observe: observe,
 		Desired: func(m *cachev1alpha1.Memcached, o Observed) (converge.Plan, error) {
-			return desired(m, o, platform), nil
+			return desired(m, o, platform)
 		},
-		Report: report,
+		Report: func(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome) {
+			report(m, o, out, platform)
+		},
 	}
-}
-
-// cacheOf returns the name of the Memcached that a pod is a node of, "" for
-// none.
-func cacheOf(pod client.Object) string {
-	l := pod.GetLabels()
-	if l[labelApp] != app {
-		return ""
-	}
-	return l[labelOwner]
 }

@@ -9,11 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -28,6 +30,8 @@ const (
 	labelApp   = "app"
 	labelOwner = "memcached_cr"
 	app        = "memcached"
+
+	memoryOption = "-m"
 
 	defaultMaxConnections = 1024
 	defaultThreads        = 4
@@ -44,9 +48,9 @@ func labels(m *cachev1alpha1.Memcached) map[string]string {
 	return map[string]string{labelApp: app, labelOwner: m.Name}
 }
 
-// image is the one asked for, else the one that has served, else the
-// platform's: a cache does not lose what it holds because the platform's
-// default has changed.
+// image is what a new revision has: the one asked for, else the one that has
+// served, else the platform's. It is part of the revision and stays with it: a
+// cache does not lose what it holds because the platform's default has changed.
 func image(m *cachev1alpha1.Memcached, platform config.Memcached) string {
 	switch {
 	case m.Spec.Image != "":
@@ -93,7 +97,8 @@ func or(p *int32, unset int32) int32 {
 //     as much again for its structures and the kernel's socket buffers.
 //   - a thread: 1 MiB for its stack and buffers.
 //
-// It is part of the pod template: a change of it here replaces every pod.
+// It is part of the pod template: a change of it here reaches a cache with its
+// next revision.
 func containerLimit(m *cachev1alpha1.Memcached) int64 {
 	items := memory(m)
 	all := items + items/4 + 64*mib + int64(maxConnections(m))*32*kib + int64(threads(m))*mib
@@ -102,33 +107,131 @@ func containerLimit(m *cachev1alpha1.Memcached) int64 {
 
 func quantity(bytes int64) resource.Quantity { return *resource.NewQuantity(bytes, resource.BinarySI) }
 
-// desired returns the children a Memcached should have. It is pure.
-func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) converge.Plan {
-	return converge.Plan{Apply: []apply.Intent{deployment(m, platform), service(m, o)}}
+// inputs are what of an object's spec the pods depend on. What is not about
+// pods is left out: to change it is no reason to make a revision. An image that
+// is not asked for is none of them, so another default of the platform is not
+// a change either.
+func inputs(m *cachev1alpha1.Memcached) any {
+	s := m.Spec.DeepCopy()
+	s.Size, s.DeletionPolicy, s.Paused = 0, "", false
+	s.Service, s.PodDisruptionBudget, s.NetworkPolicy = nil, nil, nil
+	s.Rollout = s.Rollout.Inputs()
+	return s
 }
 
-func deployment(m *cachev1alpha1.Memcached, platform config.Memcached) apply.Intent {
-	limit := corev1.ResourceList{corev1.ResourceMemory: quantity(containerLimit(m))}
-	pod := workload.PodSpec().
-		WithSecurityContext(workload.RestrictedPod(user)).
-		WithContainers(corev1ac.Container().
-			WithName(containerName).
-			WithImage(image(m, platform)).
-			WithCommand("memcached").
-			WithArgs(args(m)...).
-			WithPorts(corev1ac.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)).
-			WithReadinessProbe(workload.TCPReadiness(port)).
-			// A cache that had to share its memory would be the first to go.
-			WithResources(corev1ac.ResourceRequirements().WithRequests(limit).WithLimits(limit)).
-			WithSecurityContext(workload.RestrictedContainer()))
-	return workload.Deployment(m.Name, m.Namespace, m.Spec.Size, labels(m), labels(m), pod, containerName)
+func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) (rollout.Decision, error) {
+	q := rollout.Question{
+		Kind: cachev1alpha1.Kind, Namespace: m.Namespace, Name: m.Name, Labels: labels(m),
+		Inputs: inputs(m), Template: template(m, image(m, platform)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus,
+	}
+	d, err := rollout.Decide(q, o.Seen)
+	if err != nil || m.Spec.Image != "" {
+		return d, err
+	}
+	// A revision that is kept has its own image, and to have another is no
+	// change that waits.
+	kept, err := d.Asked.Template()
+	if err != nil {
+		return d, err
+	}
+	if i := imageIn(kept); i != "" && i != image(m, platform) {
+		q.Template = template(m, i)
+		return rollout.Decide(q, o.Seen)
+	}
+	return d, nil
+}
+
+// imageIn is the image of our container in a template.
+func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
+	if t == nil || t.Spec == nil {
+		return ""
+	}
+	for _, c := range t.Spec.Containers {
+		if c.Name != nil && *c.Name == containerName && c.Image != nil {
+			return *c.Image
+		}
+	}
+	return ""
+}
+
+// desired returns the children a Memcached should have. It is pure.
+func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) (converge.Plan, error) {
+	var plan converge.Plan
+	// The policy comes first, and no pod is open before it stands.
+	if p := m.Spec.NetworkPolicy; p != nil {
+		ports := []corev1ac.ContainerPortApplyConfiguration{*containerPort()}
+		plan.Apply = append(plan.Apply, workload.NetworkPolicy(m.Name, m.Namespace, labels(m), labels(m), ports, p))
+	} else if o.Policy != nil {
+		plan.Prune = append(plan.Prune, o.Policy)
+	}
+	d, err := decide(m, o, platform)
+	if d.Template != nil {
+		plan.Apply = append(plan.Apply, workload.Deployment(workload.Rolling{
+			Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
+			Template: d.Template, Container: containerName, Rollout: m.Spec.Rollout,
+		}))
+	}
+	plan.Apply = append(plan.Apply, service(m, o))
+	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size); wanted {
+		plan.Apply = append(plan.Apply, budget)
+	} else if o.Budget != nil {
+		plan.Prune = append(plan.Prune, o.Budget)
+	}
+	return d.Complete(plan), err
+}
+
+// template is what the pods are made from.
+//
+// They have no preStop sleep. That is for servers behind a load balancer, which
+// goes on sending for a moment; here every client connects by itself, and the
+// Service names a pod until it is gone, sleep or not. To sleep would only let
+// clients store more in a node that is about to lose it.
+func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	ofPod, ofContainer := workload.SecurityContexts(m.Spec.Security, workload.SecurityDefaults{
+		Profile: common.SecurityRestricted, User: user, ReadOnlyRootFilesystem: true,
+	})
+	c := corev1ac.Container().
+		WithName(containerName).
+		WithImage(image).
+		WithCommand("memcached").
+		WithArgs(args(m)...).
+		WithPorts(containerPort()).
+		WithSecurityContext(ofContainer)
+	pod := workload.PodSpec().WithSecurityContext(ofPod)
+	workload.Customize(pod, c, workload.Options{
+		Container: common.Container{ImagePullPolicy: m.Spec.ImagePullPolicy, ImagePullSecrets: m.Spec.ImagePullSecrets},
+		Resources: resources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: labels(m),
+	})
+	t := workload.Template(workload.PodLabels(m.Spec.Pod, labels(m)), pod.WithContainers(c)).
+		WithAnnotations(workload.PodAnnotations(m.Spec.Pod))
+	return rollout.Restarted(t, m.Spec.Rollout)
+}
+
+func containerPort() *corev1ac.ContainerPortApplyConfiguration {
+	return corev1ac.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
+}
+
+// resources are the user's, and the memory, which is the same for request and
+// limit: a cache that had to share its memory would be the first to go.
+func resources(m *cachev1alpha1.Memcached) *common.Resources {
+	r := m.Spec.Resources.DeepCopy()
+	if r == nil {
+		r = &common.Resources{}
+	}
+	for _, list := range []*corev1.ResourceList{&r.Requests, &r.Limits} {
+		if *list == nil {
+			*list = corev1.ResourceList{}
+		}
+		(*list)[corev1.ResourceMemory] = quantity(containerLimit(m))
+	}
+	return r
 }
 
 // args are the words after "memcached". An option and its value are two words:
 // "-m=64" is read as 0.
 func args(m *cachev1alpha1.Memcached) []string {
 	return []string{
-		"-m", strconv.FormatInt(memory(m)/mib, 10),
+		memoryOption, strconv.FormatInt(memory(m)/mib, 10),
 		"-c", strconv.FormatInt(int64(maxConnections(m)), 10),
 		"-t", strconv.FormatInt(int64(threads(m)), 10),
 		"-p", strconv.Itoa(port),
@@ -161,7 +264,6 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	spec := corev1ac.ServiceSpec().
 		WithType(corev1.ServiceTypeClusterIP).
 		WithSelector(labels(m)).
-		WithSessionAffinity(corev1.ServiceAffinityNone).
 		// A node that is not ready keeps its name: a client that cannot look
 		// it up would move its keys elsewhere.
 		WithPublishNotReadyAddresses(true).
@@ -169,8 +271,14 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	if headless {
 		spec.WithClusterIP(corev1.ClusterIPNone)
 	}
-	in := apply.New(corev1ac.Service(m.Name, m.Namespace).WithLabels(labels(m)).WithSpec(spec),
-		func() *corev1.Service { return &corev1.Service{} })
-	in.Exclusive = []string{"spec.ports"}
+	ac := corev1ac.Service(m.Name, m.Namespace).WithLabels(labels(m)).WithSpec(spec)
+	var options common.ServiceOptions
+	if m.Spec.Service != nil {
+		options.Annotations = m.Spec.Service.Annotations
+	}
+	workload.CustomizeService(ac, options)
+	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
+	// A label more in the selector leaves the pods out.
+	in.Exclusive = []string{"spec.ports", "spec.selector"}
 	return in
 }

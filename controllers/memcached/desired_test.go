@@ -2,16 +2,22 @@ package memcached
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +26,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
@@ -35,7 +44,7 @@ var ownerKind = metav1.GroupVersionKind(cachev1alpha1.GroupVersion.WithKind(cach
 var platform = config.Memcached{Image: "memcached:1.6"}
 
 // golden reads the cases under testdata: in.yaml holds the Memcached, with its
-// status, and after it the Service that is live, if there is one.
+// status, and after it what is live, if there is anything.
 func golden(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
@@ -48,13 +57,30 @@ func golden(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cache, live, hasLive := strings.Cut(string(raw), "\n---\n")
+		docs := strings.Split(string(raw), "\n---\n")
 		cases[filepath.Base(filepath.Dir(f))] = func() (*cachev1alpha1.Memcached, Observed) {
 			m, o := &cachev1alpha1.Memcached{}, Observed{}
-			decode(t, cache, m)
-			if hasLive {
-				o.Service = &corev1.Service{}
-				decode(t, live, o.Service)
+			decode(t, docs[0], m)
+			for _, live := range docs[1:] {
+				var kind metav1.TypeMeta
+				if err := yaml.Unmarshal([]byte(live), &kind); err != nil {
+					t.Fatal(err)
+				}
+				var into any
+				switch kind.Kind {
+				case "Service":
+					o.Service = &corev1.Service{}
+					into = o.Service
+				case "PodDisruptionBudget":
+					o.Budget = &policyv1.PodDisruptionBudget{}
+					into = o.Budget
+				case "NetworkPolicy":
+					o.Policy = &networkingv1.NetworkPolicy{}
+					into = o.Policy
+				default:
+					t.Fatalf("%s: unknown kind %q", f, kind.Kind)
+				}
+				decode(t, live, into)
 			}
 			return m, o
 		}
@@ -69,17 +95,31 @@ func decode(t *testing.T, doc string, into any) {
 	}
 }
 
+func planned(t *testing.T, m *cachev1alpha1.Memcached, o Observed) converge.Plan {
+	t.Helper()
+	plan, err := desired(m, o, platform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
 // printed is the children as they would be sent, from their JSON: {} and an
-// absent field are not the same in a pod template.
+// absent field are not the same in a pod template. Of those that would be
+// deleted it is a line each.
 func printed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) []byte {
 	t.Helper()
 	var docs [][]byte
-	for _, in := range desired(m, o, platform).Apply {
+	plan := planned(t, m, o)
+	for _, in := range plan.Apply {
 		doc, err := yaml.JSONToYAML(object(t, m, in))
 		if err != nil {
 			t.Fatal(err)
 		}
 		docs = append(docs, doc)
+	}
+	for _, p := range plan.Prune {
+		docs = append(docs, fmt.Appendf(nil, "# deleted: %T\n", p))
 	}
 	return bytes.Join(docs, []byte("---\n"))
 }
@@ -93,16 +133,18 @@ func object(t *testing.T, m *cachev1alpha1.Memcached, in apply.Intent) []byte {
 	return raw
 }
 
-// typed is both children as the API server would decode them.
+// typed is the Deployment and the Service as the API server would decode them.
 func typed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
-	plan := desired(m, o, platform)
-	if len(plan.Apply) != 2 || len(plan.Prune) != 0 {
-		t.Fatalf("%d children to apply and %d to prune, want a Deployment and a Service", len(plan.Apply), len(plan.Prune))
+	for _, in := range planned(t, m, o).Apply {
+		switch in.Kind {
+		case "Deployment":
+			decode(t, string(object(t, m, in)), d)
+		case "Service":
+			decode(t, string(object(t, m, in)), s)
+		}
 	}
-	decode(t, string(object(t, m, plan.Apply[0])), d)
-	decode(t, string(object(t, m, plan.Apply[1])), s)
 	return d, s
 }
 
@@ -343,9 +385,117 @@ func TestPodsLeadToTheirCache(t *testing.T) {
 		"without any":        {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := cacheOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}); got != tc.want {
+			if got := Kind(platform).Related[0].Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// Only what is about pods makes a revision.
+func TestWhatMakesARevision(t *testing.T) {
+	of := func(change ...func(*cachev1alpha1.MemcachedSpec)) string {
+		m := sample()
+		for _, c := range change {
+			c(&m.Spec)
+		}
+		raw, err := json.Marshal(inputs(m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	// A field that a later version adds must not look like a change.
+	if got := of(); got != `{"size":0}` {
+		t.Errorf("inputs of what says nothing about pods: %s", got)
+	}
+	type spec = cachev1alpha1.MemcachedSpec
+	for name, tc := range map[string]struct {
+		change   func(*spec)
+		revision bool
+	}{
+		"size":                {func(s *spec) { s.Size = 9 }, false},
+		"deletionPolicy":      {func(s *spec) { s.DeletionPolicy = common.DeletionPolicyOrphan }, false},
+		"paused":              {func(s *spec) { s.Paused = true }, false},
+		"podDisruptionBudget": {func(s *spec) { s.PodDisruptionBudget = &common.PodDisruptionBudget{} }, false},
+		"networkPolicy":       {func(s *spec) { s.NetworkPolicy = &common.NetworkPolicy{} }, false},
+		"service":             {func(s *spec) { s.Service = &cachev1alpha1.ServiceSpec{} }, false},
+		"rollout.maxSurge":    {func(s *spec) { s.Rollout = &common.Rollout{MaxSurge: new(intstr.FromInt32(1))} }, false},
+		"rollout.restartedAt": {func(s *spec) { s.Rollout = &common.Rollout{RestartedAt: &metav1.Time{}} }, true},
+		"image":               {func(s *spec) { s.Image = "a" }, true},
+		"imagePullPolicy":     {func(s *spec) { s.ImagePullPolicy = corev1.PullAlways }, true},
+		"imagePullSecrets":    {func(s *spec) { s.ImagePullSecrets = []common.LocalObjectReference{{Name: "a"}} }, true},
+		"memory":              {func(s *spec) { s.Memory = &cachev1alpha1.MemorySpec{} }, true},
+		"maxConnections":      {func(s *spec) { s.MaxConnections = new(int32(1)) }, true},
+		"threads":             {func(s *spec) { s.Threads = new(int32(1)) }, true},
+		"resources":           {func(s *spec) { s.Resources = &common.Resources{} }, true},
+		"pod":                 {func(s *spec) { s.Pod = &common.Pod{} }, true},
+		"security":            {func(s *spec) { s.Security = &common.Security{} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := of(tc.change) != of(); got != tc.revision {
+				t.Errorf("makes a revision: %v, want %v", got, tc.revision)
+			}
+		})
+	}
+	if fields := reflect.TypeFor[spec]().NumField(); fields != 16 {
+		t.Errorf("the spec has %d fields: does the new one make a revision?", fields)
+	}
+}
+
+// kept is the revision of a plan as it stands in the cluster.
+func kept(t *testing.T, m *cachev1alpha1.Memcached, o Observed) *appsv1.ControllerRevision {
+	t.Helper()
+	plan := planned(t, m, o)
+	r := &appsv1.ControllerRevision{}
+	decode(t, string(object(t, m, plan.Apply[len(plan.Apply)-1])), r)
+	return r
+}
+
+// An image that nobody asked for belongs to the revision: another default of
+// the platform, or another image that served meanwhile, is no change.
+func TestRevisionKeepsItsImage(t *testing.T) {
+	m := sample()
+	m.Status.Image = "memcached:1.5"
+	first := kept(t, m, Observed{})
+	o := Observed{Seen: rollout.Seen{Revisions: []*appsv1.ControllerRevision{first}}}
+	m.Status.Image = "memcached:1.4"
+	if d, _ := typed(t, m, o); d.Spec.Template.Spec.Containers[0].Image != "memcached:1.5" {
+		t.Errorf("image is %s", d.Spec.Template.Spec.Containers[0].Image)
+	}
+	d, err := decide(m, o, platform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := common.RolloutStatus{}
+	d.Report(&st, nil, nil, 3, containerName, time.Now())
+	if len(st.PendingChanges) != 0 {
+		t.Errorf("changes wait: %q", st.PendingChanges)
+	}
+	// What says something else about pods is another revision, with the image
+	// that serves.
+	m.Spec.Threads = new(int32(8))
+	if d, _ := typed(t, m, o); d.Spec.Template.Spec.Containers[0].Image != "memcached:1.4" {
+		t.Errorf("image of the next revision is %s", d.Spec.Template.Spec.Containers[0].Image)
+	}
+}
+
+// To upgrade the operator restarts nothing: a revision is served as it was
+// made, and what would be made now is said.
+func TestKeptTemplateIsServed(t *testing.T) {
+	m := sample()
+	r := kept(t, m, Observed{})
+	r.Data.Raw = bytes.ReplaceAll(r.Data.Raw, []byte("modern"), []byte("earlier"))
+	r.Data.Raw = bytes.ReplaceAll(r.Data.Raw, []byte(r.Annotations[naming.AnnotationTemplate]), []byte("earlier"))
+	o := Observed{Seen: rollout.Seen{Revisions: []*appsv1.ControllerRevision{r}}}
+	if d, _ := typed(t, m, o); !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "earlier") {
+		t.Errorf("args %v", d.Spec.Template.Spec.Containers[0].Args)
+	}
+	report(m, o, outcome(nil, nil), platform)
+	if diff := cmp.Diff([]string{"spec.containers[memcached].args would change"}, m.Status.PendingChanges); diff != "" {
+		t.Errorf("pendingChanges (-want +got):\n%s", diff)
+	}
+	if m.Spec.Paused = true; !Kind(platform).Paused(m) {
+		t.Error("spec.paused is not heard")
 	}
 }

@@ -12,6 +12,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,7 +54,7 @@ func subjectWith(platform config.Memcached) testkit.Subject {
 func cache(ns, name string) *cachev1alpha1.Memcached {
 	return &cachev1alpha1.Memcached{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
-		Spec:       cachev1alpha1.MemcachedSpec{Size: 3},
+		Spec:       cachev1alpha1.MemcachedSpec{Size: 3, NetworkPolicy: &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}},
 	}
 }
 
@@ -63,17 +67,24 @@ func specimen() testkit.Specimen {
 			return []client.Object{
 				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}},
 				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}},
+				&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}},
+				&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},
 			}
 		},
-		Edit:   func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.Image = "memcached:1.6.18" },
-		Edited: []string{"patch deployments 200"},
+		Created: []string{"patch controllerrevisions 201"},
+		Edit:    func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.Image = "memcached:1.6.18" },
+		Edited:  []string{"patch deployments 200", "patch controllerrevisions 201"},
 		Orphan: func(o converge.Object) {
 			o.(*cachev1alpha1.Memcached).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},
 		Serves: serves,
 		Stated: func(o converge.Object) [][]byte {
 			var all [][]byte
-			for _, in := range desired(o.(*cachev1alpha1.Memcached), Observed{}, platform).Apply {
+			plan, err := desired(o.(*cachev1alpha1.Memcached), Observed{}, platform)
+			if err != nil {
+				panic(err) // it is what the operator did a moment ago
+			}
+			for _, in := range plan.Apply {
 				raw, err := in.Object(o, ownerKind)
 				if err != nil {
 					panic(err) // it is what the operator sent a moment ago
@@ -98,6 +109,22 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	key := client.ObjectKeyFromObject(m)
 	if err := errors.Join(r.Get(ctx, key, d), r.Get(ctx, key, s)); err != nil {
 		return err
+	}
+	for kind, tc := range map[string]struct {
+		child  client.Object
+		wanted bool
+	}{
+		"PodDisruptionBudget": {&policyv1.PodDisruptionBudget{}, m.Spec.Size > 1},
+		"NetworkPolicy":       {&networkingv1.NetworkPolicy{}, m.Spec.NetworkPolicy != nil},
+	} {
+		switch err := r.Get(ctx, key, tc.child); {
+		case client.IgnoreNotFound(err) != nil:
+			return err
+		case apierrors.IsNotFound(err) == tc.wanted:
+			return fmt.Errorf("%s wanted: %t, stands: %t", kind, tc.wanted, err == nil)
+		case tc.wanted && !metav1.IsControlledBy(tc.child, m):
+			return fmt.Errorf("the %s is not its own", kind)
+		}
 	}
 	c := d.Spec.Template.Spec.Containers[0]
 	words := strings.Join(c.Args, " ")
@@ -150,6 +177,8 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 			},
 		}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
+		&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}}}},
+		&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}}}},
 	)
 }
 
@@ -160,7 +189,37 @@ func TestCrash(t *testing.T) {
 	edit := func(name string, change func(*cachev1alpha1.MemcachedSpec)) testkit.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*cachev1alpha1.Memcached).Spec) })
 	}
-	env.Crashes(t, s,
+	// is waits until the status says so of the newest generation.
+	is := func(reason string, then func(*cachev1alpha1.Memcached) bool) func(context.Context, testkit.World) (bool, error) {
+		return func(ctx context.Context, w testkit.World) (bool, error) {
+			m := cache(w.Namespace, "web")
+			if err := w.Get(ctx, m.Name, m); err != nil {
+				return false, err
+			}
+			c := meta.FindStatusCondition(m.Status.Conditions, common.ConditionReady)
+			return c != nil && c.ObservedGeneration == m.Generation && c.Reason == reason && then(m), nil
+		}
+	}
+	back := edit("rollback", func(s *cachev1alpha1.MemcachedSpec) { s.Image, s.Threads = "memcached:bad", new(int32(8)) })
+	back.Converged = func(ctx context.Context, w testkit.World) (bool, error) {
+		ok, err := is(common.ReasonRolledBack, func(m *cachev1alpha1.Memcached) bool {
+			r := m.Status.Revisions // figures may follow the conditions by some seconds
+			return m.Status.Replicas == 3 && r != nil && r.Current == 1 && r.LastHealthy == 1 && r.Failed == 2 && m.Status.Image == platform.Image
+		})(ctx, w)
+		if !ok {
+			return false, err
+		}
+		d := &appsv1.Deployment{}
+		err = w.Get(ctx, "web", d)
+		return err == nil && d.Spec.Template.Spec.Containers[0].Image == platform.Image && d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == 3, err
+	}
+	paused := edit("pause", func(s *cachev1alpha1.MemcachedSpec) { s.Paused, s.Image = true, "memcached:1.6.18" })
+	paused.Converged = is(common.ReasonPaused, func(m *cachev1alpha1.Memcached) bool { return m.Status.Image == platform.Image })
+	closed := edit("add-network-policy", func(s *cachev1alpha1.MemcachedSpec) { s.NetworkPolicy = cache("", "").Spec.NetworkPolicy })
+	closed.Prepare = s.Prepared(func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.NetworkPolicy = nil })
+	env.Crashes(t, s, back, paused, closed,
+		edit("drop-network-policy", func(s *cachev1alpha1.MemcachedSpec) { s.NetworkPolicy = nil }),
+		edit("scale-to-1", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 1 }),
 		edit("scale-up", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 4 }),
 		edit("scale-to-0", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 0 }),
 		edit("change-all", func(s *cachev1alpha1.MemcachedSpec) {

@@ -133,6 +133,8 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "back-door", Port: 8080, TargetPort: intstr.FromInt(22)})
 	})
 	l.Until("the second port to go", s, "example", func() bool { return len(s.Spec.Ports) == 1 })
+	l.Edit(s, "example", func() { s.Spec.Selector["version"] = "2" })
+	l.Until("the selector to be ours", s, "example", func() bool { return len(s.Spec.Selector) == 2 })
 }
 
 // An image that the platform no longer names is kept: a restart would lose
@@ -182,19 +184,43 @@ func TestSchemaRefuses(t *testing.T) {
 		"image with a space":   {"a", map[string]any{"size": 1, "image": "a b"}, "should match"},
 		"another policy":       {"a", map[string]any{"size": 1, "deletionPolicy": "Keep"}, "Unsupported value"},
 		"an even size, as 3→4": {"a", map[string]any{"size": 4}, ""},
+		"every block": {"a", map[string]any{
+			"size": 3, "imagePullPolicy": "Always", "imagePullSecrets": list(fields("name", "r")),
+			"resources": fields("requests", fields("cpu", "100m"), "limits", fields("cpu", 1)),
+			"pod":       fields("priorityClassName", "high"), "security": fields("profile", "Restricted", "runAsUser", 1000),
+			"service": fields("annotations", fields("a.b/c", "d")), "podDisruptionBudget": fields("maxUnavailable", 1),
+			"networkPolicy": fields("preset", "Isolated"), "rollout": fields("onFailure", "Halt"), "paused": true,
+		}, ""},
+		"memory asked for":    {"a", map[string]any{"size": 1, "resources": fields("requests", fields("memory", "1Gi"))}, "spec.resources.requests: Forbidden: memory is derived"},
+		"memory limited":      {"a", map[string]any{"size": 1, "resources": fields("limits", fields("memory", "1Gi"))}, "spec.resources.limits: Forbidden: memory is derived"},
+		"less security":       {"a", map[string]any{"size": 1, "security": fields("profile", "Baseline")}, "spec.security.profile: Invalid value: profile must be Restricted"},
+		"volumes":             {"a", map[string]any{"size": 1, "pod": fields("volumes", list(fields("name", "a", "emptyDir", fields())))}, "spec.pod.volumes: Forbidden: a cache reads no volume"},
+		"restart on a change": {"a", map[string]any{"size": 1, "rollout": fields("restartOnConfigChange", true)}, "spec.rollout.restartOnConfigChange: Forbidden: a cache reads no ConfigMap"},
+		"a type of Service":   {"a", map[string]any{"size": 1, "service": fields("type", "NodePort")}, `unknown field "spec.service.type"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &unstructured.Unstructured{Object: map[string]any{"spec": tc.spec}}
 			u.SetGroupVersionKind(cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind))
 			u.SetNamespace(ns)
 			u.SetName(tc.name)
-			err := env.Admin.Create(t.Context(), u, client.DryRunAll)
+			err := env.Admin.Create(t.Context(), u, client.DryRunAll, client.FieldValidation("Strict"))
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case tc.want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want)):
+			case tc.want != "" && (!apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
 	}
+}
+
+func list(elements ...any) []any { return elements }
+
+// fields is a map of names and values in turn.
+func fields(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		m[pair[0].(string)] = pair[1]
+	}
+	return m
 }

@@ -2,6 +2,7 @@ package memcached
 
 import (
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,37 +12,42 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into m.
-func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome) {
+func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Memcached) {
 	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", m.Namespace, m.Name)
 
 	st := &m.Status
-	state := workload.DeploymentState(d, m.Spec.Size)
+	decision, _ := decide(m, o, platform) // its error is the pass's
+	state := decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out.Now)
 	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
 	st.Phase, st.Reason = phase(st.Conditions)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))
 	st.Nodes = nodes(o.Pods)
 	if d != nil {
 		st.Size, st.Replicas, st.ReadyReplicas = or(d.Spec.Replicas, 1), d.Status.Replicas, d.Status.ReadyReplicas
-		st.Memory = &cachev1alpha1.MemoryStatus{Size: quantity(memory(m)), ContainerLimit: quantity(containerLimit(m))}
-		if state.Ready.Holds && d.Status.Replicas > 0 {
-			st.Image = imageOf(d)
+		if mem := memoryOf(d); mem != nil {
+			st.Memory = mem
 		}
 	}
 }
 
-// imageOf is the image of our container in a Deployment.
-func imageOf(d *appsv1.Deployment) string {
+// memoryOf is what the pods of a Deployment may use, nil where it is not one
+// that we made.
+func memoryOf(d *appsv1.Deployment) *cachev1alpha1.MemoryStatus {
 	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == containerName {
-			return c.Image
+		i := slices.Index(c.Args, memoryOption) + 1
+		if c.Name != containerName || i == 0 || i == len(c.Args) {
+			continue
+		}
+		if n, err := strconv.ParseInt(c.Args[i], 10, 64); err == nil {
+			return &cachev1alpha1.MemoryStatus{Size: quantity(n * mib), ContainerLimit: *c.Resources.Limits.Memory()}
 		}
 	}
-	return ""
+	return nil
 }
 
 // phase is what the conditions say in one word, and the reason of Ready.

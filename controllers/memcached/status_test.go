@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,10 +20,12 @@ import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// rollout is a Deployment of 3 with so many pods.
-func rollout(replicas, updated, ready int32) *appsv1.Deployment {
+// rolled is a Deployment of 3 with so many pods, made from the sample's spec.
+func rolled(replicas, updated, ready int32) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-memcached", Generation: 2},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
@@ -29,7 +33,15 @@ func rollout(replicas, updated, ready int32) *appsv1.Deployment {
 			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: ready, AvailableReplicas: ready,
 		},
 	}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "other"}, {Name: "memcached", Image: "memcached:1.6"}}
+	decision, err := decide(sample(), Observed{}, platform)
+	if err != nil {
+		panic(err) // nothing is pinned
+	}
+	d.Spec.Template.Annotations = decision.Template.Annotations
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "other"}, {
+		Name: "memcached", Image: "memcached:1.6", Args: args(sample()),
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: quantity(containerLimit(sample()))}},
+	}}
 	if ready > 0 {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
 	}
@@ -37,7 +49,7 @@ func rollout(replicas, updated, ready int32) *appsv1.Deployment {
 }
 
 func none() *appsv1.Deployment {
-	d := rollout(0, 0, 0)
+	d := rolled(0, 0, 0)
 	d.Spec.Replicas = new(int32(0))
 	return d
 }
@@ -67,32 +79,32 @@ func TestPhaseAndConditions(t *testing.T) {
 		"nothing yet": {3, nil, nil, "Pending", "Progressing", map[string]string{
 			"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
 		}},
-		"starting": {3, rollout(3, 3, 0), nil, "Pending", "Progressing", map[string]string{
+		"starting": {3, rolled(3, 3, 0), nil, "Pending", "Progressing", map[string]string{
 			"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
 		}},
-		"some serve": {3, rollout(3, 3, 2), nil, "Degraded", "Progressing", map[string]string{
+		"some serve": {3, rolled(3, 3, 2), nil, "Degraded", "Progressing", map[string]string{
 			"Available": "True MinimumReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
 		}},
-		"all serve": {3, rollout(3, 3, 3), nil, "Running", "Serving", map[string]string{
+		"all serve": {3, rolled(3, 3, 3), nil, "Running", "Serving", map[string]string{
 			"Available": "True MinimumReplicasAvailable", "Ready": "True Serving",
 		}},
 		"none is wanted": {0, none(), nil, "Running", "ScaledToZero", map[string]string{
 			"Available": "False ScaledToZero", "Ready": "True ScaledToZero",
 		}},
-		"pods cannot be made": {3, failing(rollout(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
+		"pods cannot be made": {3, failing(rolled(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
 			"Available": "True MinimumReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
 		}},
 		"the name is taken": {3, nil, fault.Stalled(common.ReasonConflict, "taken"), "Failed", "Conflict", map[string]string{
 			"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict",
 		}},
-		"the API server has trouble": {3, rollout(3, 3, 3), errors.New("no answer"), "Degraded", "Error", map[string]string{
+		"the API server has trouble": {3, rolled(3, 3, 3), errors.New("no answer"), "Degraded", "Error", map[string]string{
 			"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := sample()
 			m.Spec.Size = tc.size
-			report(m, Observed{}, outcome(tc.problem, tc.deployment))
+			report(m, Observed{}, outcome(tc.problem, tc.deployment), platform)
 			if m.Status.Phase != tc.phase || m.Status.Reason != tc.reason {
 				t.Errorf("got %s, %s; want %s, %s", m.Status.Phase, m.Status.Reason, tc.phase, tc.reason)
 			}
@@ -105,7 +117,7 @@ func TestPhaseAndConditions(t *testing.T) {
 			}
 			once, later := m.DeepCopy(), outcome(tc.problem, tc.deployment)
 			later.Now = later.Now.Add(time.Hour)
-			report(m, Observed{}, later)
+			report(m, Observed{}, later, platform)
 			if diff := cmp.Diff(once, m); diff != "" {
 				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
 			}
@@ -142,7 +154,7 @@ func TestNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := sample()
-			report(m, Observed{Pods: tc.pods}, outcome(nil, nil))
+			report(m, Observed{Seen: rollout.Seen{Pods: tc.pods}}, outcome(nil, nil), platform)
 			if diff := cmp.Diff(tc.want, m.Status.Nodes); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -166,7 +178,7 @@ func TestNodesAreNeverNull(t *testing.T) {
 	if got := written(m); strings.Contains(got, "nodes") {
 		t.Errorf("before the first pass: %s", got)
 	}
-	report(m, Observed{}, outcome(nil, nil))
+	report(m, Observed{}, outcome(nil, nil), platform)
 	if got := written(m); !strings.Contains(got, `"nodes":[]`) {
 		t.Errorf("without a pod: %s", got)
 	}
@@ -174,7 +186,7 @@ func TestNodesAreNeverNull(t *testing.T) {
 
 func TestFiguresOfTheStatus(t *testing.T) {
 	m := sample()
-	report(m, Observed{}, outcome(nil, rollout(4, 2, 3)))
+	report(m, Observed{}, outcome(nil, rolled(4, 2, 3)), platform)
 	got := []int32{m.Status.Size, m.Status.Replicas, m.Status.ReadyReplicas}
 	if diff := cmp.Diff([]int32{3, 4, 3}, got); diff != "" {
 		t.Errorf("size, replicas, ready (-want +got):\n%s", diff)
@@ -189,17 +201,54 @@ func TestFiguresOfTheStatus(t *testing.T) {
 	if m.Status.Image != "" {
 		t.Errorf("image %s before all its pods serve", m.Status.Image)
 	}
-	report(m, Observed{}, outcome(nil, rollout(3, 3, 3)))
+	report(m, Observed{}, outcome(nil, rolled(3, 3, 3)), platform)
 	if m.Status.Image != "memcached:1.6" {
 		t.Errorf("image is %q", m.Status.Image)
 	}
 	m.Spec.Size = 0
-	report(m, Observed{}, outcome(nil, none()))
+	report(m, Observed{}, outcome(nil, none()), platform)
 	if m.Status.Image != "memcached:1.6" {
 		t.Errorf("image is %q after the last pod went", m.Status.Image)
 	}
-	report(m, Observed{}, outcome(errors.New("no answer"), nil))
+	report(m, Observed{}, outcome(errors.New("no answer"), nil), platform)
 	if m.Status.Size != 0 || m.Status.Memory == nil {
 		t.Errorf("a pass that saw no Deployment changed the figures: %+v", m.Status)
+	}
+}
+
+// A rollout that fails goes back, and the status speaks of what serves.
+func TestFailedRollout(t *testing.T) {
+	m := sample()
+	first := kept(t, m, Observed{})
+	m.Spec.Image, m.Spec.Memory = "memcached:bad", &cachev1alpha1.MemorySpec{Size: new(resource.MustParse("1Gi"))}
+	m.Status.Image = "memcached:1.6"
+	m.Status.Revisions = &common.Revisions{Current: 1, LastHealthy: 1}
+	o := Observed{Seen: rollout.Seen{Revisions: []*appsv1.ControllerRevision{first}}}
+	second := kept(t, m, o)
+	o.Revisions = append(o.Revisions, second)
+
+	d := rolled(4, 1, 3)
+	d.Spec.Template.Annotations = map[string]string{naming.AnnotationTemplate: second.Annotations[naming.AnnotationTemplate]}
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse})
+	o.Deployment = d
+	report(m, o, outcome(nil, d), platform)
+	if r := m.Status.Revisions; r.Failed != 2 || r.LastHealthy != 1 || len(m.Status.LastActions) != 1 || m.Status.LastActions[0].Type != common.ActionRollback {
+		t.Fatalf("revisions %+v, actions %+v", r, m.Status.LastActions)
+	}
+
+	back, _ := typed(t, m, o)
+	if i := back.Spec.Template.Spec.Containers[0].Image; i != "memcached:1.6" {
+		t.Errorf("back to image %s", i)
+	}
+	back.Generation, back.Status = 3, rolled(3, 3, 3).Status
+	back.Status.ObservedGeneration = 3
+	o.Deployment = back
+	report(m, o, outcome(nil, back), platform)
+	ready := meta.FindStatusCondition(m.Status.Conditions, common.ConditionReady)
+	if m.Status.Phase != cachev1alpha1.PhaseFailed || ready.Reason != common.ReasonRolledBack || !meta.IsStatusConditionTrue(m.Status.Conditions, common.ConditionAvailable) {
+		t.Errorf("phase %s, Ready %+v", m.Status.Phase, ready)
+	}
+	if s := m.Status.Memory; m.Status.Image != "memcached:1.6" || s.Size.String() != "64Mi" || s.ContainerLimit.String() != "180Mi" {
+		t.Errorf("image %s, memory %+v: not what serves", m.Status.Image, s)
 	}
 }

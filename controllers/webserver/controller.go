@@ -1,36 +1,59 @@
 // Package webserver makes a WebServer what its spec says: a Deployment of
-// nginx and a Service in front of it.
+// nginx and a Service in front of it, and what more it asks for: an
+// autoscaler, a budget for disruptions, a network policy, a way in from
+// outside, a scrape of nginx's figures.
 package webserver
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // +kubebuilder:rbac:groups=my.domain,resources=webservers,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=my.domain,resources=webservers/status,verbs=patch
 // +kubebuilder:rbac:groups=my.domain,resources=webservers/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies;ingresses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a WebServer.
 func Kind(platform config.WebServer) converge.Kind[*webserverv1.WebServer, Observed] {
 	return converge.Kind[*webserverv1.WebServer, Observed]{
-		New:      func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
-		Children: []client.Object{&appsv1.Deployment{}, &corev1.Service{}},
+		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		Children: []client.Object{
+			&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{},
+			&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
+		},
+		Optional: []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}},
+		Related:  []converge.Related{rollout.Pods("webserver_cr", map[string]string{"app": "webserver"})},
 		Log: converge.LogText{
 			Logger: "controllers.WebServer",
 			Key:    "Webserver",
 			Gone:   "Webserver resource not found. Ignoring since object must be deleted",
 		},
-		Observe: observe,
-		Desired: func(w *webserverv1.WebServer, o Observed) (converge.Plan, error) { return desired(w, o, platform), nil },
-		Report:  report,
+		References: referenced,
+		Paused:     func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
+		Observe:    observe,
+		Desired:    func(w *webserverv1.WebServer, o Observed) (converge.Plan, error) { return desired(w, o, platform) },
+		Report:     report,
 	}
 }

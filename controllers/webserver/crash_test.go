@@ -9,13 +9,21 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // TestCrash kills the operator before and after each of its writes.
@@ -25,6 +33,33 @@ func TestCrash(t *testing.T) {
 	edit := func(name string, change func(*webserverv1.WebServerSpec)) testkit.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*webserverv1.WebServer).Spec) })
 	}
+	from := func(name string, prepare, change func(*webserverv1.WebServerSpec)) testkit.Scenario {
+		c := edit(name, change)
+		c.Prepare = s.Prepared(func(o converge.Object) { prepare(&o.(*webserverv1.WebServer).Spec) })
+		return c
+	}
+	saying := func(text string) func(*webserverv1.WebServerSpec) {
+		return func(s *webserverv1.WebServerSpec) { s.Config = &webserverv1.ConfigSource{Inline: text} }
+	}
+	autoscaled := func(s *webserverv1.WebServerSpec) {
+		s.Replicas = nil
+		s.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5, TargetCPUUtilizationPercentage: new(int32(70))}
+		s.Resources = &common.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
+	}
+	open := func(s *webserverv1.WebServerSpec) {
+		s.Expose = &common.Expose{Type: common.ExposeIngress, Hosts: []string{"shop.example.com"}}
+		s.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+	}
+	failing := from("failing-image", saying("return 201;"), func(s *webserverv1.WebServerSpec) {
+		s.Image = "nginx:bad"
+		saying("return 202;")(s)
+	})
+	failing.Converged = is(common.ReasonRolledBack, "nginx:1.23.1")
+	held := from("held", saying("return 201;"), func(s *webserverv1.WebServerSpec) {
+		s.Image, s.Paused = "nginx:1.23.0", true
+		saying("return 202;")(s)
+	})
+	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
 	env.Crashes(t, s,
 		edit("scale-up", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(4)) }),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
@@ -33,7 +68,77 @@ func TestCrash(t *testing.T) {
 			s.Image, s.Replicas = "nginx:1.23.0", new(int32(4))
 			s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))}
 		}),
+		from("change-config", saying("return 201;"), saying("return 202;")),
+		from("change-config-kept-once", func(s *webserverv1.WebServerSpec) {
+			saying("return 201;")(s)
+			s.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
+		}, saying("return 202;")),
+		followed(s),
+		edit("autoscale", autoscaled),
+		from("autoscale-no-more", autoscaled, func(s *webserverv1.WebServerSpec) { s.Autoscaling = nil }),
+		edit("expose", open),
+		from("expose-no-more", open, func(s *webserverv1.WebServerSpec) { s.Expose, s.NetworkPolicy = nil, nil }),
+		failing, held,
 	)
+}
+
+// is waits until Ready is False for that reason, and that image serves.
+func is(reason, image string) func(context.Context, testkit.World) (bool, error) {
+	return func(ctx context.Context, world testkit.World) (bool, error) {
+		w, d := &webserverv1.WebServer{}, &appsv1.Deployment{}
+		if err := errors.Join(world.Get(ctx, "web", w), world.Get(ctx, "web", d)); err != nil {
+			return false, err
+		}
+		c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionReady)
+		if c == nil || c.Reason != reason || c.ObservedGeneration != w.Generation {
+			return false, nil
+		}
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != image || !workload.Complete(d) {
+			return false, fmt.Errorf("it says %s, and has image %s", reason, got)
+		}
+		// The figures may follow later than the conditions.
+		return w.Status.Replicas == d.Status.Replicas && w.Status.UpdatedReplicas == d.Status.UpdatedReplicas, nil
+	}
+}
+
+// followed is the scenario of a changed ConfigMap.
+func followed(s testkit.Specimen) testkit.Scenario {
+	cfg := func() *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cfg"}, Data: map[string]string{"server.conf": "return 201;"}}
+	}
+	prepared := s.Prepared(func(o converge.Object) {
+		o.(*webserverv1.WebServer).Spec.Config = &webserverv1.ConfigSource{ConfigMapRef: &webserverv1.ConfigMapKeyReference{Name: "cfg"}}
+	})
+	return testkit.Scenario{
+		Name: "change-configmap",
+		Prepare: func(ctx context.Context, w testkit.World) error {
+			if err := w.Create(ctx, cfg()); err != nil {
+				return err
+			}
+			return prepared(ctx, w)
+		},
+		Act: func(ctx context.Context, w testkit.World) error {
+			c := cfg()
+			return w.Edit(ctx, "cfg", c, func() { c.Data["server.conf"] = "return 202;" })
+		},
+		Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+			d := &appsv1.Deployment{}
+			if err := w.Get(ctx, "web", d); err != nil {
+				return false, err
+			}
+			for _, v := range d.Spec.Template.Spec.Volumes {
+				if v.Name != "config" {
+					continue
+				}
+				c := &corev1.ConfigMap{}
+				if err := w.Get(ctx, v.ConfigMap.Name, c); err != nil || c.Data["server.snippet"] != "return 202;" {
+					return false, err
+				}
+				return s.Ready(ctx, w)
+			}
+			return false, errors.New("no configuration is mounted")
+		},
+	}
 }
 
 // serves says what of a WebServer's spec is not yet so. It is written from the
@@ -47,9 +152,15 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	); err != nil {
 		return err
 	}
-	want := int32(1)
+	want, least := int32(1), int32(1)
 	if w.Spec.Replicas != nil {
-		want = *w.Spec.Replicas
+		want, least = *w.Spec.Replicas, *w.Spec.Replicas
+	}
+	if as := w.Spec.Autoscaling; as != nil {
+		want, least = *d.Spec.Replicas, *as.MinReplicas // every autoscaling of these tests has one
+		if want == 0 {
+			return errors.New("the Deployment is left at no replicas, where an autoscaler does nothing")
+		}
 	}
 	port := int32(80)
 	if sv := w.Spec.Service; sv != nil && sv.Port != nil {
@@ -69,5 +180,45 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	case s.Spec.Ports[0].Port != port:
 		return fmt.Errorf("the Service has port %d", s.Spec.Ports[0].Port)
 	}
+	for _, c := range []struct {
+		child  client.Object
+		wanted bool
+	}{
+		{&policyv1.PodDisruptionBudget{}, w.Spec.PodDisruptionBudget != nil || least > 1},
+		{&autoscalingv2.HorizontalPodAutoscaler{}, w.Spec.Autoscaling != nil},
+		{&networkingv1.NetworkPolicy{}, w.Spec.NetworkPolicy != nil},
+		{&networkingv1.Ingress{}, w.Spec.Expose != nil},
+	} {
+		switch err := r.Get(ctx, client.ObjectKeyFromObject(w), c.child); {
+		case !c.wanted && apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case !c.wanted && c.child.GetDeletionTimestamp() == nil:
+			return fmt.Errorf("there is a %T that nobody asked for", c.child)
+		case c.wanted && !metav1.IsControlledBy(c.child, w):
+			return fmt.Errorf("the %T is not its own", c.child)
+		}
+	}
+	if c := w.Spec.Config; c != nil && c.Inline != "" {
+		return mounts(ctx, r, d, c.Inline)
+	}
 	return nil
+}
+
+// mounts says whether the pods of a Deployment get that text.
+func mounts(ctx context.Context, r client.Reader, d *appsv1.Deployment, text string) error {
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if v.Name != "config" {
+			continue
+		}
+		c := &corev1.ConfigMap{}
+		if err := r.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: v.ConfigMap.Name}, c); err != nil {
+			return err
+		}
+		if got := c.Data["server.snippet"]; got != text {
+			return fmt.Errorf("the pods get the configuration %q", got)
+		}
+		return nil
+	}
+	return errors.New("no configuration is mounted")
 }

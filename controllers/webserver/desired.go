@@ -1,6 +1,8 @@
 package webserver
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,21 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
-)
-
-const (
-	containerName = "webserver"
-	// nginxPort is where the stock nginx image listens.
-	nginxPort = 80
-	// nginxUser is the user and group "nginx" of the stock image
-	// (docker-nginx, stable/debian/Dockerfile: --uid 101, --gid 101).
-	nginxUser = 101
 )
 
 func deploymentName(w *webserverv1.WebServer) string { return w.Name }
@@ -42,45 +37,144 @@ func replicas(w *webserverv1.WebServer) int32 {
 	return *w.Spec.Replicas
 }
 
-// desired returns the children a WebServer should have. It is pure.
-func desired(w *webserverv1.WebServer, o Observed, platform config.WebServer) converge.Plan {
-	return converge.Plan{Apply: []apply.Intent{deployment(w, o), service(w, o, platform)}}
+// least is the smallest number of pods that there will be.
+func least(w *webserverv1.WebServer) int32 {
+	if s := w.Spec.Autoscaling; s != nil {
+		if s.MinReplicas == nil {
+			return 1
+		}
+		return *s.MinReplicas
+	}
+	return replicas(w)
 }
 
-func deployment(w *webserverv1.WebServer, o Observed) apply.Intent {
-	cache, cacheMount := workload.Scratch("cache", "/var/cache/nginx")
-	run, runMount := workload.Scratch("run", "/run")
-	tmp, tmpMount := workload.Scratch("tmp", "/tmp")
+// scale is the number of pods that the Deployment states, nil where an
+// autoscaler says it. One leaves alone what is scaled to zero, so the first is
+// stated here.
+func scale(w *webserverv1.WebServer, d *appsv1.Deployment) *int32 {
+	if w.Spec.Autoscaling == nil {
+		return new(replicas(w))
+	}
+	if d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
+		return new(least(w))
+	}
+	return nil
+}
 
-	pod := workload.PodSpec().
-		WithSecurityContext(workload.RestrictedPod(nginxUser).
-			// An unprivileged user may listen on port 80 in this pod.
-			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
-		WithVolumes(cache, run, tmp).
-		WithContainers(corev1ac.Container().
-			WithName(containerName).
-			WithImage(w.Spec.Image).
-			WithPorts(corev1ac.ContainerPort().WithName("http").WithContainerPort(nginxPort).WithProtocol(corev1.ProtocolTCP)).
-			WithReadinessProbe(workload.TCPReadiness(nginxPort)).
-			WithSecurityContext(workload.RestrictedContainer()).
-			WithVolumeMounts(cacheMount, runMount, tmpMount))
+// scaled is the number of pods that there should be now: what the autoscaler
+// has set, where there is one.
+func scaled(w *webserverv1.WebServer, d *appsv1.Deployment) int32 {
+	if n := scale(w, d); n != nil {
+		return *n
+	}
+	if d != nil && d.Spec.Replicas != nil {
+		return *d.Spec.Replicas
+	}
+	return least(w)
+}
 
-	in := workload.Deployment(deploymentName(w), w.Namespace, replicas(w), labels(w), labels(w), pod, containerName)
-	in.Changes = changes(w, o.Deployment)
+// pods is all that the pods depend on: what of the spec is about them, and
+// what ConfigMaps hold that it refers to.
+type pods struct {
+	webserverv1.WebServerSpec
+	Sources map[string]string `json:"sources,omitempty"`
+}
+
+// inputs are what the pods depend on. What is not about pods is left out: to
+// change it is no reason to make a revision.
+func inputs(w *webserverv1.WebServer, m material) pods {
+	s := w.Spec.DeepCopy()
+	s.Replicas, s.DeletionPolicy, s.Paused = nil, "", false
+	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy = nil, nil, nil, nil, nil
+	s.Rollout = s.Rollout.Inputs()
+	if s.Monitoring = nil; monitored(w) {
+		s.Monitoring = &common.Monitoring{Enabled: true}
+	}
+	return pods{WebServerSpec: *s, Sources: m.hashes}
+}
+
+// decide decides which template serves, and finds what the spec refers to.
+// Where some of that is missing nothing is decided: what serves is left as it
+// is.
+func decide(w *webserverv1.WebServer, o Observed) (rollout.Decision, material, error) {
+	m, err := materialOf(w, o)
+	if err != nil {
+		return rollout.Decision{}, material{}, err
+	}
+	d, err := rollout.Decide(rollout.Question{
+		Kind: webserverv1.Kind, Namespace: w.Namespace, Name: w.Name, Labels: labels(w),
+		Inputs: inputs(w, m), Template: template(w, m), Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus,
+	}, o.Seen)
+	return d, m, err
+}
+
+// desired returns the children a WebServer should have. It is pure.
+func desired(w *webserverv1.WebServer, o Observed, platform config.WebServer) (converge.Plan, error) {
+	d, m, err := decide(w, o)
+	copies, stale, broken := d.Copies(m.copies(), o.Copies, labels(w))
+	plan := converge.Plan{Apply: copies}
+	// Of what is being deleted only the children's names matter. That something
+	// is missing must not keep it.
+	going := !w.DeletionTimestamp.IsZero()
+	if d.Template != nil || going {
+		plan.Apply = append(plan.Apply, deployment(w, o, d.Template))
+	}
+	plan.Apply = append(plan.Apply, service(w, o, platform))
+	beside(w, o, &plan)
+	plan = d.Complete(plan)
+	plan.Prune = append(plan.Prune, stale...)
+	if going {
+		return plan, nil
+	}
+	return plan, errors.Join(err, broken)
+}
+
+func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	in := workload.Deployment(workload.Rolling{
+		Name: deploymentName(w), Namespace: w.Namespace, Replicas: scale(w, o.Deployment),
+		Selector: labels(w), Template: pods, Container: containerName, Rollout: w.Spec.Rollout,
+	})
+	in.Exclusive = append(in.Exclusive, exclusive(pods)...)
+	in.Changes = changes(w, o.Deployment, pods)
 	return in
 }
 
+// exclusive are the paths of a template in which nothing of others may stand,
+// beside those of the container that serves.
+func exclusive(pods *corev1ac.PodTemplateSpecApplyConfiguration) []string {
+	var paths []string
+	add := func(list string, containers []corev1ac.ContainerApplyConfiguration) {
+		for _, c := range containers {
+			if *c.Name == containerName {
+				continue
+			}
+			for _, field := range []string{"command", "args", "env", "ports"} {
+				paths = append(paths, fmt.Sprintf("spec.template.spec.%s[%s].%s", list, *c.Name, field))
+			}
+		}
+	}
+	if pods != nil && pods.Spec != nil {
+		add("containers", pods.Spec.Containers)
+		add("initContainers", pods.Spec.InitContainers)
+	}
+	return paths
+}
+
 // changes are the article's log lines about an edit of the spec.
-func changes(w *webserverv1.WebServer, live *appsv1.Deployment) []apply.Change {
+func changes(w *webserverv1.WebServer, live *appsv1.Deployment, pods *corev1ac.PodTemplateSpecApplyConfiguration) []apply.Change {
 	if live == nil {
 		return nil
 	}
 	var lines []apply.Change
-	if live.Spec.Replicas != nil && *live.Spec.Replicas != replicas(w) {
-		lines = append(lines, apply.Change{Message: "Deployment spec.replicas change", KeysAndValues: []any{"from", *live.Spec.Replicas, "to", replicas(w)}})
+	if to := scale(w, live); to != nil && live.Spec.Replicas != nil && *live.Spec.Replicas != *to {
+		lines = append(lines, apply.Change{Message: "Deployment spec.replicas change", KeysAndValues: []any{"from", *live.Spec.Replicas, "to", *to}})
 	}
-	if cs := live.Spec.Template.Spec.Containers; len(cs) > 0 && cs[0].Image != w.Spec.Image {
-		lines = append(lines, apply.Change{Message: "Deployment spec.template.spec.container[0].image change", KeysAndValues: []any{"from", cs[0].Image, "to", w.Spec.Image}})
+	var to string
+	if pods != nil && pods.Spec != nil && len(pods.Spec.Containers) > 0 {
+		to = *pods.Spec.Containers[0].Image
+	}
+	if cs := live.Spec.Template.Spec.Containers; to != "" && len(cs) > 0 && cs[0].Image != to {
+		lines = append(lines, apply.Change{Message: "Deployment spec.template.spec.container[0].image change", KeysAndValues: []any{"from", cs[0].Image, "to", to}})
 	}
 	return lines
 }
@@ -88,16 +182,21 @@ func changes(w *webserverv1.WebServer, live *appsv1.Deployment) []apply.Change {
 func service(w *webserverv1.WebServer, o Observed, platform config.WebServer) apply.Intent {
 	kind := serviceType(w, platform)
 	port, from := nodePort(w, o, platform, kind)
-	in := serviceIntent(w, kind, port)
-	if port != 0 && from != asked {
+	https := httpsNodePort(w, o, kind)
+	in := serviceIntent(w, kind, port, https)
+	mine := int32(0) // what of it the user asked for
+	if from == asked {
+		mine = port
+	}
+	if port != mine || https != 0 {
 		// Nobody asked for this very port: when it cannot be had, any will do,
 		// and to learn which one it became is no reason to write.
-		anyPort := serviceIntent(w, kind, 0)
+		anyPort := serviceIntent(w, kind, mine, 0)
 		in.HashAs = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
-			return serviceIntent(w, kind, 0), fault.NodePort(refused)
+			return serviceIntent(w, kind, mine, 0), fault.NodePort(refused)
 		}
-		if from == had {
+		if from == had || https != 0 {
 			// Somebody's clients know this one. A Service that was just
 			// deleted holds its port for a moment longer.
 			in.Patience = 10 * time.Second
@@ -106,21 +205,32 @@ func service(w *webserverv1.WebServer, o Observed, platform config.WebServer) ap
 	return in
 }
 
-func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, nodePort int32) apply.Intent {
-	port := corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(servicePort(w)).WithTargetPort(intstr.FromInt(nginxPort))
-	if nodePort != 0 {
-		port.WithNodePort(nodePort)
+func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, nodePort, httpsNodePort int32) apply.Intent {
+	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), nginxPort, nodePort)}
+	if w.Spec.TLS != nil {
+		ports[0].WithName("http")
+		ports = append(ports, onePort(tlsPort, tlsPort, httpsNodePort).WithName(httpsName))
 	}
-	in := apply.New(corev1ac.Service(serviceName(w), w.Namespace).
+	said := common.ServiceOptions{}
+	if w.Spec.Service != nil {
+		said = w.Spec.Service.ServiceOptions
+	}
+	ac := corev1ac.Service(serviceName(w), w.Namespace).
 		WithLabels(labels(w)).
-		WithSpec(corev1ac.ServiceSpec().
-			WithType(kind).
-			WithSelector(labels(w)).
-			WithSessionAffinity(corev1.ServiceAffinityNone).
-			WithPorts(port)),
-		func() *corev1.Service { return &corev1.Service{} })
-	in.Exclusive = []string{"spec.ports"}
+		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(labels(w)).WithPorts(ports...))
+	workload.CustomizeService(ac, said)
+	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
+	// A label more in the selector would leave out all pods.
+	in.Exclusive = []string{"spec.ports", "spec.selector"}
 	return in
+}
+
+func onePort(port int32, target int, nodePort int32) *corev1ac.ServicePortApplyConfiguration {
+	p := corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(port).WithTargetPort(intstr.FromInt(target))
+	if nodePort != 0 {
+		p.WithNodePort(nodePort)
+	}
+	return p
 }
 
 func servicePort(w *webserverv1.WebServer) int32 {
@@ -163,11 +273,51 @@ func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, k
 	if s := w.Status.Service; s != nil && s.NodePort != 0 {
 		return s.NodePort, had
 	}
-	if o.Service != nil && len(o.Service.Spec.Ports) > 0 && o.Service.Spec.Ports[0].NodePort != 0 {
-		return o.Service.Spec.Ports[0].NodePort, had
+	if o.Service != nil {
+		if p := httpPort(o.Service); p.NodePort != 0 {
+			return p.NodePort, had
+		}
 	}
 	if kind == corev1.ServiceTypeNodePort {
 		return platform.NodePort, preferred
 	}
 	return 0, preferred
+}
+
+// httpsNodePort returns the node port to state for https, 0 for none: the one
+// that it had, like nodePort.
+func httpsNodePort(w *webserverv1.WebServer, o Observed, kind corev1.ServiceType) int32 {
+	if w.Spec.TLS == nil || kind == corev1.ServiceTypeClusterIP {
+		return 0
+	}
+	if s := w.Status.Service; s != nil && s.HTTPSNodePort != 0 {
+		return s.HTTPSNodePort
+	}
+	if o.Service != nil {
+		return httpsPort(o.Service).NodePort
+	}
+	return 0
+}
+
+const httpsName = "https" // of the Service's port
+
+// httpPort returns the port of http, or the zero value. It has a name only
+// where it is not the only one.
+func httpPort(s *corev1.Service) corev1.ServicePort {
+	for _, p := range s.Spec.Ports {
+		if p.Name != httpsName {
+			return p
+		}
+	}
+	return corev1.ServicePort{}
+}
+
+// httpsPort returns the port of https, or the zero value.
+func httpsPort(s *corev1.Service) corev1.ServicePort {
+	for _, p := range s.Spec.Ports {
+		if p.Name == httpsName {
+			return p
+		}
+	}
+	return corev1.ServicePort{}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,18 +14,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
@@ -33,7 +41,8 @@ var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
 var ownerKind = metav1.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
 
 // golden reads the cases under testdata: in.yaml holds the WebServer, with its
-// status, and after it the Service that is live, if there is one.
+// status, and after it what is live: the Service, and ConfigMaps that the
+// object refers to.
 func golden(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
@@ -46,23 +55,92 @@ func golden(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		web, live, hasLive := strings.Cut(string(raw), "\n---\n")
-		w, s := &webserverv1.WebServer{}, &corev1.Service{}
-		if err := yaml.UnmarshalStrict([]byte(web), w); err != nil {
-			t.Fatalf("%s: %v", f, err)
-		}
-		if err := yaml.UnmarshalStrict([]byte(live), s); err != nil {
+		docs := strings.Split(string(raw), "\n---\n")
+		w := &webserverv1.WebServer{}
+		if err := yaml.UnmarshalStrict([]byte(docs[0]), w); err != nil {
 			t.Fatalf("%s: %v", f, err)
 		}
 		cases[filepath.Base(filepath.Dir(f))] = func() (*webserverv1.WebServer, Observed) {
-			var o Observed
-			if hasLive {
-				o.Service = s.DeepCopy()
-			}
-			return w.DeepCopy(), o
+			return w.DeepCopy(), live(t, docs[1:])
 		}
 	}
 	return cases
+}
+
+// live is what the documents say is in the cluster.
+func live(t *testing.T, docs []string) Observed {
+	t.Helper()
+	var o Observed
+	for _, doc := range docs {
+		o = see(t, o, []byte(doc))
+	}
+	return o
+}
+
+// see puts an object, in JSON or YAML, into what is observed. A ConfigMap that
+// nobody owns is one of the user's.
+func see(t *testing.T, o Observed, doc []byte) Observed {
+	t.Helper()
+	var is metav1.PartialObjectMetadata
+	if err := yaml.Unmarshal(doc, &is); err != nil {
+		t.Fatal(err)
+	}
+	switch is.Kind {
+	case "Deployment":
+		o.Deployment = decode[appsv1.Deployment](t, doc)
+	case "Service":
+		o.Service = decode[corev1.Service](t, doc)
+	case "ControllerRevision":
+		o.Revisions = append(slices.DeleteFunc(slices.Clone(o.Revisions), func(r *appsv1.ControllerRevision) bool { return r.Name == is.Name }), decode[appsv1.ControllerRevision](t, doc))
+	case "HorizontalPodAutoscaler":
+		o.Autoscaler = decode[autoscalingv2.HorizontalPodAutoscaler](t, doc)
+	case "PodDisruptionBudget":
+		o.Budget = decode[policyv1.PodDisruptionBudget](t, doc)
+	case "NetworkPolicy":
+		o.NetworkPolicy = decode[networkingv1.NetworkPolicy](t, doc)
+	case "Ingress":
+		o.Ingress = decode[networkingv1.Ingress](t, doc)
+	case "HTTPRoute":
+		o.Route = decode[gatewayv1.HTTPRoute](t, doc)
+	case "PodMonitor":
+		o.PodMonitor = decode[monitoring.PodMonitor](t, doc)
+	case "ConfigMap":
+		c := decode[corev1.ConfigMap](t, doc)
+		if len(is.OwnerReferences) > 0 {
+			o.Copies = append(slices.DeleteFunc(slices.Clone(o.Copies), func(r *corev1.ConfigMap) bool { return r.Name == is.Name }), c)
+			break
+		}
+		o.Sources = maps.Clone(o.Sources)
+		if o.Sources == nil {
+			o.Sources = map[string]references.Source{}
+		}
+		o.Sources[c.Name] = references.Source{Found: true, Version: "u/1", Content: c}
+	default:
+		t.Fatalf("what is a %q?", is.Kind)
+	}
+	return o
+}
+
+func decode[T any](t *testing.T, doc []byte) *T {
+	t.Helper()
+	into := new(T)
+	if err := yaml.UnmarshalStrict(doc, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+// children are the intents of what can be made.
+func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.WebServer) []apply.Intent {
+	t.Helper()
+	plan, err := desired(w, o, platform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Prune) != 0 {
+		t.Fatalf("%d children are to go", len(plan.Prune))
+	}
+	return plan.Apply
 }
 
 // printed is the children as they would be sent. It is made from their JSON,
@@ -70,7 +148,7 @@ func golden(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
 func printed(t *testing.T, w *webserverv1.WebServer, o Observed) []byte {
 	t.Helper()
 	var docs [][]byte
-	for _, in := range desired(w, o, config.Default().WebServer).Apply {
+	for _, in := range children(t, w, o, config.Default().WebServer) {
 		raw, err := in.Object(w, ownerKind)
 		if err != nil {
 			t.Fatal(err)
@@ -356,7 +434,7 @@ func TestLogLinesOfAnEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			var got []string
-			for _, c := range deployment(w, Observed{Deployment: tc.live}).Changes {
+			for _, c := range deployment(w, Observed{Seen: rollout.Seen{Deployment: tc.live}}, template(w, material{})).Changes {
 				got = append(got, fmt.Sprintf("%s %v", c.Message, c.KeysAndValues))
 			}
 			if !slices.Equal(got, tc.want) {
@@ -377,7 +455,7 @@ func sample() *webserverv1.WebServer {
 func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.WebServer) []metav1.PartialObjectMetadata {
 	t.Helper()
 	var all []metav1.PartialObjectMetadata
-	for _, in := range desired(w, o, platform).Apply {
+	for _, in := range children(t, w, o, platform) {
 		raw, err := in.Object(w, ownerKind)
 		if err != nil {
 			t.Fatal(err)
@@ -391,22 +469,32 @@ func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.We
 	return all
 }
 
-// typed is both children as the API server would decode them.
+// typed is Deployment and Service as the API server would decode them.
 func typed(t *testing.T, w *webserverv1.WebServer, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
-	plan := desired(w, o, config.Default().WebServer)
-	if len(plan.Apply) != 2 || len(plan.Prune) != 0 {
-		t.Fatalf("%d children to apply and %d to prune, want a Deployment and a Service", len(plan.Apply), len(plan.Prune))
-	}
-	for i, into := range []any{d, s} {
-		raw, err := plan.Apply[i].Object(w, ownerKind)
+	found := 0
+	for _, in := range children(t, w, o, config.Default().WebServer) {
+		var into any
+		switch in.Kind {
+		case "Deployment":
+			into = d
+		case "Service":
+			into = s
+		default:
+			continue
+		}
+		found++
+		raw, err := in.Object(w, ownerKind)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := yaml.UnmarshalStrict(raw, into); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if found != 2 {
+		t.Fatalf("%d children, want a Deployment and a Service", found)
 	}
 	return d, s
 }

@@ -9,12 +9,17 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
@@ -22,6 +27,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // env is the API server of this package's tests.
@@ -29,7 +35,7 @@ var env *testkit.Env
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, "../..", func(s *runtime.Scheme) error {
-		return errors.Join(clientgoscheme.AddToScheme(s), webserverv1.AddToScheme(s))
+		return errors.Join(clientgoscheme.AddToScheme(s), webserverv1.AddToScheme(s), gatewayv1.Install(s), monitoring.AddToScheme(s))
 	}, func(e *testkit.Env) { env = e })
 }
 
@@ -61,6 +67,15 @@ func webServer(ns, name string, change ...func(*webserverv1.WebServer)) *webserv
 	return w
 }
 
+// configName is the name of the configuration of a WebServer that asks for none.
+func configName(name string) string {
+	m, err := materialOf(webServer("", name), Observed{})
+	if err != nil {
+		panic(err) // it refers to nothing
+	}
+	return m.config.Name
+}
+
 func specimen() testkit.Specimen {
 	return testkit.Specimen{
 		Subject:  subject(),
@@ -70,16 +85,26 @@ func specimen() testkit.Specimen {
 			return []client.Object{
 				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}},
 				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name + "-service"}},
+				&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}},
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configName(name)}},
 			}
 		},
-		Edit:   func(o converge.Object) { o.(*webserverv1.WebServer).Spec.Image = "nginx:1.23.0" },
-		Edited: []string{"patch deployments 200"},
-		Orphan: func(o converge.Object) { o.(*webserverv1.WebServer).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
-		Serves: serves,
+		Created: []string{"patch controllerrevisions 201"},
+		Edit:    func(o converge.Object) { o.(*webserverv1.WebServer).Spec.Image = "nginx:1.23.0" },
+		Edited:  []string{"patch deployments 200", "patch controllerrevisions 201"},
+		Orphan:  func(o converge.Object) { o.(*webserverv1.WebServer).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
+		Serves:  serves,
 		Stated: func(o converge.Object) [][]byte {
 			var all [][]byte
 			gvk := metav1.GroupVersionKind(webserverv1.GroupVersion.WithKind(webserverv1.Kind))
-			for _, in := range desired(o.(*webserverv1.WebServer), Observed{}, sideBySide()).Apply {
+			plan, err := desired(o.(*webserverv1.WebServer), Observed{}, sideBySide())
+			if err != nil {
+				panic(err) // it is what the operator sent a moment ago
+			}
+			for _, in := range plan.Apply {
+				if in.Kind == "PodMonitor" {
+					continue // which this API server does not know
+				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {
 					panic(err) // it is what the operator sent a moment ago
@@ -88,11 +113,86 @@ func specimen() testkit.Specimen {
 			}
 			return all
 		},
+		Damages: 6,
 		TwoWrites: func(path string) bool {
-			return slices.ContainsFunc([]string{"/spec/ports", "/spec/template/spec/containers/0/ports"},
+			return slices.ContainsFunc([]string{"/spec/ports", "/spec/selector", "/spec/ingress", "/spec/podSelector", "/spec/template/spec/containers/0/ports"},
 				func(p string) bool { return strings.HasPrefix(path, p) })
 		},
 	}
+}
+
+// furnished is a WebServer with every block that this API server can serve.
+func furnished(w *webserverv1.WebServer) {
+	if err := yaml.UnmarshalStrict([]byte(furniture), &w.Spec); err != nil {
+		panic(err)
+	}
+	w.Spec.Replicas = nil
+}
+
+const furniture = `
+image: nginx:1.23.1
+config: {inline: "location / { return 204; }"}
+content: {files: {index.html: hello}}
+tls: {secretRef: {name: web-tls}}
+monitoring: {enabled: true}
+imagePullPolicy: IfNotPresent
+imagePullSecrets: [{name: registry}]
+probes: {readiness: {httpGet: {path: /ready, port: http}}, liveness: {tcpSocket: {port: 80}}}
+resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
+pod:
+  labels: {team: shop}
+  annotations: {example.com/note: hello}
+  nodeSelector: {kubernetes.io/arch: amd64}
+  tolerations: [{key: dedicated, operator: Exists}]
+  volumes: [{name: scratch, emptyDir: {}}, {name: more, configMap: {name: more, optional: true}}]
+  volumeMounts: [{name: scratch, mountPath: /var/cache/nginx}, {name: more, mountPath: /more, readOnly: true}]
+security: {profile: Restricted, runAsUser: 1000}
+service: {annotations: {example.com/lb: internal}, sessionAffinity: ClientIP, externalTrafficPolicy: Local}
+expose: {type: Ingress, hosts: [shop.example.com], ingress: {ingressClassName: traefik, tls: {secretRef: {name: shop-tls}}}}
+autoscaling: {minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70, targetMemoryUtilizationPercentage: 80}
+podDisruptionBudget: {minAvailable: 1}
+networkPolicy: {preset: Isolated, from: [{namespaceSelector: {matchLabels: {team: a}}}]}
+rollout: {maxSurge: 1, maxUnavailable: 0}
+`
+
+func furnishedSpecimen() testkit.Specimen {
+	s := specimen()
+	s.New = func(ns, name string) converge.Object { return webServer(ns, name, furnished) }
+	children := s.Children
+	s.Children = func(name string) []client.Object {
+		m, err := materialOf(webServer("", name, furnished), Observed{})
+		if err != nil {
+			panic(err) // nothing is referred to that must be there
+		}
+		om := metav1.ObjectMeta{Name: name}
+		all := slices.Concat(children(name)[:3], []client.Object{&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: om}, &networkingv1.NetworkPolicy{ObjectMeta: om}, &networkingv1.Ingress{ObjectMeta: om}})
+		for _, c := range m.copies() {
+			all = append(all, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.Name}})
+		}
+		return all
+	}
+	few := s.TwoWrites
+	s.TwoWrites = func(path string) bool {
+		// The number of replicas is handed over once more, lest it is lost.
+		return few(path) || strings.HasSuffix(path, "~1scaled-by") || slices.ContainsFunc([]string{"/spec/template/spec/containers/1/", "/spec/template/spec/initContainers/0/"},
+			func(p string) bool { return strings.HasPrefix(path, p) })
+	}
+	return s
+}
+
+func TestBudgetOfRequestsOfAFurnishedOne(t *testing.T) {
+	t.Parallel()
+	env.Budget(t, furnishedSpecimen())
+}
+
+func TestBudgetOfOrphaningAFurnishedOne(t *testing.T) {
+	t.Parallel()
+	env.Orphaning(t, furnishedSpecimen())
+}
+
+func TestEveryStatedFieldOfAFurnishedOneComesBack(t *testing.T) {
+	t.Parallel()
+	env.Drifting(t, furnishedSpecimen())
 }
 
 func TestBudgetOfRequests(t *testing.T) {
@@ -121,6 +221,7 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 			},
 		}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web-service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
+		&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}}}},
 	)
 }
 

@@ -2,28 +2,53 @@ package webserver
 
 import (
 	"context"
+	"errors"
 
-	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // Observed is what desired needs to know of the cluster. A child that does not
 // stand, or is not ours, is nil.
 type Observed struct {
-	Deployment *appsv1.Deployment
-	Service    *corev1.Service
+	rollout.Seen
+	Service       *corev1.Service
+	Autoscaler    *autoscalingv2.HorizontalPodAutoscaler
+	Budget        *policyv1.PodDisruptionBudget
+	NetworkPolicy *networkingv1.NetworkPolicy
+	Ingress       *networkingv1.Ingress
+	Route         *gatewayv1.HTTPRoute
+	PodMonitor    *monitoring.PodMonitor
+	// NoRoutes and NoPodMonitors say that the cluster does not know the type.
+	NoRoutes, NoPodMonitors bool
+	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
+	// those that belong to the object.
+	Sources map[string]references.Source
+	Copies  []*corev1.ConfigMap
 }
 
-func observe(ctx context.Context, r client.Reader, w *webserverv1.WebServer) (Observed, error) {
-	var o Observed
+func observe(ctx context.Context, r converge.Reader, w *webserverv1.WebServer) (Observed, error) {
+	o := Observed{Sources: r.Sources, Copies: r.Copies}
 	var err error
-	if o.Deployment, err = converge.Ours(ctx, r, w, deploymentName(w), &appsv1.Deployment{}); err != nil {
+	if o.Seen, err = rollout.Observe(ctx, r, w, w.Name, labels(w), w.Status.RolloutStatus); err != nil {
 		return o, err
 	}
-	o.Service, err = converge.Ours(ctx, r, w, serviceName(w), &corev1.Service{})
-	return o, err
+	errs := make([]error, 7)
+	o.Service, errs[0] = converge.Ours(ctx, r, w, serviceName(w), &corev1.Service{})
+	o.Autoscaler, errs[1] = converge.Ours(ctx, r, w, w.Name, &autoscalingv2.HorizontalPodAutoscaler{})
+	o.Budget, errs[2] = converge.Ours(ctx, r, w, w.Name, &policyv1.PodDisruptionBudget{})
+	o.NetworkPolicy, errs[3] = converge.Ours(ctx, r, w, w.Name, &networkingv1.NetworkPolicy{})
+	o.Ingress, errs[4] = converge.Ours(ctx, r, w, w.Name, &networkingv1.Ingress{})
+	o.Route, o.NoRoutes, errs[5] = converge.OursIfKnown(ctx, r, w, w.Name, &gatewayv1.HTTPRoute{})
+	o.PodMonitor, o.NoPodMonitors, errs[6] = converge.OursIfKnown(ctx, r, w, w.Name, &monitoring.PodMonitor{})
+	return o, errors.Join(errs...)
 }

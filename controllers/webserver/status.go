@@ -4,81 +4,172 @@ import (
 	"fmt"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into w.
 func report(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
-	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", w.Namespace, deploymentName(w))
-	s, _ := converge.Child[*corev1.Service](out, "Service", w.Namespace, serviceName(w))
 	// A child whose write failed stands as it was observed, and may well serve.
-	if d == nil {
-		d = o.Deployment
-	}
-	if s == nil {
-		s = o.Service
-	}
+	d := stands(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
+	s := stands(out, "Service", w.Namespace, serviceName(w), o.Service)
 
 	st := &w.Status
-	state := workload.DeploymentState(d, replicas(w))
+	decision, m, _ := decide(w, o) // its error is the pass's
+	want := scaled(w, d)
+	state := decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out.Now)
 	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
+	reportConfig(w, decision, m, state.Ready.Holds && want > 0, out)
+	reportExposed(w, o, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
-		if state.Ready.Holds && d.Status.Replicas > 0 {
-			st.Image = w.Spec.Image
-		}
 	}
 	// Where no Service stands, what was known of it stays: its node port must
 	// be the same when it is made again.
 	if s != nil {
 		st.Service = serviceStatus(s)
-		st.Addresses = addresses(s)
+		st.Addresses = append(exposedAddresses(w, o, out), addresses(s)...)
+		st.Addresses = st.Addresses[:min(len(st.Addresses), maxAddresses)]
 	}
+}
+
+// stands is a child after the pass, or else as it was observed.
+func stands[L client.Object](out converge.Outcome, kind, namespace, name string, observed L) L {
+	if l, ok := converge.Child[L](out, kind, namespace, name); ok {
+		return l
+	}
+	return observed
+}
+
+// reportConfig says what nginx thinks of the configuration that the spec asks
+// for. serves says that pods of the revision that is to serve all do.
+func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serves bool, out converge.Outcome) {
+	st := &w.Status
+	set := func(holds metav1.ConditionStatus, reason, message string) {
+		conditions.Own(&st.Status, w.Generation, out.Now, webserverv1.ConditionConfigValid, holds, reason, message)
+	}
+	if !configured(w) {
+		set("", "", "")
+		return
+	}
+	var r common.Revisions
+	if st.Revisions != nil {
+		r = *st.Revisions
+	}
+	asked := d.Asked.Number
+	known := m.config != nil && asked > 0
+	was := meta.IsStatusConditionTrue(st.Conditions, webserverv1.ConditionConfigValid)
+	switch {
+	case !known:
+		set(metav1.ConditionUnknown, webserverv1.ReasonTesting, "it is not known what the configuration is")
+	case r.Failed == asked && refusal(st.LastActions, asked) != "":
+		set(metav1.ConditionFalse, webserverv1.ReasonInvalid, refusal(st.LastActions, asked))
+	case r.LastHealthy == asked && (serves || was): // with no pods nothing was tested
+		set(metav1.ConditionTrue, webserverv1.ReasonTested, "nginx accepts the configuration")
+	default:
+		set(metav1.ConditionUnknown, webserverv1.ReasonTesting, "no pods serve with the configuration")
+	}
+}
+
+// refusal is what nginx said about the configuration of a revision, where that
+// is why its rollout failed.
+func refusal(actions []common.Action, revision int64) string {
+	for _, a := range actions {
+		if a.Revision == revision {
+			if a.Reason == rollout.ReasonConfigInvalid {
+				return a.Message
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// reportExposed says whether the hosts of spec.expose are taken on. Ready does
+// not depend on it: that is for an ingress controller or a Gateway to do, and
+// not all of these say so.
+func reportExposed(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
+	var f conditions.Finding
+	switch {
+	case w.Spec.Expose == nil:
+		conditions.Own(&w.Status.Status, w.Generation, out.Now, common.ConditionExposed, "", "", "")
+		return
+	case exposedBy(w, common.ExposeIngress):
+		f = workload.TakenByIngress(stands(out, "Ingress", w.Namespace, w.Name, o.Ingress))
+	case o.NoRoutes:
+		f = conditions.Finding{Reason: common.ReasonFeatureUnavailable, Message: "this cluster has no HTTPRoutes; install the Gateway API, or use type Ingress"}
+	default:
+		f = workload.TakenByGateway(stands(out, "HTTPRoute", w.Namespace, w.Name, o.Route))
+	}
+	holds := metav1.ConditionFalse
+	if f.Holds {
+		holds = metav1.ConditionTrue
+	}
+	conditions.Own(&w.Status.Status, w.Generation, out.Now, common.ConditionExposed, holds, f.Reason, f.Message)
+}
+
+// exposedAddresses are the hosts, where there is what leads them here.
+func exposedAddresses(w *webserverv1.WebServer, o Observed, out converge.Outcome) []common.Address {
+	ingress := stands(out, "Ingress", w.Namespace, w.Name, o.Ingress)
+	route := stands(out, "HTTPRoute", w.Namespace, w.Name, o.Route)
+	if exposedBy(w, common.ExposeIngress) && ingress != nil || exposedBy(w, common.ExposeGateway) && route != nil {
+		return workload.ExposedAddresses(w.Spec.Expose)
+	}
+	return nil
 }
 
 func serviceStatus(s *corev1.Service) *webserverv1.ServiceStatus {
-	st := &webserverv1.ServiceStatus{Name: s.Name, Type: s.Spec.Type}
-	if len(s.Spec.Ports) > 0 {
-		st.Port, st.NodePort = s.Spec.Ports[0].Port, s.Spec.Ports[0].NodePort
+	http := httpPort(s)
+	return &webserverv1.ServiceStatus{
+		Name: s.Name, Type: s.Spec.Type, Port: http.Port, NodePort: http.NodePort,
+		HTTPSNodePort: httpsPort(s).NodePort,
 	}
-	return st
 }
 
-// addresses are where the Service answers, the widest reach first.
+// maxAddresses is what the status holds at the most.
+const maxAddresses = 32
+
+// addresses are where the Service answers, the widest reach first, and https
+// before http.
 func addresses(s *corev1.Service) []common.Address {
 	var as []common.Address
-	if len(s.Spec.Ports) == 0 {
-		return nil
+	add := func(kind common.AddressType, host string, port func(corev1.ServicePort) int32) {
+		if p := port(httpsPort(s)); p != 0 {
+			as = append(as, common.Address{Type: kind, URL: url("https", host, p)})
+		}
+		if p := port(httpPort(s)); p != 0 {
+			as = append(as, common.Address{Type: kind, URL: url("http", host, p)})
+		}
 	}
-	p := s.Spec.Ports[0]
+	port := func(p corev1.ServicePort) int32 { return p.Port }
 	for _, in := range s.Status.LoadBalancer.Ingress {
 		host := in.Hostname
 		if host == "" {
 			host = in.IP
 		}
-		as = append(as, common.Address{Type: common.AddressLoadBalancer, URL: url(host, p.Port)})
+		add(common.AddressLoadBalancer, host, port)
 	}
-	if p.NodePort != 0 {
-		as = append(as, common.Address{Type: common.AddressNodePort, URL: url("<node>", p.NodePort)})
-	}
-	return append(as, common.Address{Type: common.AddressCluster, URL: url(s.Name+"."+s.Namespace+".svc", p.Port)})
+	add(common.AddressNodePort, "<node>", func(p corev1.ServicePort) int32 { return p.NodePort })
+	add(common.AddressCluster, s.Name+"."+s.Namespace+".svc", port)
+	return as
 }
 
-func url(host string, port int32) string {
+func url(scheme, host string, port int32) string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]" // IPv6
 	}
-	if port == 80 {
-		return "http://" + host
+	if scheme == "http" && port == nginxPort || scheme == "https" && port == tlsPort {
+		return scheme + "://" + host
 	}
-	return fmt.Sprintf("http://%s:%d", host, port)
+	return fmt.Sprintf("%s://%s:%d", scheme, host, port)
 }

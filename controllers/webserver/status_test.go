@@ -1,7 +1,9 @@
 package webserver
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,18 +20,35 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// rollout is a Deployment of 3 in some state; the zero counts are of one that
+// standing is a Deployment of 3 in some state; the zero counts are of one that
 // has just been created.
-func rollout(change func(*appsv1.Deployment)) *appsv1.Deployment {
+func standing(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample", Generation: 2},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
 		Status:     appsv1.DeploymentStatus{ObservedGeneration: 2},
 	}
+	made(d, sample())
 	change(d)
 	return d
+}
+
+// made gives a Deployment the template that an object asks for.
+func made(d *appsv1.Deployment, w *webserverv1.WebServer) {
+	decision, _, err := decide(w, Observed{})
+	if err != nil {
+		panic(err)
+	}
+	raw, err := json.Marshal(decision.Template)
+	if err == nil {
+		err = json.Unmarshal(raw, &d.Spec.Template)
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 func counts(replicas, updated, ready, available int32) func(*appsv1.Deployment) {
@@ -106,16 +125,16 @@ func TestConditions(t *testing.T) {
 		want       conditions
 	}{
 		"no Deployment yet":      {asIs, nil, nil, starting},
-		"created":                {asIs, rollout(func(*appsv1.Deployment) {}), nil, starting},
-		"not seen by Kubernetes": {asIs, rollout(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
-		"first pod serves":       {asIs, rollout(counts(3, 3, 1, 1)), nil, rolling},
-		"all serve":              {asIs, rollout(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"ready but not long enough to be available": {asIs, rollout(counts(3, 3, 3, 2)), nil, rolling},
-		"new pods beside old ones":                  {asIs, rollout(counts(4, 2, 3, 3)), nil, rolling},
-		"old pod left":                              {asIs, rollout(counts(4, 3, 4, 4)), nil, rolling},
-		"scaled by somebody else":                   {asIs, rollout(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
+		"created":                {asIs, standing(func(*appsv1.Deployment) {}), nil, starting},
+		"not seen by Kubernetes": {asIs, standing(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
+		"first pod serves":       {asIs, standing(counts(3, 3, 1, 1)), nil, rolling},
+		"all serve":              {asIs, standing(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"ready but not long enough to be available": {asIs, standing(counts(3, 3, 3, 2)), nil, rolling},
+		"new pods beside old ones":                  {asIs, standing(counts(4, 2, 3, 3)), nil, rolling},
+		"old pod left":                              {asIs, standing(counts(4, 3, 4, 4)), nil, rolling},
+		"scaled by somebody else":                   {asIs, standing(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
 		"fewer than the strategy may leave": {
-			asIs, rollout(func(d *appsv1.Deployment) {
+			asIs, standing(func(d *appsv1.Deployment) {
 				counts(3, 3, 1, 1)(d)
 				d.Status.Conditions = nil
 				has(appsv1.DeploymentAvailable, false, "")(d)
@@ -123,41 +142,41 @@ func TestConditions(t *testing.T) {
 		},
 		"one replica, replicas unset": {
 			func(w *webserverv1.WebServer) { w.Spec.Replicas = nil },
-			rollout(both(counts(1, 1, 1, 1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
+			standing(both(counts(1, 1, 1, 1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 		"scaled to zero": {
-			wanted(0), rollout(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			wanted(0), standing(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
 		// Kubernetes says Available=True of a Deployment of zero.
 		"scaled to zero, as Kubernetes sees it": {
-			wanted(0), rollout(both(has(appsv1.DeploymentAvailable, true, ""), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			wanted(0), standing(both(has(appsv1.DeploymentAvailable, true, ""), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
 		"scaling to zero": {
-			wanted(0), rollout(both(counts(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
+			wanted(0), standing(both(counts(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
 		},
 		"pods cannot be created": {
-			asIs, rollout(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
+			asIs, standing(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
 			conditions{"Available": available, "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure"},
 		},
 		"pods could not be created before this spec": {
-			asIs, rollout(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+			asIs, standing(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
 		},
 		"the failure is over": {
-			asIs, rollout(both(counts(3, 3, 3, 3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
+			asIs, standing(both(counts(3, 3, 3, 3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 		"the deadline is over": {
-			asIs, rollout(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
+			asIs, standing(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
 			conditions{"Available": available, "Ready": "False RolloutFailed", "Stalled": "True RolloutFailed"},
 		},
 		"the deadline of an earlier spec is over": {
-			asIs, rollout(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+			asIs, standing(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
 		},
 		"complete after the deadline": {
-			asIs, rollout(both(counts(3, 3, 3, 3), has(appsv1.DeploymentProgressing, false, ""))), nil,
+			asIs, standing(both(counts(3, 3, 3, 3), has(appsv1.DeploymentProgressing, false, ""))), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 
@@ -166,7 +185,7 @@ func TestConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
 		},
 		"the Service is refused; the pods serve": {
-			asIs, rollout(counts(3, 3, 3, 3)), fault.Stalled(common.ReasonNodePortUnavailable, "taken"),
+			asIs, standing(counts(3, 3, 3, 3)), fault.Stalled(common.ReasonNodePortUnavailable, "taken"),
 			conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"},
 		},
 		"quota": {
@@ -186,7 +205,7 @@ func TestConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Waiting", "Reconciling": "True Waiting"},
 		},
 		"the API server has trouble with the Service": {
-			asIs, rollout(counts(3, 3, 3, 3)), errors.New("no answer"),
+			asIs, standing(counts(3, 3, 3, 3)), errors.New("no answer"),
 			conditions{"Available": available, "Ready": "False Error", "Reconciling": "True Error"},
 		},
 	} {
@@ -217,7 +236,7 @@ func TestConditions(t *testing.T) {
 func TestNamesOfPodsAreNotInMessages(t *testing.T) {
 	message := func(pod string) string {
 		w := sample()
-		report(w, Observed{}, outcome(nil, rollout(has(appsv1.DeploymentReplicaFailure, true,
+		report(w, Observed{}, outcome(nil, standing(has(appsv1.DeploymentReplicaFailure, true,
 			`pods "`+pod+`" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`)), nil))
 		for _, c := range w.Status.Conditions {
 			if c.Type == common.ConditionStalled {
@@ -238,7 +257,7 @@ func TestNamesOfPodsAreNotInMessages(t *testing.T) {
 func TestMessagesOfARolloutDoNotCount(t *testing.T) {
 	var first *webserverv1.WebServer
 	for _, d := range []*appsv1.Deployment{
-		rollout(counts(4, 1, 3, 3)), rollout(counts(4, 2, 3, 3)), rollout(counts(4, 3, 4, 4)),
+		standing(counts(4, 1, 3, 3)), standing(counts(4, 2, 3, 3)), standing(counts(4, 3, 4, 4)),
 	} {
 		w := sample()
 		report(w, Observed{}, outcome(nil, d, nil))
@@ -258,14 +277,14 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 		problem    error
 		want       string
 	}{
-		"none at first":                      {"", rollout(counts(3, 3, 0, 0)), nil, ""},
-		"the spec's when all serve":          {"", rollout(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
-		"the previous one during a rollout":  {"nginx:1.23.0", rollout(counts(4, 2, 3, 3)), nil, "nginx:1.23.0"},
-		"the previous one before it is seen": {"nginx:1.23.0", rollout(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
-		"the new one after it":               {"nginx:1.23.0", rollout(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"none at first":                      {"", standing(counts(3, 3, 0, 0)), nil, ""},
+		"the spec's when all serve":          {"", standing(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"the previous one during a rollout":  {"nginx:1.23.0", standing(counts(4, 2, 3, 3)), nil, "nginx:1.23.0"},
+		"the previous one before it is seen": {"nginx:1.23.0", standing(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
+		"the new one after it":               {"nginx:1.23.0", standing(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
 		"the previous one without a child":   {"nginx:1.23.0", nil, errors.New("no answer"), "nginx:1.23.0"},
 		"the new one though the Service has trouble": {
-			"nginx:1.23.0", rollout(counts(3, 3, 3, 3)), errors.New("no answer"), "nginx:1.23.1",
+			"nginx:1.23.0", standing(counts(3, 3, 3, 3)), errors.New("no answer"), "nginx:1.23.1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +299,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 	t.Run("the last one while nothing serves", func(t *testing.T) {
 		w := sample()
 		w.Spec.Replicas, w.Status.Image = new(int32(0)), "nginx:1.23.0"
-		report(w, Observed{}, outcome(nil, rollout(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil))
+		report(w, Observed{}, outcome(nil, standing(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil))
 		if w.Status.Image != "nginx:1.23.0" {
 			t.Errorf("got %q", w.Status.Image)
 		}
@@ -289,7 +308,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 
 func TestStatusCountsAndSelector(t *testing.T) {
 	w := sample()
-	report(w, Observed{}, outcome(nil, rollout(counts(4, 2, 3, 3)), nil))
+	report(w, Observed{}, outcome(nil, standing(counts(4, 2, 3, 3)), nil))
 	got := []int32{w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas}
 	if diff := cmp.Diff([]int32{4, 2, 3}, got); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
@@ -321,6 +340,13 @@ func TestStatusOfTheService(t *testing.T) {
 				s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeClusterIP, []corev1.ServicePort{{Port: 8080}}
 			}),
 			&webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeClusterIP, Port: 8080},
+		},
+		"with https": {
+			liveService(func(s *corev1.Service) {
+				s.Spec.Ports[0].Name = "http"
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443, NodePort: 32443})
+			}),
+			&webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeNodePort, Port: 80, NodePort: 30010, HTTPSNodePort: 32443},
 		},
 		"without ports": {
 			liveService(func(s *corev1.Service) { s.Spec.Ports = nil }),
@@ -364,6 +390,19 @@ func TestAddresses(t *testing.T) {
 			},
 			[]string{"LoadBalancer http://192.0.2.1:8080", "NodePort http://<node>:30010", inside + ":8080"},
 		},
+		"https before http": {
+			func(s *corev1.Service) {
+				s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, NodePort: 32443}, {Name: "http", Port: 80, NodePort: 30010}}
+			},
+			[]string{
+				"NodePort https://<node>:32443", "NodePort http://<node>:30010",
+				"Cluster https://webserver-sample-service.default.svc", inside,
+			},
+		},
+		"no more than the status holds": {
+			func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = make([]corev1.LoadBalancerIngress, 40) },
+			slices.Repeat([]string{"LoadBalancer http://"}, 32),
+		},
 		"no ports, no addresses": {func(s *corev1.Service) { s.Spec.Ports = nil }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -383,7 +422,7 @@ func TestAddresses(t *testing.T) {
 // A refused or failed write says nothing about the pods that serve.
 func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
 	w := sample()
-	serving := Observed{Deployment: rollout(counts(3, 3, 3, 3)), Service: liveService(func(*corev1.Service) {})}
+	serving := Observed{Seen: rollout.Seen{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
 	report(w, serving, outcome(errors.New("no answer"), nil, nil))
 	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(w)); diff != "" {

@@ -150,6 +150,27 @@ func (a *Applier) calm(owner Owner, in Intent) {
 	delete(a.refused, keyOf(owner, in))
 }
 
+// Look returns a child as it stands, nil where none does, and whether Apply
+// would write it. It writes nothing.
+func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
+	stated, err := in.complete(owner.Object, owner.GVK)
+	if err != nil {
+		return nil, false, err
+	}
+	live = in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, true, nil
+		}
+		return nil, false, fmt.Errorf("reading %s: %w", in, err)
+	}
+	if err := mayWrite(owner, in, live); err != nil {
+		return nil, true, err
+	}
+	r := a.compare.compare(live, stated, in.Exclusive)
+	return live, r.lacks || r.extra || live.GetAnnotations()[naming.AnnotationApplied] != hashOf(stated), nil
+}
+
 func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	stated, err := in.complete(owner.Object, owner.GVK)
 	if err != nil {
@@ -198,15 +219,34 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	case r.extra:
 		return t.reclaim(ctx)
 	default:
+		if err := t.handOver(ctx, live); err != nil {
+			return Child{}, err
+		}
 		return t.send(ctx, live.GetUID(), Changed)
 	}
+}
+
+// handOver gives what is about to be stated no longer a manager of its own, so
+// that it stays.
+func (t *attempt) handOver(ctx context.Context, live client.Object) error {
+	if t.in.HandOver == nil {
+		return nil
+	}
+	stays := t.in.HandOver(live)
+	if stays == nil {
+		return nil
+	}
+	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over")); err != nil {
+		return fmt.Errorf("handing over fields of %s: %w", t.in, err)
+	}
+	return nil
 }
 
 // create applies a child that the cache does not hold. What stands there all
 // the same is not ours, or was made before our label existed, or is our own
 // write that the cache has not seen.
 func (t *attempt) create(ctx context.Context) (Child, error) {
-	if t.owner.Settled {
+	if t.owner.Settled && !t.in.Unmade {
 		if err := t.ownerLives(ctx); err != nil {
 			return Child{}, err
 		}
@@ -298,7 +338,7 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 	}
 	// The UID fences what follows. A resource version would too, and would make
 	// it fail whenever a status is written in between.
-	t.in.withRV("")
+	t.in.anyRV()
 	return t.send(ctx, uid, act)
 }
 

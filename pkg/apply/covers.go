@@ -2,6 +2,7 @@ package apply
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -17,8 +19,8 @@ import (
 // the stated JSON: converting the live object would cost several times as much
 // and every reconcile does it for every child.
 //
-// Lists are compared by the merge key in the Go type's patchMergeKey tag, as
-// the API server's own schema has it; lists without one are compared element
+// Lists are compared by the merge key in the Go type's patchMergeKey tag, and
+// by the second one that secondKey has, as in the API server's own schema; lists without one are compared element
 // by element, in order. Quantities are compared by value: "1000m" is "1".
 type comparer struct {
 	fields sync.Map // reflect.Type -> map[string]field
@@ -62,6 +64,9 @@ var (
 	quantityType = reflect.TypeFor[resource.Quantity]()
 	intstrType   = reflect.TypeFor[intstr.IntOrString]()
 	timeType     = reflect.TypeFor[metav1.Time]()
+	microType    = reflect.TypeFor[metav1.MicroTime]()
+	durationType = reflect.TypeFor[metav1.Duration]()
+	rawType      = reflect.TypeFor[runtime.RawExtension]()
 )
 
 // covers tells whether live holds all of stated. It goes on after the first
@@ -78,14 +83,24 @@ func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool
 	case nil:
 		return true
 	case map[string]any:
+		if live.Type() == rawType { // whose content is opaque, so all of it is stated
+			var content any
+			return json.Unmarshal(live.Interface().(runtime.RawExtension).Raw, &content) == nil && reflect.DeepEqual(content, stated)
+		}
 		switch live.Kind() {
 		case reflect.Struct:
 			return w.coversStruct(live, s, path)
 		case reflect.Map:
-			ok := true
+			ok, found := true, 0
 			for k, sv := range s {
 				lv := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
+				if lv.IsValid() {
+					found++
+				}
 				ok = lv.IsValid() && w.covers(lv, sv, "", field{}) && ok
+			}
+			if live.Len() > found && slices.Contains(w.exclusive, path) {
+				w.extra = true
 			}
 			return ok
 		default:
@@ -162,27 +177,37 @@ func (w *walk) coversList(live reflect.Value, stated []any, path string, f field
 	return ok
 }
 
+// secondKey completes a merge key as the server's schema has it: the Go tag
+// names only the first of the keys. What is not stated has the default.
+var secondKey = map[string]struct{ name, unset string }{
+	"containerPort": {"protocol", "TCP"},
+	"port":          {"protocol", "TCP"},
+	"topologyKey":   {"whenUnsatisfiable", ""},
+}
+
 // element finds the element that the server takes for the stated one: that
-// with the same merge key and, as for ports, the same protocol, which is part
-// of the key in the server's schema but not in the Go tag.
+// with the same keys.
 func (w *walk) element(live reflect.Value, stated any, mergeKey string) (reflect.Value, bool) {
 	s, isMap := stated.(map[string]any)
 	if !isMap {
 		return reflect.Value{}, false
 	}
-	keys := []string{mergeKey}
-	if _, has := s["protocol"]; has {
-		keys = append(keys, "protocol")
-	}
 	for i := range live.Len() {
 		e := reflect.Indirect(live.Index(i))
 		fields := w.fieldsOf(e.Type())
-		same := true
-		for _, k := range keys {
-			f, known := fields[k]
-			same = same && known && coversScalar(e.FieldByIndex(f.index), s[k])
+		f, known := fields[mergeKey]
+		if !known || !coversScalar(e.FieldByIndex(f.index), s[mergeKey]) {
+			continue
 		}
-		if same {
+		second, has := secondKey[mergeKey]
+		if f, known = fields[second.name]; !has || !known {
+			return e, true
+		}
+		want := s[second.name]
+		if want == nil {
+			want = second.unset
+		}
+		if coversScalar(e.FieldByIndex(f.index), want) {
 			return e, true
 		}
 	}
@@ -238,6 +263,10 @@ func coversScalar(live reflect.Value, stated any) bool {
 		t := live.Interface().(metav1.Time)
 		raw, err := t.MarshalQueryParameter()
 		return err == nil && raw == stated
+	case microType, durationType: // written in one way only
+		var want string
+		raw, err := json.Marshal(live.Interface())
+		return err == nil && json.Unmarshal(raw, &want) == nil && want == stated
 	}
 	switch s := stated.(type) {
 	case string:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,21 @@ func TestCompare(t *testing.T) {
 		},
 		"port number of another protocol": {ports("53", "UDP"), ports("53", "TCP"), lacks},
 		"both protocols":                  {ports("53", "UDP"), `spec: {containers: [{name: a, ports: [{containerPort: 53, protocol: TCP}, {containerPort: 53, protocol: UDP}]}]}`, holds},
-		"protocol not stated":             {`spec: {containers: [{name: a, ports: [{containerPort: 53}]}]}`, ports("53", "UDP"), holds},
+		"protocol not stated is TCP":      {`spec: {containers: [{name: a, ports: [{containerPort: 53}]}]}`, ports("53", "TCP"), holds},
+		"protocol not stated is not UDP":  {`spec: {containers: [{name: a, ports: [{containerPort: 53}]}]}`, ports("53", "UDP"), lacks},
+
+		"spread of one key in two ways": {
+			spread(`{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1}`, `{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: 5}`),
+			spread(`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: 5}`, `{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1}`), holds,
+		},
+		"spread in the other way": {
+			spread(`{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1}`),
+			spread(`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: 1}`), lacks,
+		},
+		"spread of others": {
+			spread(`{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1}`),
+			spread(`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: 1}`, `{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1, labelSelector: {}}`), holds,
+		},
 
 		"atomic list":                  {command("a", "b"), command("a", "b"), holds},
 		"atomic list in another order": {command("a", "b"), command("b", "a"), lacks},
@@ -153,6 +168,10 @@ func mounts(name, path string) string {
 	return `spec: {containers: [{name: a, volumeMounts: [{name: ` + name + `, mountPath: ` + path + `}]}]}`
 }
 
+func spread(constraints ...string) string {
+	return `spec: {topologySpreadConstraints: [` + strings.Join(constraints, ", ") + `]}`
+}
+
 func command(words ...string) string {
 	return `spec: {containers: [{name: a, command: [` + strings.Join(words, ", ") + `]}]}`
 }
@@ -182,6 +201,10 @@ func TestCompareExclusivePaths(t *testing.T) {
 		},
 		"parent not stated": {`{}`, `spec: {containers: [{name: a, args: [x]}]}`, []string{args}, holds},
 		"at the top":        {`{}`, `spec: {nodeName: n1}`, []string{"spec"}, extra},
+		"map as stated":     {`spec: {nodeSelector: {a: b}}`, `spec: {nodeSelector: {a: b}}`, []string{"spec.nodeSelector"}, holds},
+		"map with more":     {`spec: {nodeSelector: {a: b}}`, `spec: {nodeSelector: {a: b, c: d}}`, []string{"spec.nodeSelector"}, extra},
+		"map with another":  {`spec: {nodeSelector: {a: b}}`, `spec: {nodeSelector: {c: d}}`, []string{"spec.nodeSelector"}, both},
+		"map not stated":    {`spec: {}`, `spec: {nodeSelector: {c: d}}`, []string{"spec.nodeSelector"}, extra},
 		"unknown path":      {`spec: {nodeName: n1}`, `spec: {nodeName: n1}`, []string{"spec.notYet"}, holds},
 		"label of that name is no field": {
 			`{metadata: {labels: {args: x}}, spec: {containers: [{name: a}]}}`, `{metadata: {labels: {args: x, env: y}}, spec: {containers: [{name: a}]}}`, []string{env, args}, holds,
@@ -208,6 +231,21 @@ func TestCompareTypesThatPodsLack(t *testing.T) {
 		"other bytes":  {&corev1.Secret{Data: map[string][]byte{"k": []byte("hellO")}}, `data: {k: aGVsbG8=}`, lacks},
 		"absent bytes": {&corev1.Secret{}, `data: {k: aGVsbG8=}`, lacks},
 		"port number":  {&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP"}}}}, `spec: {ports: [{port: 80, protocol: TCP}]}`, holds},
+		"port of both protocols": {
+			&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "t", Port: 53, Protocol: "TCP"}, {Name: "u", Port: 53, Protocol: "UDP"}}}},
+			`spec: {ports: [{name: u, port: 53, protocol: UDP}, {name: t, port: 53, protocol: TCP}]}`, holds,
+		},
+		"port of the other protocol": {
+			&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53, Protocol: "TCP"}}}}, `spec: {ports: [{port: 53, protocol: UDP}]}`, lacks,
+		},
+		"precise time":         {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: noon.Time}}}, `spec: {renewTime: "2026-01-02T12:00:00.000000Z"}`, holds},
+		"another precise time": {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: noon.Time}}}, `spec: {renewTime: "2026-01-02T12:00:00.000001Z"}`, lacks},
+		"duration": {&struct {
+			D metav1.Duration `json:"d"`
+		}{metav1.Duration{Duration: 90 * time.Second}}, `d: 1m30s`, holds},
+		"another duration": {&struct {
+			D metav1.Duration `json:"d"`
+		}{metav1.Duration{Duration: 90 * time.Second}}, `d: 1m31s`, lacks},
 		"percentage": {
 			&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &quarter}}}},
 			`spec: {strategy: {rollingUpdate: {maxSurge: 25%}}}`, holds,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -58,6 +59,19 @@ type Intent struct {
 	// what is stated only to keep it as it is, such as a node port that
 	// Kubernetes allocated: learning the value is then no reason to write.
 	HashAs *Intent
+	// HandOver returns, of a child that stands, what is about to be stated no
+	// longer and has to stay as it is; nil where there is nothing. It is
+	// applied first, under a field manager of its own.
+	HandOver func(live client.Object) runtime.ApplyConfiguration
+	// IfKnown says that the child is left out, without a word, in a cluster
+	// that does not know its type.
+	IfKnown bool
+	// Unmade says that the child has never been made: where it does not stand,
+	// nobody has deleted it, and the owner need not be asked after.
+	Unmade bool
+	// Bound says that the child is of no use without its owner: where the
+	// deletion policy is Orphan it goes all the same.
+	Bound bool
 	// Changes are log lines about what this intent changes, written only when
 	// it is really sent.
 	Changes []Change
@@ -68,6 +82,7 @@ type Intent struct {
 	annotate func(hash string)
 	withUID  func(types.UID)
 	withRV   func(string)
+	anyRV    func()
 }
 
 // Change is a log line with its keys and values.
@@ -93,6 +108,7 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
 		withUID:  func(uid types.UID) { config.WithUID(uid) },
 		withRV:   func(rv string) { config.WithResourceVersion(rv) },
+		anyRV:    func() { clearResourceVersion(config) },
 	}
 }
 
@@ -163,6 +179,19 @@ func (in Intent) answer() (client.Object, error) {
 		return nil, fmt.Errorf("decoding the server's answer for %s: %w", in, err)
 	}
 	return live, nil
+}
+
+// clearResourceVersion leaves the resource version out. An empty one is not
+// the same: for some kinds the server wants a version, or none at all.
+// Generated configurations can set it and not take it back.
+func clearResourceVersion(config any) {
+	f := reflect.Indirect(reflect.ValueOf(config)).FieldByName("ObjectMetaApplyConfiguration")
+	if !f.IsValid() {
+		return
+	}
+	if m, ok := reflect.TypeAssert[*metav1ac.ObjectMetaApplyConfiguration](f); ok && m != nil {
+		m.ResourceVersion = nil
+	}
 }
 
 func deref(s *string) string {

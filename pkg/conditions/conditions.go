@@ -41,7 +41,8 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 		s.Ready = Finding{Reason: problem.Reason, Message: problem.Message}
 		s.Stalled = Finding{Holds: problem.Class == fault.Stall, Reason: problem.Reason, Message: problem.Message}
 	}
-	if s.Stalled.Holds {
+	// That an earlier revision serves again is more than that the rollout failed.
+	if s.Stalled.Holds && (s.Ready.Holds || s.Ready.Reason != common.ReasonRolledBack) {
 		s.Ready = Finding{Reason: s.Stalled.Reason, Message: s.Stalled.Message}
 	}
 	set := func(kind string, f Finding) {
@@ -68,4 +69,17 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, common.ConditionReconciling)
 	}
+}
+
+// Own writes a condition that only some kinds have, as a sentence of status,
+// reason and message. It is there while it applies: with "" as status it goes.
+func Own(status *common.Status, generation int64, now time.Time, kind string, holds metav1.ConditionStatus, reason, message string) {
+	if holds == "" {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+		return
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: holds, Reason: reason, Message: message,
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+	})
 }

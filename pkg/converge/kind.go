@@ -17,11 +17,13 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // Object is an object of one of our kinds.
@@ -41,16 +43,27 @@ type Kind[T Object, S any] struct {
 	// Children are empty objects of the types that the kind makes; changes of
 	// them lead to a pass over their owner.
 	Children []client.Object
+	// Optional are children of types that a cluster need not know, such as
+	// HTTPRoute. They are watched from when the cluster knows them.
+	Optional []client.Object
 	// Related are types that are not children but matter to the status, such
 	// as the pods of a Deployment.
 	Related []Related
 	// Log has the words of the kind's log lines.
 	Log LogText
 
+	// References names the ConfigMaps of users whose content matters to an
+	// object: their changes lead to a pass, and Observe is given the content.
+	// Nil: none ever.
+	References func(T) []references.Reference
 	// Observe reads, from the cache only, what Desired needs to know.
-	Observe func(context.Context, client.Reader, T) (S, error)
+	Observe func(context.Context, Reader, T) (S, error)
+	// Paused tells whether an object's children are to be left as they are.
+	// Nil: they never are.
+	Paused func(T) bool
 	// Desired returns the children that should be. It is pure, and builds its
-	// intents anew each time.
+	// intents anew each time. What of a plan comes with an error is done all
+	// the same: a missing ConfigMap is no reason to leave a Service unrepaired.
 	Desired func(T, S) (Plan, error)
 	// Report writes the status into the object. It is pure.
 	Report func(T, S, Outcome)
@@ -58,6 +71,20 @@ type Kind[T Object, S any] struct {
 	// is left to do. Nil: there is nothing. Children are released by the loop
 	// itself where the deletion policy is Orphan.
 	Teardown func(context.Context, client.Client, T, S) (done bool, err error)
+}
+
+// Reader is what Observe reads from.
+type Reader struct {
+	// Reader has what is ours, from the cache.
+	client.Reader
+	// Sources are the ConfigMaps that the object refers to, by name.
+	Sources map[string]references.Source
+	// Copies are the ConfigMaps that belong to the object, where its kind makes
+	// ConfigMaps and refers to some.
+	Copies []*corev1.ConfigMap
+
+	// lacks tells of which types the cluster is known to have none. Nil: of none.
+	lacks func(client.Object) bool
 }
 
 // Related is a type whose changes lead to a pass over an object that does not
@@ -71,13 +98,19 @@ type Related struct {
 	Of func(client.Object) string
 }
 
-// Watched returns an empty object of every type that the kind's caches hold.
+// Watched returns an empty object of every type that the kind's caches hold in
+// every cluster.
 func (k Kind[T, S]) Watched() []client.Object {
 	all := slices.Clone(k.Children)
 	for _, r := range k.Related {
 		all = append(all, r.Object)
 	}
 	return all
+}
+
+// copies tells whether the kind makes ConfigMaps.
+func (k Kind[T, S]) copies() bool {
+	return slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok })
 }
 
 // LogText has the words of a kind's log lines. The seeds' users know them.

@@ -2,10 +2,14 @@ package converge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -23,4 +27,28 @@ func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Ob
 		return none, nil
 	}
 	return into, nil
+}
+
+// OursIfKnown is Ours for a type that not every cluster knows. unknown says
+// that this one does not, or did not when the operator started.
+func OursIfKnown[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (child L, unknown bool, err error) {
+	// To read it would ask the API server for its types, in every pass.
+	if in, ok := r.(Reader); ok && in.lacks != nil && in.lacks(into) {
+		return child, true, nil
+	}
+	child, err = Ours(ctx, r, owner, name, into)
+	if _, uncached := errors.AsType[*cache.ErrResourceNotCached](err); uncached || meta.IsNoMatchError(err) || notRegistered(err) {
+		return child, true, nil
+	}
+	return child, false, err
+}
+
+// notRegistered is runtime.IsNotRegisteredError for an error that is wrapped.
+func notRegistered(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if runtime.IsNotRegisteredError(err) {
+			return true
+		}
+	}
+	return false
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // settle is how long figures of the status, such as the number of ready
@@ -33,11 +34,13 @@ const settle = 5 * time.Second
 
 // Reconciler runs the passes of one kind.
 type Reconciler[T Object, S any] struct {
-	kind    Kind[T, S]
-	client  client.Client
-	applier *apply.Applier
-	events  events.EventRecorder
-	now     func() time.Time
+	kind     Kind[T, S]
+	optional *optional // nil in tests that have none
+	client   client.Client
+	refs     *references.Reader
+	applier  *apply.Applier
+	events   events.EventRecorder
+	now      func() time.Time
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
@@ -51,9 +54,10 @@ type memory struct {
 	freed bool      // the finalizer was removed; what the cache still holds is a ghost
 }
 
-// NewReconciler returns the loop for one kind. now is the clock.
-func NewReconciler[T Object, S any](k Kind[T, S], c client.Client, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler[T, S] {
-	return &Reconciler[T, S]{kind: k, client: c, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
+// NewReconciler returns the loop for one kind. refs finds what its objects
+// refer to; now is the clock.
+func NewReconciler[T Object, S any](k Kind[T, S], c client.Client, refs *references.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler[T, S] {
+	return &Reconciler[T, S]{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
 }
 
 // Reconcile does one pass over one object.
@@ -89,7 +93,7 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	before := obj.DeepCopyObject().(T)
 	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}}
 
-	observed, err := r.kind.Observe(ctx, r.client, obj)
+	observed, err := r.observe(ctx, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
 	} else {
@@ -115,17 +119,42 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	return result, out.Problem.Err
 }
 
+// observe gives Observe what the object refers to, so that what leads to a pass
+// and what a pass knows cannot differ.
+func (r *Reconciler[T, S]) observe(ctx context.Context, obj T) (S, error) {
+	in := Reader{Reader: r.client, lacks: r.optional.lacks}
+	if r.kind.References != nil {
+		var none S
+		var err error
+		if r.kind.copies() {
+			if in.Copies, err = references.Copies(ctx, r.client, obj); err != nil {
+				return none, err
+			}
+		}
+		if in.Sources, err = r.refs.ConfigMaps(ctx, obj, r.kind.References(obj), in.Copies); err != nil {
+			return none, err
+		}
+	}
+	return r.kind.Observe(ctx, in, obj)
+}
+
 // write brings the children to what Desired says. One child's failure does not
 // keep the others from being written, but for one that is somebody else's: two
 // objects that want the same children would otherwise end up with half of them
 // each, and neither would ever be complete.
 func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, out Outcome) error {
 	plan, err := r.kind.Desired(obj, observed)
-	if err != nil {
-		return err
+	if r.kind.Paused != nil && r.kind.Paused(obj) {
+		return errors.Join(err, r.look(ctx, owner, plan, out))
 	}
-	var errs []error
+	errs := []error{err}
 	for _, in := range plan.Apply {
+		if err := r.optional.ensure(ctx, in.Kind); err != nil {
+			if !in.IfKnown {
+				errs = append(errs, err)
+			}
+			continue
+		}
 		child, err := r.applier.Apply(ctx, owner, in)
 		if err != nil {
 			errs = append(errs, err)
@@ -144,6 +173,35 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// look writes nothing, and tells of the first child that it would write.
+func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, out Outcome) error {
+	held := ""
+	for _, in := range plan.Apply {
+		if err := r.optional.ensure(ctx, in.Kind); err != nil {
+			continue
+		}
+		child, differs, err := r.applier.Look(ctx, owner, in)
+		if err != nil {
+			return err
+		}
+		if child != nil {
+			out.children[childKey{in.Kind, in.Key()}] = child
+		}
+		if differs && held == "" {
+			held = in.String()
+		}
+	}
+	for _, p := range plan.Prune {
+		if held == "" && p.GetDeletionTimestamp().IsZero() {
+			held = fmt.Sprintf("%T %q", p, p.GetName())
+		}
+	}
+	if held == "" {
+		return nil
+	}
+	return &fault.Error{Class: fault.Wait, Reason: common.ReasonPaused, Message: held + " is not as the spec says, and is left so: spec.paused is true"}
 }
 
 // tearDown does what has to be done before the object may go, which is nothing
@@ -169,7 +227,7 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 }
 
 func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner) error {
-	observed, err := r.kind.Observe(ctx, r.client, obj)
+	observed, err := r.observe(ctx, obj)
 	if err != nil {
 		return fmt.Errorf("observing: %w", err)
 	}
@@ -179,6 +237,9 @@ func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner
 			return fmt.Errorf("naming the children: %w", err)
 		}
 		for _, in := range plan.Apply {
+			if in.Bound || r.optional.ensure(ctx, in.Kind) != nil {
+				continue // of no use without its owner, or of a type of which there is none
+			}
 			if err := r.applier.Release(ctx, owner, in); err != nil {
 				return err
 			}
@@ -271,6 +332,7 @@ func (r *Reconciler[T, S]) remember(key types.NamespacedName, uid types.UID) {
 	if m.uid != uid {
 		if m.uid != "" {
 			r.applier.Forget(m.uid)
+			r.refs.Forget(m.uid)
 		}
 		r.objects[key] = memory{uid: uid}
 	}
@@ -282,6 +344,7 @@ func (r *Reconciler[T, S]) forget(key types.NamespacedName) bool {
 	defer r.mu.Unlock()
 	m, known := r.objects[key]
 	r.applier.Forget(m.uid)
+	r.refs.Forget(m.uid)
 	delete(r.objects, key)
 	return known
 }

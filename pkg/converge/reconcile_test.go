@@ -32,6 +32,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // loop is a kind of one ConfigMap, whose parts a test can replace, on a fake
@@ -120,14 +121,17 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 	l.kind = Kind[*webserverv1.WebServer, int]{
 		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		Log: LogText{Gone: "it is gone"},
-		Observe: func(context.Context, client.Reader, *webserverv1.WebServer) (int, error) {
+		Observe: func(context.Context, Reader, *webserverv1.WebServer) (int, error) {
 			return 7, said("Observe")
 		},
 		Desired: func(w *webserverv1.WebServer, seen int) (Plan, error) {
 			if seen != 7 {
 				t.Errorf("Desired got %d, not what was observed", seen)
 			}
-			return Plan{Apply: []apply.Intent{child(w, "")}}, said("Desired")
+			if err := said("Desired"); err != nil {
+				return Plan{}, err
+			}
+			return Plan{Apply: []apply.Intent{child(w, "")}}, nil
 		},
 		Report: func(w *webserverv1.WebServer, _ int, out Outcome) {
 			l.calls = append(l.calls, "Report")
@@ -141,7 +145,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 
 // restart is a new process, or a test's change of the kind taking effect.
 func (l *loop) restart() {
-	l.Reconciler = NewReconciler(l.kind, l.client, apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
+	l.Reconciler = NewReconciler(l.kind, l.client, references.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
 }
 
 type nothing struct{}
@@ -261,6 +265,44 @@ func TestReportRunsThoughSomethingFailed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatOfAPlanComesWithAnErrorIsDone(t *testing.T) {
+	l := newLoop(t, object())
+	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled("NotFound", "something else is missing")
+	}
+	l.restart()
+	l.pass("Observe", "apply", "Report", "status")
+	if got := ready(l.stored()); got != "False NotFound" {
+		t.Errorf("Ready is %q", got)
+	}
+}
+
+func TestPausedObjectIsLookedAtAndLeftAlone(t *testing.T) {
+	l := newLoop(t, object())
+	paused := false
+	l.kind.Paused = func(*webserverv1.WebServer) bool { return paused }
+	l.restart()
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	paused = true
+	l.pass("Observe", "Desired", "Report") // all is as it should be: nothing to tell
+	w := l.stored()
+	w.Spec.Image = "nginx:2"
+	if err := l.client.Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	l.pass("Observe", "Desired", "Report", "status")
+	if got := ready(l.stored()); got != "False Paused" {
+		t.Errorf("Ready is %q", got)
+	}
+	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-child"}}); err != nil {
+		t.Fatal(err)
+	}
+	l.calls = nil
+	l.pass("Observe", "Desired", "Report")
+	paused = false
+	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
 
 func TestLostRaceIsNotReported(t *testing.T) {
@@ -626,5 +668,71 @@ func TestOurs(t *testing.T) {
 		if err != nil || (got != nil) != want {
 			t.Errorf("%s: got %v, %v; want one: %v", name, got, err, want)
 		}
+	}
+}
+
+// A pass knows what its object refers to, and reads it once; nothing of it is
+// remembered when the object is gone.
+func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
+	cfg := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cfg", UID: "cfg-1"}, Data: map[string]string{"a": "x", "b": "y"}}
+	l := newLoop(t, object(func(w *webserverv1.WebServer) { w.Spec.Image = "cfg" }), cfg)
+	reads := 0
+	live := interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, k, o, opts...)
+		},
+	})
+	l.kind.References = func(w *webserverv1.WebServer) []references.Reference {
+		return []references.Reference{{Name: w.Spec.Image, Key: "a"}}
+	}
+	var got Reader
+	l.kind.Observe = func(_ context.Context, r Reader, _ *webserverv1.WebServer) (int, error) {
+		got = r
+		return 7, nil
+	}
+	l.restart()
+	l.refs = references.NewReader(l.client, live)
+	l.pass("Desired", "apply", "Report", "status")
+	l.pass("Desired", "Report")
+	if s := got.Sources["cfg"]; !s.Found || s.Content == nil || len(s.Content.Data) != 1 || s.Content.Data["a"] != "x" {
+		t.Errorf("got %+v", got.Sources)
+	}
+	if reads != 1 || len(got.Copies) != 0 {
+		t.Errorf("%d reads, copies %v", reads, got.Copies)
+	}
+
+	again := func(uid types.UID) {
+		t.Helper()
+		if err := l.client.Create(t.Context(), object(func(w *webserverv1.WebServer) { w.UID, w.Spec.Image = uid, "cfg" })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := func() {
+		t.Helper()
+		if err := l.client.Delete(t.Context(), object()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, change := range []func(){
+		func() { gone(); again("owner-2") },
+		func() { gone(); again("owner-1") },
+		func() {
+			gone()
+			_, _ = l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+			again("owner-1")
+		},
+	} {
+		change()
+		_, _ = l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}) // its child may be another's
+		if reads != i+2 {
+			t.Errorf("%d reads after %d new objects of that name: something of the last was remembered", reads, i+1)
+		}
+	}
+
+	l.kind.Children = []client.Object{&corev1.ConfigMap{}}
+	l.restart()
+	if _, err := l.try("Report", "status"); err == nil { // the fake has no index by owner
+		t.Error("the object's ConfigMaps were not looked for")
 	}
 }

@@ -2,21 +2,30 @@ package converge
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // timeout bounds one pass. A pass takes milliseconds; a request that hangs
@@ -32,7 +41,7 @@ const childPriority = 10
 // Register adds the controller of one kind to the manager.
 func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Applier, workers int) error {
 	name := strings.ToLower(k.Log.Key)
-	r := NewReconciler(k, mgr.GetClient(), a, mgr.GetEventRecorder("platform-operator"), time.Now)
+	r := NewReconciler(k, mgr.GetClient(), references.NewReader(mgr.GetCache(), mgr.GetAPIReader()), a, mgr.GetEventRecorder("platform-operator"), time.Now)
 	base := mgr.GetLogger()
 	for part := range strings.SplitSeq(k.Log.Logger, ".") {
 		base = base.WithName(part)
@@ -50,7 +59,13 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 			}
 			return base.WithValues(k.Log.Key, req.String())
 		})
-	for _, c := range k.Children {
+	known, optional, err := newOptional(mgr, k.Optional)
+	if err != nil {
+		return err
+	}
+	optional.handler = first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())}
+	r.optional = optional
+	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())})
 	}
 	for _, rel := range k.Related {
@@ -62,7 +77,98 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
 		})})
 	}
-	return b.Complete(r)
+	if k.References != nil {
+		refer, err := referring(mgr, k)
+		if err != nil {
+			return err
+		}
+		b = b.WatchesMetadata(&corev1.ConfigMap{}, refer)
+	}
+	if optional.control, err = b.Build(r); err != nil {
+		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
+	}
+	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k.New()) })
+}
+
+// requests is one for each object of a kind.
+func requests(ctx context.Context, mgr manager.Manager, empty client.Object) ([]reconcile.Request, error) {
+	list, err := listOf(mgr, empty)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing %T: %w", empty, err)
+	}
+	var all []reconcile.Request
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o.(client.Object))})
+		return nil
+	})
+	return all, err
+}
+
+// listOf is an empty list of objects of a type.
+func listOf(mgr manager.Manager, empty client.Object) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(empty, mgr.GetScheme())
+	if err != nil {
+		return nil, fmt.Errorf("looking up the object's kind: %w", err)
+	}
+	gvk.Kind += "List"
+	list, err := mgr.GetScheme().New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the kind's list: %w", err)
+	}
+	return list.(client.ObjectList), nil
+}
+
+// referring maps events of ConfigMaps to the kind's objects that refer to them.
+func referring[T Object, S any](mgr manager.Manager, k Kind[T, S]) (handler.EventHandler, error) {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), naming.IndexReferences, func(o client.Object) []string {
+		return references.Names(k.References(o.(T)))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("indexing what %s refers to: %w", k.Log.Key, err)
+	}
+	list, err := listOf(mgr, k.New())
+	if err != nil {
+		return nil, err
+	}
+	return referred(mgr.GetCache(), list), nil
+}
+
+// referred enqueues the objects that refer to a ConfigMap that came, changed or
+// went, with childPriority: somebody waits for it. objects is a cache, and not
+// a client that would wait for its own writes while events pile up; list is an
+// empty list of the objects.
+func referred(objects client.Reader, list client.ObjectList) handler.EventHandler {
+	add := func(ctx context.Context, o client.Object, q queue) {
+		l := list.DeepCopyObject().(client.ObjectList)
+		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), client.MatchingFields{naming.IndexReferences: o.GetName()}, client.UnsafeDisableDeepCopy)
+		if err == nil {
+			err = meta.EachListItem(l, func(item runtime.Object) error {
+				raised(q).Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+				return nil
+			})
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Looking for what refers to a ConfigMap failed", "ConfigMap", client.ObjectKeyFromObject(o).String())
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			// Every object gets a first pass of its own, which comes after the
+			// initial list.
+			if !e.IsInInitialList {
+				add(ctx, e.Object, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() { // no resync
+				add(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, e.Object, q) },
+	}
 }
 
 // first enqueues what a child's update leads to with childPriority.

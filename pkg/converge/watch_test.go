@@ -6,13 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // prioritiesOf is a queue that keeps the priority each request came with.
@@ -84,4 +89,53 @@ func TestWhatSomebodyWaitsForComesFirst(t *testing.T) {
 			t.Errorf("%d requests", q.Len())
 		}
 	})
+}
+
+func TestConfigMapLeadsToWhatRefersToIt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := webserverv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	refers := func(ns, name, to string) client.Object {
+		return &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: webserverv1.WebServerSpec{Image: to}}
+	}
+	objects := fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(refers("ns", "a", "cfg"), refers("ns", "b", "cfg"), refers("ns", "c", "other"), refers("elsewhere", "d", "cfg")).
+		WithIndex(&webserverv1.WebServer{}, naming.IndexReferences, func(o client.Object) []string {
+			return []string{o.(*webserverv1.WebServer).Spec.Image}
+		}).Build()
+	h := referred(objects, &webserverv1.WebServerList{})
+	version := func(name, rv string) client.Object {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: rv}}
+	}
+	for name, tc := range map[string]struct {
+		send func(q queue)
+		want int
+	}{
+		"it was made": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("cfg", "1")}, q) }, 2},
+		"it went":     {func(q queue) { h.Delete(t.Context(), event.DeleteEvent{Object: version("cfg", "1")}, q) }, 2},
+		"it changed": {func(q queue) {
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: version("cfg", "1"), ObjectNew: version("cfg", "2")}, q)
+		}, 2},
+		"a resync": {func(q queue) {
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: version("cfg", "1"), ObjectNew: version("cfg", "1")}, q)
+		}, 0},
+		"the initial list": {func(q queue) {
+			h.Create(t.Context(), event.CreateEvent{Object: version("cfg", "1"), IsInInitialList: true}, q)
+		}, 0},
+		"nobody refers to it": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("nobodys", "1")}, q) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &prioritiesOf{}
+			tc.send(q)
+			if len(q.got) != tc.want {
+				t.Errorf("%d requests, want %d", len(q.got), tc.want)
+			}
+			for _, p := range q.got {
+				if p != childPriority {
+					t.Errorf("priority %d", p)
+				}
+			}
+		})
+	}
 }

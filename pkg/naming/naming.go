@@ -28,6 +28,26 @@ const (
 	// to. It tells that a child is ours whose owner reference was taken away,
 	// and a user may set it on an object of a child's name to hand that over.
 	AnnotationOwner = Domain + "/owner-uid"
+	// AnnotationTemplate is on every pod that a rollout made: the hash of the
+	// template that it was made from.
+	AnnotationTemplate = Domain + "/template"
+	// AnnotationRestartedAt is on pods that a user asked to be replaced, and
+	// says when.
+	AnnotationRestartedAt = Domain + "/restarted-at"
+	// AnnotationScaledBy is on a child whose number of replicas is not ours to
+	// say, and names the kind that says it.
+	AnnotationScaledBy = Domain + "/scaled-by"
+	// AnnotationSource is on every copy of a ConfigMap of a user's: which it is
+	// a copy of, and of which version. See pkg/references.
+	AnnotationSource = Domain + "/source"
+)
+
+// Indexes of the caches.
+const (
+	// IndexOwner is by the UID of what owns an object.
+	IndexOwner = "owner-uid"
+	// IndexReferences is by the names of the ConfigMaps that an object refers to.
+	IndexReferences = "references"
 )
 
 // DNS1035 returns what is wrong with name as the name of a Service, one

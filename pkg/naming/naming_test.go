@@ -39,12 +39,13 @@ func TestNamesInClustersDoNotChange(t *testing.T) {
 		LabelManagedBy:    "app.kubernetes.io/managed-by",
 		AnnotationApplied: "platform-operator.io/applied",
 		AnnotationOwner:   "platform-operator.io/owner-uid",
+		AnnotationSource:  "platform-operator.io/source",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for _, key := range []string{Finalizer, LabelManagedBy, AnnotationApplied, AnnotationOwner} {
+	for _, key := range []string{Finalizer, LabelManagedBy, AnnotationApplied, AnnotationOwner, AnnotationSource} {
 		if errs := validation.IsQualifiedName(key); len(errs) > 0 {
 			t.Errorf("%q is no name for a label, annotation or finalizer: %q", key, errs)
 		}

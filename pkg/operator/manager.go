@@ -3,12 +3,16 @@
 package operator
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +25,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -74,8 +79,9 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		}
 	}}}
 	mgr, err := manager.New(cfg, manager.Options{
-		Scheme: scheme,
-		Cache:  cacheOptions(o),
+		Scheme:   scheme,
+		Cache:    cacheOptions(scheme, o),
+		NewCache: newCaches,
 		Client: client.Options{
 			FieldOwner: naming.FieldManager,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
@@ -92,6 +98,9 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	if err := indexOwners(mgr, o.Children); err != nil {
+		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
@@ -118,15 +127,10 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 
 // cacheOptions keeps in memory only what is needed: of children only our own,
 // and of managed fields only who wrote.
-func cacheOptions(o Options) cache.Options {
-	ours := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
+func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
-	seen := map[reflect.Type]bool{}
-	for _, c := range o.Children { // several kinds make children of one type
-		if t := reflect.TypeOf(c); !seen[t] {
-			seen[t] = true
-			byObject[c] = cache.ByObject{Label: ours}
-		}
+	for _, k := range ownKinds(scheme) {
+		byObject[k] = cache.ByObject{Label: labels.Everything()}
 	}
 	var namespaces map[string]cache.Config
 	if len(o.Watch) > 0 {
@@ -136,13 +140,55 @@ func cacheOptions(o Options) cache.Options {
 		}
 	}
 	return cache.Options{
-		ByObject:          byObject,
-		DefaultNamespaces: namespaces,
-		DefaultTransform:  stripManagedFields,
+		ByObject:             byObject,
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy}),
+		DefaultNamespaces:    namespaces,
+		DefaultTransform:     stripManagedFields,
 		// A read of a kind that nobody watches is a mistake of ours, and
 		// would start a watch of the whole cluster.
 		ReaderFailOnMissingInformer: true,
 	}
+}
+
+// ownKinds are empty objects of our own kinds: of these the caches hold all, and
+// of everything else what carries our label. A selector for each type of the
+// children would have to name types that a cluster may not know.
+func ownKinds(scheme *runtime.Scheme) []client.Object {
+	var all []client.Object
+	for gvk := range scheme.AllKnownTypes() {
+		empty, err := scheme.New(gvk)
+		if err != nil {
+			continue
+		}
+		if k, ok := empty.(interface {
+			client.Object
+			GetStatus() *common.Status
+		}); ok {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// indexOwners makes an object's revisions and ConfigMaps be found without a look
+// at all those of its namespace.
+func indexOwners(mgr manager.Manager, children []client.Object) error {
+	for _, indexed := range []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}} {
+		t := reflect.TypeOf(indexed)
+		if !slices.ContainsFunc(children, func(c client.Object) bool { return reflect.TypeOf(c) == t }) {
+			continue
+		}
+		err := mgr.GetFieldIndexer().IndexField(context.Background(), indexed, naming.IndexOwner, func(o client.Object) []string {
+			if c := metav1.GetControllerOf(o); c != nil {
+				return []string{string(c.UID)}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("indexing %T: %w", indexed, err)
+		}
+	}
+	return nil
 }
 
 // stripManagedFields leaves of the managed fields who wrote and how, which

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -8,11 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 )
 
 func TestStripManagedFieldsKeepsWhoWroteAndHow(t *testing.T) {
@@ -46,12 +49,20 @@ func TestStripManagedFieldsPassesOnWhatIsNoObject(t *testing.T) {
 }
 
 func TestCacheHoldsOnlyOurChildren(t *testing.T) {
-	d := &appsv1.Deployment{}
-	o := cacheOptions(Options{Children: []client.Object{d, &corev1.Service{}}, Watch: []string{"a", "b"}})
-	if len(o.ByObject) != 2 {
-		t.Errorf("%d types, want 2", len(o.ByObject))
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
 	}
-	selector := o.ByObject[d].Label
+	o := cacheOptions(scheme, Options{Watch: []string{"a", "b"}})
+	if len(o.ByObject) != 1 {
+		t.Errorf("%d types have a selector of their own, want the one kind", len(o.ByObject))
+	}
+	for k, by := range o.ByObject {
+		if _, ok := k.(*webserverv1.WebServer); !ok || !by.Label.Matches(labels.Set{}) {
+			t.Errorf("%T is selected by %s", k, by.Label)
+		}
+	}
+	selector := o.DefaultLabelSelector
 	for _, tc := range []struct {
 		labels labels.Set
 		want   bool
@@ -70,7 +81,7 @@ func TestCacheHoldsOnlyOurChildren(t *testing.T) {
 	if !o.ReaderFailOnMissingInformer || o.DefaultTransform == nil {
 		t.Error("a read of what nobody watches would start a watch of the whole cluster")
 	}
-	if all := cacheOptions(Options{}).DefaultNamespaces; all != nil {
+	if all := cacheOptions(scheme, Options{}).DefaultNamespaces; all != nil {
 		t.Errorf("no namespace named means all, got %v", all)
 	}
 }

@@ -112,10 +112,16 @@ func (l *Lab) Start() *Lab {
 // Restart stops the operator and starts another, which knows nothing.
 func (l *Lab) Restart() {
 	l.Helper()
+	l.Stop()
+	l.Start()
+}
+
+// Stop stops the operator.
+func (l *Lab) Stop() {
+	l.Helper()
 	if err := l.op.Stop(); err != nil {
 		l.Fatal(err)
 	}
-	l.Start()
 }
 
 // Requests returns what the operator has requested since the last call, once

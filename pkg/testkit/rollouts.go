@@ -3,6 +3,8 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,7 +16,8 @@ import (
 )
 
 // Rollouts plays the Deployment controller and the kubelets: every Deployment
-// is rolled out and available at once. It returns when ctx ends.
+// is rolled out and available at once, but for one with an image of the tag
+// "bad". It returns when ctx ends.
 func (e *Env) Rollouts(ctx context.Context) error {
 	w, err := e.Admin.Watch(ctx, &appsv1.DeploymentList{})
 	if err != nil {
@@ -46,7 +49,9 @@ func (e *Env) Rollouts(ctx context.Context) error {
 	}
 }
 
-// Rollout writes the status of a Deployment that is rolled out.
+// Rollout writes the status of a Deployment that is rolled out. With an image
+// of the tag "bad" it has failed: one new pod crashes, those before serve on,
+// and the deadline is over.
 func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	if d.Status.ObservedGeneration == d.Generation || !d.DeletionTimestamp.IsZero() {
 		return nil
@@ -57,12 +62,27 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	before := d.DeepCopy()
 	now := metav1.Now()
+	failed := n > 0 && crashes(d.Spec.Template.Spec)
+	if failed || hasFailed(before) {
+		if err := e.crashing(ctx, d, failed); err != nil {
+			return err
+		}
+	}
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 		Conditions: []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now},
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastUpdateTime: now, LastTransitionTime: now},
 		},
+	}
+	if failed {
+		was := before.Status.AvailableReplicas
+		d.Status.Replicas, d.Status.UpdatedReplicas = was+1, 1
+		d.Status.ReadyReplicas, d.Status.AvailableReplicas, d.Status.UnavailableReplicas = was, was, 1
+		if was == 0 {
+			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
+		}
+		d.Status.Conditions[1].Status, d.Status.Conditions[1].Reason = corev1.ConditionFalse, "ProgressDeadlineExceeded"
 	}
 	err := e.Admin.Status().Patch(ctx, d, client.MergeFrom(before))
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -71,8 +91,41 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	return nil
 }
 
+// crashes tells whether a pod has an image that does not run.
+func crashes(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return strings.HasSuffix(c.Image, ":bad") })
+}
+
+func hasFailed(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Reason == "ProgressDeadlineExceeded" })
+}
+
+// crashing makes the one pod of a Deployment that crashes, or deletes it.
+func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) error {
+	p := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
+	p.Namespace, p.Name = d.Namespace, d.Name+"-bad"
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+	err := client.IgnoreNotFound(e.Admin.Delete(ctx, p.DeepCopy(), client.GracePeriodSeconds(0)))
+	if err == nil && there {
+		err = e.Admin.Create(ctx, p)
+	}
+	if err == nil && there {
+		err = e.runPod(ctx, p)
+		// So that whoever looks for the reason finds it.
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("letting a pod of Deployment %s crash: %w", client.ObjectKeyFromObject(d), err)
+	}
+	return nil
+}
+
 // Kubelet plays the scheduler and the kubelets for pods that are ready to be
-// scheduled: each runs and is ready at once. It returns when ctx ends.
+// scheduled: each runs and is ready at once, or crashes with an image of the
+// tag "bad". It returns when ctx ends.
 func (e *Env) Kubelet(ctx context.Context) error {
 	w, err := e.Admin.Watch(ctx, &corev1.PodList{})
 	if err != nil {
@@ -110,6 +163,15 @@ func (e *Env) runPod(ctx context.Context, p *corev1.Pod) error {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
 	p.Status.ContainerStatuses = nil
 	for _, c := range p.Spec.Containers {
+		if crashes(p.Spec) {
+			p.Status.Conditions[0].Status = corev1.ConditionFalse
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: c.Name, Image: c.Image, RestartCount: 3,
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no such file"}},
+			})
+			continue
+		}
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})

@@ -68,8 +68,7 @@ func (s Specimen) creation(name string) []string {
 
 // resourceOf is the resource of one of Kubernetes' own types: "deployments".
 func resourceOf(o client.Object) string {
-	gvk := builtinKind(o)
-	return strings.ToLower(gvk.Kind) + "s"
+	return resources(builtinKind(o).Kind)
 }
 
 func builtinKind(o client.Object) schema.GroupVersionKind {
@@ -242,7 +241,13 @@ func (e *Env) Namespaces(t *testing.T, s Specimen) {
 				created++
 			}
 		}
-		if want := len(s.Children("web")); created != want {
+		want := len(s.Children("web"))
+		for _, r := range slices.Concat(s.Created, s.Edited) {
+			if strings.HasSuffix(r, " 201") {
+				want++
+			}
+		}
+		if created != want {
 			t.Errorf("%d children created, want %d", created, want)
 		}
 	}

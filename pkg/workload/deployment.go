@@ -10,10 +10,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -21,30 +23,79 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Deployment is the intent of a Deployment that rolls out as Kubernetes does
-// by default: a quarter more, a quarter fewer, failed after ten minutes. All
-// of it is stated, so that a change by hand is drift. The pods carry the given
-// labels, which hold the selector's, and that of our children, so that the
-// caches can hold them. container is the name of our own container in the pod, in which
-// nothing of others may stand.
-func Deployment(name, namespace string, replicas int32, selector, labels map[string]string, pod *corev1ac.PodSpecApplyConfiguration, container string) apply.Intent {
+// A Rolling is a Deployment that rolls out by replacing pods a few at a time.
+type Rolling struct {
+	Name, Namespace string
+	// Replicas is nil where a HorizontalPodAutoscaler sets the number.
+	Replicas *int32
+	// Selector selects the pods; it cannot be changed.
+	Selector map[string]string
+	// Template is what the pods are made from; see Template.
+	Template *corev1ac.PodTemplateSpecApplyConfiguration
+	// Container is the name of our own container in the pod, in which nothing
+	// of others may stand.
+	Container string
+	// Rollout is what the spec says about rollouts; nil takes Kubernetes'
+	// defaults: a quarter more, a quarter fewer, failed after ten minutes.
+	Rollout *common.Rollout
+}
+
+// Template is the template of pods with those labels and that of our children,
+// so that the caches can hold them.
+func Template(labels map[string]string, pod *corev1ac.PodSpecApplyConfiguration) *corev1ac.PodTemplateSpecApplyConfiguration {
+	return corev1ac.PodTemplateSpec().WithLabels(labels).
+		WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).WithSpec(pod)
+}
+
+// Deployment is its intent. All that is not the template is stated, so that a
+// change by hand is drift.
+func Deployment(r Rolling) apply.Intent {
+	rollout := common.Rollout{}
+	if r.Rollout != nil {
+		rollout = *r.Rollout
+	}
 	quarter := intstr.FromString("25%")
-	in := apply.New(appsv1ac.Deployment(name, namespace).
+	ac := appsv1ac.Deployment(r.Name, r.Namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(replicas).
 			WithRevisionHistoryLimit(10).
-			WithProgressDeadlineSeconds(600).
+			WithMinReadySeconds(or(rollout.MinReadySeconds, 0)).
+			WithProgressDeadlineSeconds(or(rollout.ProgressDeadlineSeconds, 600)).
 			WithStrategy(appsv1ac.DeploymentStrategy().
 				WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(quarter).WithMaxUnavailable(quarter))).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
-			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).
-				WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).WithSpec(pod))),
-		func() *appsv1.Deployment { return &appsv1.Deployment{} })
-	for _, field := range []string{"command", "args", "env", "ports"} {
-		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+container+"]."+field)
+				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+					WithMaxSurge(or(rollout.MaxSurge, quarter)).WithMaxUnavailable(or(rollout.MaxUnavailable, quarter)))).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(r.Selector)).
+			WithTemplate(r.Template))
+	in := apply.New(ac, func() *appsv1.Deployment { return &appsv1.Deployment{} })
+	if r.Replicas != nil {
+		ac.Spec.WithReplicas(*r.Replicas)
+	} else {
+		ac.WithAnnotations(map[string]string{naming.AnnotationScaledBy: "HorizontalPodAutoscaler"})
+		in.HandOver = replicasStay
+	}
+	for _, field := range []string{"command", "args", "env", "envFrom", "ports"} {
+		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+r.Container+"]."+field)
 	}
 	return in
+}
+
+// replicasStay keeps the number of replicas as it is when we stop stating it.
+// The API server takes away what only we have stated: a fleet of four would
+// become one, which is the default, until the autoscaler looks.
+func replicasStay(live client.Object) runtime.ApplyConfiguration {
+	d, ok := live.(*appsv1.Deployment)
+	if !ok || d.Spec.Replicas == nil || d.Annotations[naming.AnnotationScaledBy] != "" {
+		return nil
+	}
+	return appsv1ac.Deployment(d.Name, d.Namespace).WithUID(d.UID).
+		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*d.Spec.Replicas))
+}
+
+func or[T any](v *T, unset T) T {
+	if v == nil {
+		return unset
+	}
+	return *v
 }
 
 // DeploymentState says what a Deployment's status means for its owner's
@@ -129,6 +180,21 @@ func pods(n int32) string {
 // generatedPod is how the ReplicaSet controller names the pod it could not
 // create: a new name with every attempt.
 var generatedPod = regexp.MustCompile(`pods? "[^"]*" `)
+
+// ReplicaFailure is why pods cannot be created, "" where they can. The names
+// of the pods, new with every attempt, are left out.
+func ReplicaFailure(d *appsv1.Deployment) string {
+	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		return withoutNames(c.Message)
+	}
+	return ""
+}
+
+// PastDeadline tells whether a rollout has gone for longer than its deadline
+// without getting on.
+func PastDeadline(d *appsv1.Deployment) bool {
+	return d.Status.ObservedGeneration >= d.Generation && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse)
+}
 
 func withoutNames(message string) string {
 	const most = 1024

@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
 )
 
 // PodSpec begins the pod of every kind: no token of the service account, no
@@ -20,18 +22,15 @@ func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 // RestrictedPod is the pod's part of what the Pod Security Standard
 // "restricted" asks for, for a process of that user and group.
 func RestrictedPod(user int64) *corev1ac.PodSecurityContextApplyConfiguration {
-	return corev1ac.PodSecurityContext().
-		WithRunAsNonRoot(true).WithRunAsUser(user).WithRunAsGroup(user).
-		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	pod, _ := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, User: user})
+	return pod
 }
 
 // RestrictedContainer is the container's part of it, and a root file system
 // that cannot be written.
 func RestrictedContainer() *corev1ac.SecurityContextApplyConfiguration {
-	return corev1ac.SecurityContext().
-		WithAllowPrivilegeEscalation(false).
-		WithReadOnlyRootFilesystem(true).
-		WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
+	_, container := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, ReadOnlyRootFilesystem: true})
+	return container
 }
 
 // TCPReadiness is the readiness probe of a container that serves on that port.

@@ -36,7 +36,8 @@ func Validate(a *demoapplicationv1.DemoApplication, platform config.Platform) fi
 	if a.Spec.Replicas != nil {
 		errs = append(errs, field.Forbidden(spec.Child("replicas"), "this kind's field is called replica: use spec.replica"))
 	}
-	return append(errs, validatePorts(a.Spec.Ports, spec.Child("ports"), platform)...)
+	errs = append(errs, validatePorts(a.Spec.Ports, spec.Child("ports"), platform)...)
+	return append(errs, validateBlocks(a, spec)...)
 }
 
 func validatePorts(ports []demoapplicationv1.Port, path *field.Path, platform config.Platform) field.ErrorList {

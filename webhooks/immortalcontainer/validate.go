@@ -18,5 +18,10 @@ func Validate(i *immortalv1alpha1.ImmortalContainer) field.ErrorList {
 	for _, fault := range validation.IsValidLabelValue(i.Name) {
 		errs = append(errs, field.Invalid(name, i.Name, fault))
 	}
-	return append(errs, naming.Image(field.NewPath("spec", "image"), i.Spec.Image)...)
+	spec := field.NewPath("spec")
+	errs = append(errs, naming.Image(spec.Child("image"), i.Spec.Image)...)
+	if p := i.Spec.Pod; p != nil {
+		errs = append(errs, naming.Annotations(spec.Child("pod", "annotations"), p.Annotations)...)
+	}
+	return errs
 }

@@ -49,6 +49,12 @@ func Validate(m *cachev1alpha1.Memcached) field.ErrorList {
 			errs = append(errs, field.Invalid(path, s.Size.String(), "must be whole MiB, such as 64Mi or 1Gi"))
 		}
 	}
+	if p := m.Spec.Pod; p != nil {
+		errs = append(errs, naming.Annotations(spec.Child("pod", "annotations"), p.Annotations)...)
+	}
+	if s := m.Spec.Service; s != nil {
+		errs = append(errs, naming.Annotations(spec.Child("service", "annotations"), s.Annotations)...)
+	}
 	errs = append(errs, between(spec.Child("maxConnections"), m.Spec.MaxConnections, 65536)...)
 	return append(errs, between(spec.Child("threads"), m.Spec.Threads, 64)...)
 }

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 )
 
@@ -20,6 +22,15 @@ func TestValidate(t *testing.T) {
 	threads := func(n int32) func(*cache) { return func(m *cache) { m.Spec.Threads = &n } }
 	memory := func(q string) func(*cache) {
 		return func(m *cache) { m.Spec.Memory = &cachev1alpha1.MemorySpec{Size: new(resource.MustParse(q))} }
+	}
+	annotated := func(n int) func(*cache) {
+		all := map[string]common.AnnotationValue{}
+		for i := range n {
+			all[strconv.Itoa(i)] = common.AnnotationValue(strings.Repeat("x", 8192))
+		}
+		return func(m *cache) {
+			m.Spec.Pod, m.Spec.Service = &common.Pod{Annotations: all}, &cachev1alpha1.ServiceSpec{Annotations: all}
+		}
 	}
 	const (
 		bounds = "spec.memory.size: Invalid value: %s: must be between 2Mi and 1Ti"
@@ -63,6 +74,10 @@ func TestValidate(t *testing.T) {
 		"one thread":              {threads(1), nil},
 		"no thread":               {threads(0), []string{"spec.threads: Invalid value: 0: must be between 1 and 64"}},
 		"too many threads":        {threads(65), []string{"spec.threads: Invalid value: 65"}},
+		"annotations":             {annotated(1), nil},
+		"too many annotations": {annotated(32), []string{
+			"spec.pod.annotations: Too long: may not be more than 163840", "spec.service.annotations: Too long: may not be more than 163840",
+		}},
 		"everything at once": {
 			func(m *cache) {
 				name("A")(m)

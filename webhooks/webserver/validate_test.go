@@ -22,6 +22,14 @@ func TestValidate(t *testing.T) {
 	replicas := func(n int32) func(*webserverv1.WebServer) {
 		return func(w *webserverv1.WebServer) { w.Spec.Replicas = &n }
 	}
+	inline := func(text string) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) { w.Spec.Config = &webserverv1.ConfigSource{Inline: text} }
+	}
+	contentImage := func(i string) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) {
+			w.Spec.Content = &webserverv1.ContentSource{Image: &webserverv1.ImageSource{Reference: i}}
+		}
+	}
 	outOfRange := "spec.service.nodePort: Invalid value: "
 
 	for name, tc := range map[string]struct {
@@ -44,9 +52,30 @@ func TestValidate(t *testing.T) {
 		"last node port":          {nodePort(32767), nil},
 		"node port below":         {nodePort(29999), []string{outOfRange + "29999: must be between 30000 and 32767"}},
 		"node port above":         {nodePort(32768), []string{outOfRange + "32768: must be between 30000 and 32767"}},
+		"configuration":           {inline("location / { return 204; }"), nil},
+		"configuration elsewhere": {inline(""), nil},
+		"configuration in Lua":    {inline("content_by_lua_block { ngx.say('} it is') }"), nil},
+		"configuration cut off":   {inline("location / {"), []string{`spec.config.inline: Invalid value: "location / {": nginx cannot read it: line 1: unexpected end, expecting "}"`}},
+		"long text": {
+			inline(strings.Repeat("€", 100)),
+			[]string{`spec.config.inline: Invalid value: "` + strings.Repeat("€", 20) + `…": nginx cannot read it: line 1: `},
+		},
+		"content from an image":   {contentImage("site:1"), nil},
+		"content from no image":   {contentImage(""), []string{"spec.content.image.reference: Required value"}},
+		"content's image, spaced": {contentImage(" site"), []string{"spec.content.image.reference: Invalid value"}},
 		"everything at once": {
-			func(w *webserverv1.WebServer) { name("Web")(w); image("")(w); replicas(-1)(w); nodePort(1)(w) },
-			[]string{"metadata.name: Invalid", "spec.image: Required", "spec.replicas: Invalid", "spec.service.nodePort: Invalid"},
+			func(w *webserverv1.WebServer) {
+				name("Web")(w)
+				image("")(w)
+				replicas(-1)(w)
+				nodePort(1)(w)
+				inline("}")(w)
+				contentImage("")(w)
+			},
+			[]string{
+				"metadata.name: Invalid", "spec.image: Required", "spec.replicas: Invalid", "spec.service.nodePort: Invalid",
+				"spec.config.inline: Invalid", "spec.content.image.reference: Required",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

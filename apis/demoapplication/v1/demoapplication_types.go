@@ -11,8 +11,8 @@ import (
 // Kind is the kind's name.
 const Kind = "DemoApplication"
 
-// DemoApplication is a web application: a Deployment and a Service, both named
-// as the object. It serves from the moment its Available condition is True;
+// DemoApplication is a web application: a Deployment, a Service and what more
+// the spec asks for, all named as the object. It serves from the moment its Available condition is True;
 // Ready says that the whole of the current spec serves.
 //
 // +kubebuilder:object:root=true
@@ -46,6 +46,12 @@ type DemoApplication struct {
 // DemoApplicationSpec is what is wanted.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas)",message="this kind's field is called replica: use spec.replica",fieldPath=".replicas",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replica)",message="with autoscaling the autoscaler sets the number of pods: remove replica, or autoscaling",fieldPath=".replica",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="a target for CPU is in percent of what the pods request: set resources.requests.cpu",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'memory' in self.resources.requests) || (has(self.resources.limits) && 'memory' in self.resources.limits)))",message="a target for memory is in percent of what the pods request: set resources.requests.memory",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!has(self.expose) || (has(self.ports) && self.ports.exists(p, !has(p.protocol) || p.protocol == 'TCP'))",message="expose leads to the first TCP port: add one to ports",fieldPath=".expose"
+// +kubebuilder:validation:XValidation:rule="!has(self.monitoring) || !has(self.monitoring.enabled) || !self.monitoring.enabled || (has(self.ports) && self.ports.exists(p, !has(p.protocol) || p.protocol == 'TCP'))",message="metrics are scraped from a TCP port: add one to ports",fieldPath=".monitoring"
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="a Service of type ClusterIP has no node ports: remove the nodePorts, or the type",fieldPath=".service.type"
 type DemoApplicationSpec struct {
 	// image is the container image that serves. It runs as it is, under the
 	// Pod Security Standard baseline.
@@ -55,8 +61,25 @@ type DemoApplicationSpec struct {
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
 
+	common.Container  `json:",inline"`
+	common.Entrypoint `json:",inline"`
+
+	// resources are what the container asks for, and what it may use at most.
+	// +optional
+	Resources *common.Resources `json:"resources,omitempty"`
+
+	// pod says more about the pods: where they run, what they mount, their
+	// labels and annotations.
+	// +optional
+	Pod *common.Pod `json:"pod,omitempty"`
+
+	// security says how much the pods may do. The profile unset means Baseline
+	// for this kind: images run as they are.
+	// +optional
+	Security *common.Security `json:"security,omitempty"`
+
 	// replica is the number of pods. Unset means 1; 0 stops all of them and
-	// keeps the Service.
+	// keeps the Service. It cannot be set together with autoscaling.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
@@ -69,8 +92,9 @@ type DemoApplicationSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// ports are the ports of the Service, and what of the pods is behind each.
-	// Without any there is no Service. A nodePort on any of them makes the
-	// Service one of type NodePort; else its type is ClusterIP.
+	// Without any there is no Service. Unless service.type says something else,
+	// a nodePort on any of them makes the Service one of type NodePort; else its
+	// type is ClusterIP.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -81,11 +105,64 @@ type DemoApplicationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.targetPort) || type(p.targetPort) != string || self.exists_one(q, has(q.targetPort) && type(q.targetPort) == string && q.targetPort == p.targetPort))",message="the name in targetPort stands for one port of the container and can be used once; use numbers where two ports lead to the same"
 	Ports []Port `json:"ports,omitempty"`
 
-	// deletionPolicy says what becomes of the Deployment and the Service when
-	// this object is deleted. Delete, the default, deletes them too; Orphan
+	// service says more about the Service; its ports are in ports.
+	// +optional
+	Service *Service `json:"service,omitempty"`
+
+	// expose makes the application reachable from outside of the cluster by
+	// the names of hosts. They lead to the first TCP port.
+	// +optional
+	Expose *common.Expose `json:"expose,omitempty"`
+
+	// autoscaling lets the load decide the number of pods, instead of replica.
+	// Whoever removes it sets replica, or gets 1.
+	// +optional
+	Autoscaling *common.Autoscaling `json:"autoscaling,omitempty"`
+
+	// podDisruptionBudget says how many pods a drain of nodes may take at a
+	// time. Unset, with more than one pod, means one.
+	// +optional
+	PodDisruptionBudget *common.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+
+	// networkPolicy says who may connect to the pods. Unset means whoever the
+	// cluster lets. It takes a network plugin that enforces policies.
+	// +optional
+	NetworkPolicy *common.NetworkPolicy `json:"networkPolicy,omitempty"`
+
+	// monitoring makes the application's own metrics known to Prometheus, at
+	// the path /metrics of the TCP port that is called metrics, or else of the
+	// first TCP port.
+	// +optional
+	Monitoring *common.Monitoring `json:"monitoring,omitempty"`
+
+	// rollout says how a change reaches the pods, and what becomes of one that
+	// fails. restartOnConfigChange unset means false for this kind.
+	// +optional
+	Rollout *common.Rollout `json:"rollout,omitempty"`
+
+	// paused leaves all children as they are, whatever the spec says. The
+	// status goes on, and so does deletion.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// deletionPolicy says what becomes of the Deployment, the Service and the
+	// rest when this object is deleted. Delete, the default, deletes them too; Orphan
 	// leaves them serving, managed by nobody.
 	// +optional
 	DeletionPolicy common.DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// Service says more about the Service.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass)",message="loadBalancerClass cannot be added or removed while the type is LoadBalancer; change the type first",fieldPath=".loadBalancerClass"
+type Service struct {
+	// type is ClusterIP, NodePort or LoadBalancer. Unset means NodePort where
+	// one of ports has a nodePort, and else ClusterIP.
+	// +optional
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	Type corev1.ServiceType `json:"type,omitempty"`
+
+	common.ServiceOptions `json:",inline"`
 }
 
 // Port is a port of the Service.
@@ -139,7 +216,8 @@ type Port struct {
 
 // DemoApplicationStatus is what is there, as the operator last saw it.
 type DemoApplicationStatus struct {
-	common.Status `json:",inline"`
+	common.Status        `json:",inline"`
+	common.RolloutStatus `json:",inline"`
 
 	// replicas is the number of pods that exist.
 	// +optional
@@ -158,17 +236,11 @@ type DemoApplicationStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// image is the image that serves: the spec's, once all its pods are
-	// available, and the previous one until then.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Image string `json:"image,omitempty"`
-
 	// addresses are the places where the application can be reached, those
 	// with the widest reach first.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=128
 	Addresses []common.Address `json:"addresses,omitempty"`
 }
 

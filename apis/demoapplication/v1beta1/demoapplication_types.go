@@ -6,8 +6,8 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 )
 
-// DemoApplication is a web application: a Deployment and a Service, both named
-// as the object. It serves from the moment its Available condition is True;
+// DemoApplication is a web application: a Deployment, a Service and what more
+// the spec asks for, all named as the object. It serves from the moment its Available condition is True;
 // Ready says that the whole of the current spec serves.
 //
 // +kubebuilder:object:root=true

@@ -37,7 +37,9 @@ type ImmortalContainer struct {
 	Status ImmortalContainerStatus `json:"status,omitzero"`
 }
 
-// ImmortalContainerSpec is what is wanted.
+// ImmortalContainerSpec is what is wanted. A change of image, pod.labels or
+// pod.annotations reaches the running pod in place; any other change of what
+// the pod is made from deletes it and makes it anew.
 type ImmortalContainerSpec struct {
 	// image is the container image that runs. A change of it reaches the
 	// running pod in place: same pod, same address, same node; only the
@@ -47,6 +49,40 @@ type ImmortalContainerSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
+
+	common.Container  `json:",inline"`
+	common.Entrypoint `json:",inline"`
+
+	// resources are what the container asks for and may use at most. Unset
+	// means none.
+	// +optional
+	Resources *common.Resources `json:"resources,omitempty"`
+
+	// pod says more about the pod. labels and annotations reach the running pod
+	// in place.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.topologySpreadConstraints) || self.topologySpreadConstraints.all(c, has(c.labelSelector))",message="each must have a labelSelector: one pod alone cannot be spread",fieldPath=".topologySpreadConstraints"
+	Pod *common.Pod `json:"pod,omitempty"`
+
+	// security says how much the pod may do on its node. Unset means profile
+	// Baseline, in which images run as they are.
+	// +optional
+	Security *common.Security `json:"security,omitempty"`
+
+	// networkPolicy says who may connect to the pod, to whichever port the
+	// container listens on.
+	// +optional
+	NetworkPolicy *common.NetworkPolicy `json:"networkPolicy,omitempty"`
+
+	// suspend says that no pod shall run: one that does is deleted. The counts
+	// of the status stay.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// paused leaves the pod and the network policy as they are: a pod that ends
+	// does not come back meanwhile. The status is still kept.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 
 	// deletionPolicy says what becomes of the pod when this object is deleted.
 	// Delete, the default, deletes it too; Orphan leaves it running, managed
@@ -59,7 +95,7 @@ type ImmortalContainerSpec struct {
 type ImmortalContainerStatus struct {
 	common.Status `json:",inline"`
 
-	// currentPod is the name of the pod.
+	// currentPod is the name of the pod, empty while spec.suspend has ended it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CurrentPod string `json:"currentPod,omitempty"`

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -65,6 +66,19 @@ type MemcachedSpec struct {
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image,omitempty"`
 
+	// imagePullPolicy says when the image is pulled. Unset means Always for the
+	// tag latest and IfNotPresent for any other.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// imagePullSecrets are the Secrets with which the image is pulled.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ImagePullSecrets []common.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
 	// memory says how much each node stores.
 	// +optional
 	Memory *MemorySpec `json:"memory,omitempty"`
@@ -82,6 +96,51 @@ type MemcachedSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Threads *int32 `json:"threads,omitempty"`
+
+	// resources are what a node asks for and may use at most beside memory,
+	// which follows from memory.size, maxConnections and threads.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !('memory' in self.requests)",message="memory is derived from memory.size, maxConnections and threads; status.memory.containerLimit says how much it is",fieldPath=".requests",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits)",message="memory is derived from memory.size, maxConnections and threads; status.memory.containerLimit says how much it is",fieldPath=".limits",reason=FieldValueForbidden
+	Resources *common.Resources `json:"resources,omitempty"`
+
+	// pod says more about the pods, such as where they run. Volumes cannot be
+	// given: memcached would not read them.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumes)",message="a cache reads no volume",fieldPath=".volumes",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts)",message="a cache reads no volume",fieldPath=".volumeMounts",reason=FieldValueForbidden
+	Pod *common.Pod `json:"pod,omitempty"`
+
+	// security says how much the pods may do on their node. The profile is
+	// always Restricted.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile == 'Restricted'",message="profile must be Restricted: memcached needs no more",fieldPath=".profile"
+	Security *common.Security `json:"security,omitempty"`
+
+	// service says more about the Service, which is always headless.
+	// +optional
+	Service *ServiceSpec `json:"service,omitempty"`
+
+	// podDisruptionBudget says how many nodes of the cache a drain of the
+	// cluster's nodes may take at a time. Unset means one, where size is
+	// greater than 1.
+	// +optional
+	PodDisruptionBudget *common.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+
+	// networkPolicy says who may connect to port 11211. memcached asks nobody
+	// for a password.
+	// +optional
+	NetworkPolicy *common.NetworkPolicy `json:"networkPolicy,omitempty"`
+
+	// rollout says how a change reaches the pods, and what becomes of one that
+	// fails.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.restartOnConfigChange)",message="a cache reads no ConfigMap",fieldPath=".restartOnConfigChange",reason=FieldValueForbidden
+	Rollout *common.Rollout `json:"rollout,omitempty"`
+
+	// paused leaves all children as they are; the status is still kept.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 
 	// deletionPolicy says what becomes of the Deployment and the Service when
 	// this object is deleted. Delete, the default, deletes them too; Orphan
@@ -102,6 +161,15 @@ type MemorySpec struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
+// ServiceSpec says more about the Service.
+type ServiceSpec struct {
+	// annotations of the Service, such as the name that external-dns gives it.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue() && !k.contains('platform-operator.io/'))",message="keys must be names such as example.com/key, outside of platform-operator.io"
+	Annotations map[string]common.AnnotationValue `json:"annotations,omitempty"`
+}
+
 // Phase is the state of a cache in one word.
 //
 // +kubebuilder:validation:Enum=Pending;Running;Degraded;Failed
@@ -120,7 +188,8 @@ const (
 
 // MemcachedStatus is what is there, as the operator last saw it.
 type MemcachedStatus struct {
-	common.Status `json:",inline"`
+	common.Status        `json:",inline"`
+	common.RolloutStatus `json:",inline"`
 
 	// phase is the state in one word; the conditions say more.
 	// +optional
@@ -156,13 +225,8 @@ type MemcachedStatus struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	Nodes []string `json:"nodes,omitzero"`
 
-	// image is the image that serves: the one that was asked for, once all its
-	// pods are available, and the previous one until then.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Image string `json:"image,omitempty"`
-
-	// memory is what a node may use.
+	// memory is what a node may use, by the pods that are made now: of an
+	// earlier revision, where the spec's failed.
 	// +optional
 	Memory *MemoryStatus `json:"memory,omitempty"`
 }

@@ -1,0 +1,24 @@
+package common
+
+// Monitoring makes the pods' metrics known to Prometheus.
+type Monitoring struct {
+	// enabled says that the pods offer metrics. Where the cluster knows
+	// PodMonitor, of the Prometheus operator, one is made. It changes pods, so
+	// turning it on or off replaces them.
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// interval is the time between two scrapes, such as 30s. Unset means what
+	// Prometheus is configured with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?$`
+	// +kubebuilder:validation:MinLength=2
+	Interval string `json:"interval,omitempty"`
+
+	// labels of the PodMonitor, by which a Prometheus selects it.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue() && !k.contains('platform-operator.io/') && k != 'app.kubernetes.io/managed-by')",message="keys must be names such as example.com/key, and none of the operator's own"
+	Labels map[string]LabelValue `json:"labels,omitempty"`
+}

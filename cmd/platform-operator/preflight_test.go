@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+func TestExitCode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want int
+	}{
+		"none":                  {nil, 0},
+		"any":                   {errors.New("x"), 1},
+		"pods would restart":    {exit{code: 1}, 1},
+		"nobody knows":          {unclear(errors.New("x")), 2},
+		"in another":            {fmt.Errorf("y: %w", unclear(errors.New("x"))), 2},
+		"unclear about nothing": {unclear(nil), 0},
+	} {
+		if got := exitCode(tc.err); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// 1 says that pods would restart, so a mistake must not end with it.
+func TestMistakesOfPreflightAreNotTakenForRestarts(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for name, args := range map[string][]string{
+		"flag":       {"preflight", "--nothing"},
+		"argument":   {"preflight", "web"},
+		"output":     {"preflight", "-o", "yaml"},
+		"config":     {"preflight", "--config", "/nowhere"},
+		"no cluster": {"preflight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := execute(t, "", args...); exitCode(err) != 2 || err.Error() == "" {
+				t.Errorf("exit code %d: %v", exitCode(err), err)
+			}
+		})
+	}
+}

@@ -1,0 +1,191 @@
+package webserver
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+const (
+	containerName = "webserver"
+	exporterName  = "exporter"
+	// testVolume is what is mounted for the test in the place of "config".
+	testVolume = "config-test"
+	// exporterImage is where nginx's figures are translated for Prometheus.
+	exporterImage = "nginx/nginx-prometheus-exporter:1.4"
+	metricsName   = "metrics"
+	metricsPort   = 9113
+	// nginxPort is where the stock nginx image listens.
+	nginxPort = 80
+	tlsPort   = 443
+	// nginxUser is the user and group "nginx" of the stock image
+	// (docker-nginx, stable/debian/Dockerfile: --uid 101, --gid 101).
+	nginxUser = 101
+)
+
+// template is what the pods are made from: a pure function of the object and
+// of what it refers to.
+func template(w *webserverv1.WebServer, m material) *corev1ac.PodTemplateSpecApplyConfiguration {
+	volumes, mounts := volumesOf(w, m)
+	secure, confined := workload.SecurityContexts(w.Spec.Security, workload.SecurityDefaults{
+		Profile: common.SecurityRestricted, User: nginxUser, ReadOnlyRootFilesystem: true,
+	})
+	server := corev1ac.Container().
+		WithName(containerName).
+		WithImage(w.Spec.Image).
+		WithPorts(serverPorts(w)...).
+		WithSecurityContext(confined).
+		WithVolumeMounts(mounts...)
+	pod := workload.PodSpec().
+		WithSecurityContext(secure.
+			// An unprivileged user may listen on port 80 in this pod.
+			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
+		WithVolumes(volumes...)
+	workload.Customize(pod, server, options(w, m))
+	drain(pod, server, m.config != nil)
+	if m.config != nil {
+		pod.WithInitContainers(configTest(pod, server, m))
+	}
+	pod.WithContainers(server)
+	if monitored(w) {
+		pod.WithContainers(exporter())
+	}
+	t := workload.Template(workload.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(workload.PodAnnotations(w.Spec.Pod))
+	return rollout.Restarted(t, w.Spec.Rollout)
+}
+
+// options are what the user says about the pods.
+func options(w *webserverv1.WebServer, m material) workload.Options {
+	return workload.Options{
+		Container: common.Container{
+			ImagePullPolicy: w.Spec.ImagePullPolicy, ImagePullSecrets: w.Spec.ImagePullSecrets, Probes: w.Spec.Probes,
+		},
+		Resources: w.Spec.Resources, Pod: w.Spec.Pod,
+		ReadinessPort: nginxPort, Selector: labels(w),
+		Rename: func(name string) string {
+			if c, ok := m.volumes[name]; ok {
+				return c.Name
+			}
+			return name
+		},
+	}
+}
+
+// serverPorts are those of the container that serves.
+func serverPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
+	ports := []*corev1ac.ContainerPortApplyConfiguration{containerPort("http", nginxPort)}
+	if w.Spec.TLS != nil {
+		ports = append(ports, containerPort("https", tlsPort))
+	}
+	return ports
+}
+
+func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfiguration {
+	return corev1ac.ContainerPort().WithName(name).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
+}
+
+// drain lets a pod that is being deleted serve on for a while. With a
+// configuration of ours it asks its clients, with every answer, for another
+// connection; else nginx closes the kept ones in the end, and a request that is
+// just on its way is lost.
+func drain(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, ours bool) {
+	workload.Drain(pod, server, drainSeconds) // within the time that the pod has
+	if !ours || server.Lifecycle == nil {
+		return
+	}
+	seconds := *server.Lifecycle.PreStop.Sleep.Seconds
+	server.Lifecycle = corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
+		WithExec(corev1ac.ExecAction().WithCommand("sh", "-c", fmt.Sprintf("touch %s; sleep %d", drainingFile, seconds))))
+}
+
+// configTest tests the configuration in the pod that is to serve with it, so
+// with the same image, files and rights. Until it succeeds the pod does not
+// start, and those of before serve on. What nginx says stands in the pod's
+// status.
+func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, m material) *corev1ac.ContainerApplyConfiguration {
+	test := corev1ac.Container().
+		WithName(rollout.ConfigTest).
+		WithImage(*server.Image).
+		WithCommand("nginx", "-t", "-q").
+		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
+	test.ImagePullPolicy, test.Resources, test.SecurityContext = server.ImagePullPolicy, server.Resources, server.SecurityContext
+	test.VolumeMounts = slices.Clone(server.VolumeMounts)
+	if m.config.Data[testFile] == "" {
+		return test
+	}
+	// nginx -t does not look behind a variable in the path of a certificate.
+	// So it gets the same configuration with constant paths.
+	constant := configMapVolume(testVolume, m.config.Name)
+	constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(testFile).WithPath(serverFile))
+	if m.config.Data[snippetFile] != "" {
+		constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(snippetFile).WithPath(snippetFile))
+	}
+	pod.WithVolumes(constant)
+	for i := range test.VolumeMounts {
+		if *test.VolumeMounts[i].MountPath == configPath {
+			test.VolumeMounts[i].Name = new(testVolume)
+		}
+	}
+	return test
+}
+
+// exporter translates stub_status. It is on for all that speak to the pod: it
+// says nothing but figures.
+func exporter() *corev1ac.ContainerApplyConfiguration {
+	return corev1ac.Container().
+		WithName(exporterName).
+		WithImage(exporterImage).
+		WithArgs(fmt.Sprintf("--nginx.scrape-uri=http://127.0.0.1:%d/stub_status", statusPort)).
+		WithPorts(containerPort(metricsName, metricsPort)).
+		WithSecurityContext(workload.RestrictedContainer()).
+		WithResources(corev1ac.ResourceRequirements().
+			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
+			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}))
+}
+
+// volumesOf are what is mounted, and where.
+func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.VolumeApplyConfiguration, mounts []*corev1ac.VolumeMountApplyConfiguration) {
+	add := func(volume *corev1ac.VolumeApplyConfiguration, mount *corev1ac.VolumeMountApplyConfiguration) {
+		volumes, mounts = append(volumes, volume), append(mounts, mount)
+	}
+	over := func(name, path string) *corev1ac.VolumeMountApplyConfiguration {
+		return corev1ac.VolumeMount().WithName(name).WithMountPath(path).WithReadOnly(true)
+	}
+	add(workload.Scratch("cache", "/var/cache/nginx"))
+	add(workload.Scratch("run", "/run"))
+	add(workload.Scratch("tmp", "/tmp"))
+
+	switch c := w.Spec.Content; {
+	case m.content != nil:
+		add(configMapVolume("content", m.content.Name), over("content", contentPath))
+	case c != nil && c.Image != nil:
+		image := corev1ac.ImageVolumeSource().WithReference(c.Image.Reference)
+		if c.Image.PullPolicy != "" {
+			image.WithPullPolicy(c.Image.PullPolicy)
+		}
+		add(corev1ac.Volume().WithName("content").WithImage(image), over("content", contentPath))
+	}
+	if w.Spec.TLS != nil {
+		// Whoever is not root reads it through the bits of "others".
+		add(corev1ac.Volume().WithName("tls").WithSecret(corev1ac.SecretVolumeSource().
+			WithSecretName(w.Spec.TLS.SecretRef.Name).WithDefaultMode(0o444).WithOptional(false)),
+			over("tls", tlsPath))
+	}
+	if m.config != nil {
+		add(configMapVolume("config", m.config.Name), over("config", configPath))
+	}
+	return volumes, mounts
+}
+
+func configMapVolume(volume, name string) *corev1ac.VolumeApplyConfiguration {
+	return corev1ac.Volume().WithName(volume).WithConfigMap(corev1ac.ConfigMapVolumeSource().
+		WithName(name).WithDefaultMode(0o444).WithOptional(false))
+}

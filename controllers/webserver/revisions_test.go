@@ -1,0 +1,526 @@
+package webserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+)
+
+// pass is one pass over an object in a cluster that does what it is told at
+// once: it returns what is observed afterwards, and what was pruned.
+func pass(t *testing.T, w *webserverv1.WebServer, o Observed, roll func(*appsv1.Deployment)) (Observed, []string) {
+	t.Helper()
+	plan, err := desired(w, o, config.Default().WebServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := o
+	for _, in := range plan.Apply {
+		raw, err := in.Object(w, ownerKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = see(t, after, raw)
+	}
+	var pruned []string
+	for _, p := range plan.Prune {
+		pruned = append(pruned, p.GetName())
+		after.Copies = slices.DeleteFunc(slices.Clone(after.Copies), func(c *corev1.ConfigMap) bool { return client.Object(c) == p })
+		after.Revisions = slices.DeleteFunc(slices.Clone(after.Revisions), func(c *appsv1.ControllerRevision) bool { return client.Object(c) == p })
+	}
+	roll(after.Deployment)
+	report(w, o, converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(err), map[string]client.Object{
+		"Deployment": after.Deployment, "Service": after.Service,
+	}))
+	return after, pruned
+}
+
+// rolledOut is a Deployment all of whose pods serve.
+func rolledOut(d *appsv1.Deployment) {
+	n := int32(1)
+	if d.Spec.Replicas != nil {
+		n = *d.Spec.Replicas
+	}
+	d.Status = appsv1.DeploymentStatus{}
+	counts(n, n, n, n)(d)
+}
+
+// underway is one whose new pods have not come yet.
+func underway(d *appsv1.Deployment) {
+	rolledOut(d)
+	d.Status.UpdatedReplicas = 0
+}
+
+// mounted is the text of the configuration that the Deployment's pods mount.
+func mounted(t *testing.T, o Observed) string {
+	t.Helper()
+	for _, v := range o.Deployment.Spec.Template.Spec.Volumes {
+		if v.Name != "config" {
+			continue
+		}
+		for _, c := range o.Copies {
+			if c.Name == v.ConfigMap.Name {
+				return c.Data[snippetFile]
+			}
+		}
+		t.Fatalf("%s, which is mounted, does not stand", v.ConfigMap.Name)
+	}
+	return ""
+}
+
+func sourced(text string) Observed { return Observed{Sources: has1("cfg", "server.conf", text)} }
+
+func TestChangedConfigMapIsANewRevision(t *testing.T) {
+	w := referring("cfg", "", "")
+	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+	first := o.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate]
+	o.Sources = sourced("return 202;").Sources
+	o, pruned := pass(t, w, o, underway)
+	if got := o.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate]; got == first {
+		t.Error("the pods are not replaced")
+	}
+	if diff := cmp.Diff(&common.Revisions{Current: 2, LastHealthy: 1}, w.Status.Revisions); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+	if len(pruned) != 0 || len(o.Copies) != 2 || mounted(t, o) != "return 202;" {
+		t.Errorf("pruned %v, %d copies, %q is mounted", pruned, len(o.Copies), mounted(t, o))
+	}
+}
+
+func TestFailedRevisionGoesBackToItsOwnContent(t *testing.T) {
+	w := referring("cfg", "", "")
+	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+	before := o.Deployment.Spec.Template
+	o.Sources = sourced("retrun 202;").Sources
+	o, _ = pass(t, w, o, underway)
+	if c := configValid(w); c.Status != metav1.ConditionUnknown || c.Reason != "Testing" {
+		t.Errorf("while it is tested: %+v", c)
+	}
+	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`)}
+	o, _ = pass(t, w, o, underway) // it is recorded
+	o, _ = pass(t, w, o, underway) // and followed
+	if diff := cmp.Diff(before, o.Deployment.Spec.Template); diff != "" {
+		t.Errorf("the template is not the earlier one:\n%s", diff)
+	}
+	if got := mounted(t, o); got != "return 201;" {
+		t.Errorf("%q is mounted", got)
+	}
+	o, pruned := pass(t, w, o, rolledOut)
+	if len(pruned) != 0 || len(o.Copies) != 2 {
+		t.Errorf("pruned %v, %d copies", pruned, len(o.Copies))
+	}
+	if diff := cmp.Diff(map[string]string{
+		"Available": "True MinimumReplicasAvailable", "Ready": "False RolledBack", "Stalled": "True RolloutFailed", "ConfigValid": "False Invalid",
+	}, brief(w)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if m := configValid(w).Message; !strings.Contains(m, `unknown directive "retrun"`) {
+		t.Errorf("ConfigValid does not say what nginx says: %s", m)
+	}
+	if w.Status.Image != "nginx:1.23.1" || w.Status.Revisions.Failed != 2 || w.Status.Revisions.LastHealthy != 1 {
+		t.Errorf("status %+v", w.Status.Revisions)
+	}
+
+	// A correction is a new revision, and the condition speaks of that one.
+	o.Sources, o.Pods = sourced("return 203;").Sources, nil
+	o, _ = pass(t, w, o, underway)
+	if c := configValid(w); c.Status != metav1.ConditionUnknown {
+		t.Errorf("of the correction: %+v", c)
+	}
+	o, _ = pass(t, w, o, rolledOut)
+	if c := configValid(w); c.Status != metav1.ConditionTrue || c.Reason != "Tested" {
+		t.Errorf("of the correction that serves: %+v", c)
+	}
+	// Pods that come and go later do not make it untested.
+	if _, _ = pass(t, w, o, underway); configValid(w).Status != metav1.ConditionTrue {
+		t.Errorf("later: %+v", configValid(w))
+	}
+}
+
+// refusing is a pod of a Deployment whose configuration nginx has refused for
+// the last time that counts.
+func refusing(d *appsv1.Deployment, says string) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "p", Annotations: d.Spec.Template.Annotations},
+		Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+			Name: rollout.ConfigTest, RestartCount: 2,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: says}},
+		}}},
+	}
+}
+
+func configValid(w *webserverv1.WebServer) metav1.Condition {
+	if c := meta.FindStatusCondition(w.Status.Conditions, "ConfigValid"); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func TestCopiesGoWithTheirRevisions(t *testing.T) {
+	w := referring("cfg", "", "")
+	w.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(1))}
+	o := Observed{}
+	var pruned []string
+	for _, text := range []string{"return 201;", "return 202;", "return 203;"} {
+		o.Sources = sourced(text).Sources
+		o, _ = pass(t, w, o, rolledOut)
+		o, pruned = pass(t, w, o, rolledOut)
+	}
+	if len(pruned) != 2 || len(o.Copies) != 2 || len(o.Revisions) != 2 {
+		t.Errorf("pruned %v, %d copies, %d revisions", pruned, len(o.Copies), len(o.Revisions))
+	}
+	if o, pruned = pass(t, w, o, rolledOut); len(pruned) != 0 {
+		t.Errorf("pruned %v once more", pruned)
+	}
+	w.Spec.Rollout.PinnedRevision = new(int64(2))
+	o, _ = pass(t, w, o, rolledOut)
+	if got := mounted(t, o); got != "return 202;" {
+		t.Errorf("revision 2 mounts %q", got)
+	}
+	if c := configValid(w); c.Status != metav1.ConditionUnknown {
+		t.Errorf("what the spec asks for is in no pod: %+v", c)
+	}
+}
+
+func TestConfigMapThatIsNotFollowedWaits(t *testing.T) {
+	w := unfollowing(referring("cfg", "", ""))
+	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+	o.Sources = sourced("return 202;").Sources
+	o, _ = pass(t, w, o, rolledOut)
+	if got := mounted(t, o); got != "return 201;" || w.Status.Revisions.Current != 1 {
+		t.Errorf("%q is mounted, revisions %+v", got, w.Status.Revisions)
+	}
+	if diff := cmp.Diff([]string{"spec.volumes[config].configMap would change"}, shortened(w.Status.PendingChanges)); diff != "" {
+		t.Errorf("what is pending (-want +got):\n%s", diff)
+	}
+	w.Spec.Rollout.RestartedAt = &metav1.Time{Time: time.Unix(1, 0)}
+	o, _ = pass(t, w, o, rolledOut)
+	if got := mounted(t, o); got != "return 202;" || len(w.Status.PendingChanges) != 0 {
+		t.Errorf("after the restart %q is mounted, pending: %v", got, w.Status.PendingChanges)
+	}
+}
+
+func shortened(changes []string) []string {
+	var all []string
+	for _, c := range changes {
+		all = append(all, strings.Replace(c, ".name would", " would", 1))
+	}
+	return all
+}
+
+// A newer operator that writes another configuration around a user's text
+// replaces no pod.
+func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
+	w := referring("cfg", "", "")
+	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+	older := "webserver-sample-config-0000000000000000"
+	for _, c := range o.Copies {
+		now := o.Revisions[0].Annotations[naming.AnnotationTemplate]
+		o.Revisions[0].Annotations[naming.AnnotationTemplate] = "older"
+		o.Revisions[0].Data.Raw = []byte(strings.NewReplacer(c.Name, older, now, "older").Replace(string(o.Revisions[0].Data.Raw)))
+		c.Name = older
+		c.Data[serverFile] += "# written by an older operator\n"
+	}
+	o, pruned := pass(t, w, o, rolledOut)
+	if v := o.Deployment.Spec.Template.Spec.Volumes; v[len(v)-1].ConfigMap.Name != older {
+		t.Errorf("the pods mount %s", v[len(v)-1].ConfigMap.Name)
+	}
+	if len(pruned) != 0 || len(w.Status.PendingChanges) != 1 || w.Status.Revisions.Current != 1 {
+		t.Errorf("pruned %v, pending %v, revisions %+v", pruned, w.Status.PendingChanges, w.Status.Revisions)
+	}
+}
+
+// What is not about pods makes no revision.
+func TestInputs(t *testing.T) {
+	revision := func(w *webserverv1.WebServer) string {
+		t.Helper()
+		d, _, err := decide(w, Observed{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Keep.Name
+	}
+	furnished := func() *webserverv1.WebServer {
+		w := sample()
+		w.Spec.Monitoring = &common.Monitoring{Enabled: true}
+		return w
+	}
+	was := revision(furnished())
+	for name, tc := range map[string]struct {
+		change func(*webserverv1.WebServerSpec)
+		new    bool
+	}{
+		"replicas":    {func(s *webserverv1.WebServerSpec) { s.Replicas = nil }, false},
+		"service":     {func(s *webserverv1.WebServerSpec) { s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))} }, false},
+		"expose":      {func(s *webserverv1.WebServerSpec) { s.Expose = &common.Expose{Type: common.ExposeIngress} }, false},
+		"autoscaling": {func(s *webserverv1.WebServerSpec) { s.Autoscaling = &common.Autoscaling{MaxReplicas: 3} }, false},
+		"budget": {func(s *webserverv1.WebServerSpec) {
+			s.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(2))}
+		}, false},
+		"network policy": {func(s *webserverv1.WebServerSpec) {
+			s.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+		}, false},
+		"interval of scrapes": {func(s *webserverv1.WebServerSpec) { s.Monitoring.Interval = "30s" }, false},
+		"paused":              {func(s *webserverv1.WebServerSpec) { s.Paused = true }, false},
+		"deletion policy":     {func(s *webserverv1.WebServerSpec) { s.DeletionPolicy = common.DeletionPolicyOrphan }, false},
+		"how it is rolled out": {func(s *webserverv1.WebServerSpec) {
+			s.Rollout = &common.Rollout{MaxSurge: new(intstr.FromInt32(1)), PinnedRevision: new(int64(1))}
+		}, false},
+		"restarted at": {func(s *webserverv1.WebServerSpec) {
+			s.Rollout = &common.Rollout{RestartedAt: &metav1.Time{Time: time.Unix(1, 0)}}
+		}, true},
+		"image":       {func(s *webserverv1.WebServerSpec) { s.Image = "nginx:1.27.4" }, true},
+		"config":      {func(s *webserverv1.WebServerSpec) { s.Config = &webserverv1.ConfigSource{Inline: "return 204;"} }, true},
+		"tls":         {func(s *webserverv1.WebServerSpec) { s.TLS = &webserverv1.TLS{} }, true},
+		"monitoring":  {func(s *webserverv1.WebServerSpec) { s.Monitoring = nil }, true},
+		"resources":   {func(s *webserverv1.WebServerSpec) { s.Resources = &common.Resources{} }, true},
+		"pod":         {func(s *webserverv1.WebServerSpec) { s.Pod = &common.Pod{RuntimeClassName: "a"} }, true},
+		"security":    {func(s *webserverv1.WebServerSpec) { s.Security = &common.Security{RunAsUser: new(int64(1))} }, true},
+		"probes":      {func(s *webserverv1.WebServerSpec) { s.Probes = &common.Probes{} }, true},
+		"pull policy": {func(s *webserverv1.WebServerSpec) { s.ImagePullPolicy = corev1.PullAlways }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := furnished()
+			tc.change(&w.Spec)
+			if made := revision(w) != was; made != tc.new {
+				t.Errorf("a new revision: %v, want %v", made, tc.new)
+			}
+		})
+	}
+}
+
+// The name of a revision is in clusters: were it another for the same spec,
+// an upgrade of the operator would make a revision of every object.
+func TestRevisionOfFiveLines(t *testing.T) {
+	d, _, err := decide(sample(), Observed{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "webserver-sample-f189de9cf63cd348"; d.Keep.Name != want {
+		t.Errorf("got %s, want %s", d.Keep.Name, want)
+	}
+}
+
+// What is missing must not keep an object that is being deleted, and what is
+// released is all that stands.
+func TestDeletionNeedsNothing(t *testing.T) {
+	for name, change := range map[string]func(*webserverv1.WebServer, *Observed){
+		"no ConfigMap": func(_ *webserverv1.WebServer, o *Observed) { o.Sources = nil },
+		"no such revision": func(w *webserverv1.WebServer, _ *Observed) {
+			w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(9))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := referring("cfg", "", "")
+			o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+			change(w, &o)
+			if _, err := desired(w, o, config.Default().WebServer); err == nil {
+				t.Error("nothing is missing")
+			}
+			w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			plan, err := desired(w, o, config.Default().WebServer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kind := range []string{"ConfigMap", "Deployment", "Service", "PodDisruptionBudget"} {
+				if !slices.Contains(kinds(plan.Apply), kind) {
+					t.Errorf("no %s among %v", kind, kinds(plan.Apply))
+				}
+			}
+		})
+	}
+}
+
+func TestChildrenThatAreNotAskedForGo(t *testing.T) {
+	all := sample()
+	all.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 3}
+	all.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+	all.Spec.Monitoring = &common.Monitoring{Enabled: true}
+	all.Spec.Expose = &common.Expose{Type: common.ExposeIngress, Hosts: []string{"a.example"}}
+	o, _ := pass(t, all, Observed{}, rolledOut)
+	all.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}, Gateway: &common.ExposeGatewayOptions{ParentRef: common.GatewayReference{Name: "g"}}}
+	var gone []string
+	plan, err := desired(all, o, config.Default().WebServer)
+	for _, p := range plan.Prune {
+		gone = append(gone, strings.TrimPrefix(typeOf(p), "*v1."))
+	}
+	if err != nil || !slices.Equal(gone, []string{"Ingress"}) {
+		t.Errorf("with the other type %v go, %v", gone, err)
+	}
+	o, _ = pass(t, all, o, rolledOut)
+	one := sample()
+	one.Spec.Replicas = new(int32(1))
+	one.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
+	plan, err = desired(one, o, config.Default().WebServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone = nil
+	for _, p := range plan.Prune {
+		gone = append(gone, typeOf(p))
+	}
+	want := []string{
+		"*v2.HorizontalPodAutoscaler", "*v1.PodDisruptionBudget", "*v1.NetworkPolicy", "*v1.Ingress", "*v1.HTTPRoute", "*monitoring.PodMonitor",
+		"*v1.ControllerRevision", "*v1.ConfigMap",
+	}
+	if diff := cmp.Diff(want, gone); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
+	w := sample()
+	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
+	w.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}}
+	o := Observed{NoRoutes: true, NoPodMonitors: true}
+	with, _ := typed(t, w, Observed{})
+	without, _ := typed(t, w, o)
+	if diff := cmp.Diff(with.Spec.Template, without.Spec.Template); diff != "" {
+		t.Errorf("the pods depend on what the cluster knows:\n%s", diff)
+	}
+	plan, err := desired(w, o, config.Default().WebServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range plan.Apply {
+		// Figures can be scraped without a PodMonitor; hosts lead nowhere without a route.
+		if want := in.Kind == "PodMonitor"; in.IfKnown != want {
+			t.Errorf("%s is left out without a word: %v", in.Kind, in.IfKnown)
+		}
+	}
+	report(w, o, outcome(nil, nil, nil))
+	if got := brief(w)["Exposed"]; got != "False FeatureUnavailable" {
+		t.Errorf("Exposed is %s", got)
+	}
+	w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	plan, err = desired(w, o, config.Default().WebServer)
+	if err != nil || slices.Contains(kinds(plan.Apply), "HTTPRoute") || slices.Contains(kinds(plan.Apply), "PodMonitor") {
+		t.Errorf("a deletion waits for %v, %v", kinds(plan.Apply), err)
+	}
+}
+
+func TestScale(t *testing.T) {
+	live := func(n int32) *appsv1.Deployment { return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &n}} }
+	auto := func(low *int32) *webserverv1.WebServer {
+		return &webserverv1.WebServer{Spec: webserverv1.WebServerSpec{Autoscaling: &common.Autoscaling{MinReplicas: low, MaxReplicas: 9}}}
+	}
+	for name, tc := range map[string]struct {
+		w      *webserverv1.WebServer
+		live   *appsv1.Deployment
+		states *int32
+		want   int32
+	}{
+		"as said":                          {sample(), live(5), new(int32(3)), 3},
+		"the autoscaler's":                 {auto(nil), live(5), nil, 5},
+		"the autoscaler's first":           {auto(new(int32(2))), nil, nil, 2},
+		"an autoscaler begins not at zero": {auto(new(int32(2))), live(0), new(int32(2)), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.states, scale(tc.w, tc.live)); diff != "" {
+				t.Errorf("stated (-want +got):\n%s", diff)
+			}
+			if got := scaled(tc.w, tc.live); got != tc.want {
+				t.Errorf("there should be %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestExposed(t *testing.T) {
+	ingress := func(addresses ...string) *networkingv1.Ingress {
+		i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample"}}
+		for _, a := range addresses {
+			i.Status.LoadBalancer.Ingress = append(i.Status.LoadBalancer.Ingress, networkingv1.IngressLoadBalancerIngress{IP: a})
+		}
+		return i
+	}
+	route := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample"}}
+	byIngress := &common.Expose{Type: common.ExposeIngress, Hosts: []string{"a.example", "b.example"}, Path: "/shop"}
+	byGateway := &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}, Gateway: &common.ExposeGatewayOptions{ParentRef: common.GatewayReference{Name: "g", SectionName: "https"}}}
+	inside := "Cluster http://webserver-sample-service.default.svc"
+	for name, tc := range map[string]struct {
+		expose *common.Expose
+		o      Observed
+		want   string
+		urls   []string
+	}{
+		"not asked for":     {nil, Observed{}, "", nil},
+		"no Ingress yet":    {byIngress, Observed{}, "False Progressing", nil},
+		"taken by nobody":   {byIngress, Observed{Ingress: ingress()}, "False Waiting", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
+		"taken":             {byIngress, Observed{Ingress: ingress("192.0.2.1")}, "True Accepted", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
+		"no Gateway looked": {byGateway, Observed{Route: route}, "False Waiting", []string{"Gateway https://a.example"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Expose = tc.expose
+			w.Status.Conditions = []metav1.Condition{{Type: "Exposed", Status: "True", Reason: "Accepted"}}
+			tc.o.Deployment = standing(counts(3, 3, 3, 3))
+			report(w, tc.o, outcome(nil, nil, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })))
+			if got := brief(w)["Exposed"]; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if got := brief(w)["Ready"]; got != "True Serving" {
+				t.Errorf("Ready is %s: it does not depend on who leads here", got)
+			}
+			var urls []string
+			for _, a := range w.Status.Addresses {
+				urls = append(urls, string(a.Type)+" "+a.URL)
+			}
+			if diff := cmp.Diff(append(tc.urls, inside), urls); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigValidIsThereForOurConfigurationsOnly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*webserverv1.WebServer)
+		roll   func(*appsv1.Deployment)
+		want   string
+	}{
+		"the image's own":     {func(*webserverv1.WebServer) {}, rolledOut, ""},
+		"one of ours":         {func(w *webserverv1.WebServer) { w.Spec.TLS = &webserverv1.TLS{} }, rolledOut, "True Tested"},
+		"one of ours, coming": {func(w *webserverv1.WebServer) { w.Spec.TLS = &webserverv1.TLS{} }, underway, "Unknown Testing"},
+		"in no pod": {func(w *webserverv1.WebServer) {
+			w.Spec.TLS, w.Spec.Replicas = &webserverv1.TLS{}, new(int32(0))
+		}, rolledOut, "Unknown Testing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			tc.change(w)
+			pass(t, w, Observed{}, tc.roll)
+			if got := brief(w)["ConfigValid"]; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	w := referring("cfg", "", "")
+	_, err := desired(w, Observed{}, config.Default().WebServer)
+	report(w, Observed{}, outcome(err, nil, nil))
+	if got := brief(w)["ConfigValid"]; got != "Unknown Testing" {
+		t.Errorf("of a ConfigMap that is not there: %q", got)
+	}
+}
+
+func typeOf(o client.Object) string { return fmt.Sprintf("%T", o) }

@@ -1,0 +1,243 @@
+package webserver
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+// reasonConfigMapKeyNotFound: a ConfigMap that the spec refers to has not the
+// key that is asked for.
+const reasonConfigMapKeyNotFound = "ConfigMapKeyNotFound"
+
+// defaultConfigKey is the key of spec.config.configMapRef that is not named.
+const defaultConfigKey = "server.conf"
+
+// ofSpec is what a copy says it is a copy of, where all of it is in the spec.
+const ofSpec = "spec"
+
+// follows tells whether the pods are replaced when a ConfigMap changes that
+// they use.
+func follows(w *webserverv1.WebServer) bool {
+	r := w.Spec.Rollout
+	return r == nil || r.RestartOnConfigChange == nil || *r.RestartOnConfigChange
+}
+
+// referenced are the ConfigMaps whose content matters.
+func referenced(w *webserverv1.WebServer) []references.Reference {
+	var refs []references.Reference
+	if c := w.Spec.Config; c != nil && c.ConfigMapRef != nil {
+		refs = append(refs, references.Reference{Name: c.ConfigMapRef.Name, Key: configKey(c.ConfigMapRef)})
+	}
+	if c := w.Spec.Content; c != nil && c.ConfigMapRef != nil {
+		refs = append(refs, references.Reference{Name: c.ConfigMapRef.Name})
+	}
+	if follows(w) {
+		for _, name := range workload.ConfigMaps(options(w, material{})) {
+			refs = append(refs, references.Reference{Name: name})
+		}
+	}
+	return refs
+}
+
+func configKey(r *webserverv1.ConfigMapKeyReference) string {
+	if r.Key == "" {
+		return defaultConfigKey
+	}
+	return r.Key
+}
+
+// material is what a pod mounts besides Secrets, in copies that cannot be
+// changed. Pods never mount a ConfigMap of config or content itself: a change
+// of it would reach serving pods untested.
+type material struct {
+	config  *rollout.Copy // nil: the image's own configuration
+	content *rollout.Copy // nil: the image's own files, or those of another image
+	// volumes are copies of what spec.pod.volumes refers to, by its name. An
+	// optional ConfigMap that is not there has none.
+	volumes map[string]rollout.Copy
+	// hashes are of what users' ConfigMaps hold, by what they are used for. A
+	// change of one replaces the pods. What the operator writes around a
+	// user's text is not in them: that of its next version replaces no pod.
+	hashes map[string]string
+}
+
+// copies are the ConfigMaps of m.
+func (m material) copies() []rollout.Copy {
+	var all []rollout.Copy
+	for _, c := range []*rollout.Copy{m.config, m.content} {
+		if c != nil {
+			all = append(all, *c)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.volumes)) {
+		all = append(all, m.volumes[name])
+	}
+	return all
+}
+
+// generated tells whether nginx runs with a configuration of ours, which is
+// tested, or with the image's.
+func generated(w *webserverv1.WebServer) bool {
+	return configured(w) || stock(w.Spec.Image)
+}
+
+// configured tells whether the spec says anything about the configuration.
+func configured(w *webserverv1.WebServer) bool {
+	return w.Spec.Config != nil || w.Spec.Content != nil || w.Spec.TLS != nil || monitored(w)
+}
+
+// stock tells whether an image is nginx's own, whose only server is the one that
+// ours stands for. Another image may have servers of its own.
+func stock(image string) bool {
+	name, _, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
+	}
+	return slices.Contains([]string{"nginx", "library/nginx", "docker.io/nginx", "docker.io/library/nginx"}, name)
+}
+
+func monitored(w *webserverv1.WebServer) bool {
+	return w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled
+}
+
+// materialOf finds what the spec refers to. Its error tells of everything that
+// is missing.
+func materialOf(w *webserverv1.WebServer, o Observed) (material, error) {
+	m := material{hashes: map[string]string{}}
+	err := errors.Join(m.findConfig(w, o), m.findContent(w, o), m.findVolumes(w, o))
+	if !follows(w) {
+		m.hashes = nil
+	}
+	return m, err
+}
+
+func (m *material) findConfig(w *webserverv1.WebServer, o Observed) error {
+	if !generated(w) {
+		return nil
+	}
+	s := site{tls: w.Spec.TLS != nil, monitoring: monitored(w)}
+	source := ofSpec
+	switch c := w.Spec.Config; {
+	case c == nil:
+	case c.ConfigMapRef == nil:
+		s.snippet = c.Inline
+	default:
+		found, err := find(o, "spec.config.configMapRef", c.ConfigMapRef.Name)
+		if err != nil {
+			return err
+		}
+		key := configKey(c.ConfigMapRef)
+		text, ok := found.Content.Data[key]
+		if !ok {
+			return fault.Stalled(reasonConfigMapKeyNotFound, "spec.config.configMapRef: ConfigMap %q has no text under the key %q; add it, or name another key", c.ConfigMapRef.Name, key)
+		}
+		s.snippet = text
+		source = found.Part(key, snippetFile)
+		m.hashes["config"] = hash(map[string]string{key: text}, nil)
+	}
+	c := rollout.NewCopy(w.Name+"-config", webserverv1.Kind, "", s.files(), nil)
+	c.Source = source
+	m.config = &c
+	return nil
+}
+
+func (m *material) findContent(w *webserverv1.WebServer, o Observed) error {
+	c := w.Spec.Content
+	if c == nil || c.Image != nil {
+		return nil
+	}
+	files, source := &corev1.ConfigMap{Data: map[string]string{}}, ofSpec
+	if c.ConfigMapRef != nil {
+		found, err := find(o, "spec.content.configMapRef", c.ConfigMapRef.Name)
+		if err != nil {
+			return err
+		}
+		files, source = found.Content, found.Whole()
+		m.hashes["content"] = hash(files.Data, files.BinaryData)
+	}
+	for name, text := range c.Files {
+		files.Data[name] = string(text)
+	}
+	content := rollout.NewCopy(w.Name+"-content", webserverv1.Kind, "", files.Data, files.BinaryData)
+	content.Source = source
+	m.content = &content
+	return nil
+}
+
+func (m *material) findVolumes(w *webserverv1.WebServer, o Observed) error {
+	if !follows(w) {
+		return nil
+	}
+	m.volumes = map[string]rollout.Copy{}
+	var errs []error
+	told := map[string]bool{}
+	for _, u := range uses(w) {
+		found, err := find(o, u.field, u.name)
+		if err != nil {
+			if !u.optional && !told[u.name] {
+				told[u.name] = true
+				errs = append(errs, err)
+			}
+			continue
+		}
+		c := rollout.NewCopy(w.Name+"-volume", webserverv1.Kind, u.name, found.Content.Data, found.Content.BinaryData)
+		c.Source = found.Whole()
+		m.volumes[u.name] = c
+		m.hashes["volumes/"+u.name] = hash(found.Content.Data, found.Content.BinaryData)
+	}
+	return errors.Join(errs...)
+}
+
+// hash tells contents apart.
+func hash(data map[string]string, binary map[string][]byte) string {
+	return rollout.NewCopy("", webserverv1.Kind, "", data, binary).Name
+}
+
+// use is a volume that shows a ConfigMap.
+type use struct {
+	field, name string
+	optional    bool
+}
+
+func uses(w *webserverv1.WebServer) []use {
+	var all []use
+	add := func(v common.Volume, name string, optional *bool) {
+		all = append(all, use{fmt.Sprintf("spec.pod.volumes[%s]", v.Name), name, optional != nil && *optional})
+	}
+	if w.Spec.Pod == nil {
+		return nil
+	}
+	for _, v := range w.Spec.Pod.Volumes {
+		if v.ConfigMap != nil {
+			add(v, v.ConfigMap.Name, v.ConfigMap.Optional)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				add(v, s.ConfigMap.Name, s.ConfigMap.Optional)
+			}
+		}
+	}
+	return all
+}
+
+func find(o Observed, field, name string) (references.Source, error) {
+	if s := o.Sources[name]; s.Found && s.Content != nil {
+		return s, nil
+	}
+	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
+}

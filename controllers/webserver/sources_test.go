@@ -1,0 +1,290 @@
+package webserver
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+)
+
+// referring is a WebServer that takes both from ConfigMaps.
+func referring(config, key, content string) *webserverv1.WebServer {
+	w := sample()
+	if config != "" {
+		w.Spec.Config = &webserverv1.ConfigSource{ConfigMapRef: &webserverv1.ConfigMapKeyReference{Name: config, Key: key}}
+	}
+	if content != "" {
+		w.Spec.Content = &webserverv1.ContentSource{ConfigMapRef: &webserverv1.ConfigMapReference{Name: content}}
+	}
+	return w
+}
+
+func has1(name, key, text string) map[string]references.Source {
+	return map[string]references.Source{name: {Found: true, Version: "u/1", Content: &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: text},
+	}}}
+}
+
+func TestMissingReferenceLeavesTheDeploymentAsItIs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		w       *webserverv1.WebServer
+		sources map[string]references.Source
+		reason  string
+		message []string
+	}{
+		"no config":      {referring("cfg", "", ""), nil, "ReferenceNotFound", []string{"spec.config.configMapRef", `"cfg"`}},
+		"no content":     {referring("", "", "pages"), nil, "ReferenceNotFound", []string{"spec.content.configMapRef", `"pages"`}},
+		"looked in vain": {referring("cfg", "", ""), map[string]references.Source{"cfg": {}}, "ReferenceNotFound", []string{`"cfg"`}},
+		"one of two":     {referring("cfg", "", "pages"), has1("cfg", "server.conf", ""), "ReferenceNotFound", []string{`"pages"`}},
+		"no default key": {referring("cfg", "", ""), has1("cfg", "nginx.conf", "x;"), "ConfigMapKeyNotFound", []string{`"cfg"`, `"server.conf"`}},
+		"no such key":    {referring("cfg", "mine", ""), has1("cfg", "server.conf", "x;"), "ConfigMapKeyNotFound", []string{`"mine"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := desired(tc.w, Observed{Sources: tc.sources}, config.Default().WebServer)
+			v := fault.Classify(err)
+			if v.Class != fault.Stall || v.Reason != tc.reason {
+				t.Fatalf("got class %v, reason %q: %v", v.Class, v.Reason, err)
+			}
+			for _, m := range tc.message {
+				if !strings.Contains(v.Message, m) {
+					t.Errorf("%q does not name %s", v.Message, m)
+				}
+			}
+			if got := kinds(plan.Apply); !slices.Equal(got, []string{"Service", "PodDisruptionBudget"}) {
+				t.Errorf("%v are written, want what needs no template", got)
+			}
+		})
+	}
+}
+
+func kinds(ins []apply.Intent) []string {
+	var all []string
+	for _, in := range ins {
+		all = append(all, in.Kind)
+	}
+	return all
+}
+
+// mounting mounts the ConfigMap v, in two ways.
+func mounting(w *webserverv1.WebServer, optional bool) *webserverv1.WebServer {
+	w.Spec.Pod = &common.Pod{
+		Volumes: []common.Volume{
+			{Name: "a", ConfigMap: &common.ConfigMapVolume{Name: "v", Optional: &optional}},
+			{Name: "b", Projected: &common.ProjectedVolume{Sources: []common.VolumeProjection{{ConfigMap: &common.ObjectProjection{Name: "v", Optional: &optional}}}}},
+		},
+		VolumeMounts: []common.VolumeMount{{Name: "a", MountPath: "/a"}, {Name: "b", MountPath: "/b"}},
+	}
+	return w
+}
+
+func unfollowing(w *webserverv1.WebServer) *webserverv1.WebServer {
+	w.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(false)}
+	return w
+}
+
+func TestReferences(t *testing.T) {
+	for name, tc := range map[string]struct {
+		w    *webserverv1.WebServer
+		want []references.Reference
+	}{
+		"none":             {sample(), nil},
+		"both":             {referring("z", "", "a"), []references.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
+		"the same twice":   {referring("a", "k", "a"), []references.Reference{{Name: "a", Key: "k"}, {Name: "a"}}},
+		"a volume":         {mounting(sample(), false), []references.Reference{{Name: "v"}}},
+		"a volume, live":   {unfollowing(mounting(sample(), false)), nil},
+		"the rest, tested": {unfollowing(referring("z", "", "a")), []references.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, referenced(tc.w)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// names are the copies that are asked for.
+func names(t *testing.T, w *webserverv1.WebServer, sources map[string]references.Source) []string {
+	t.Helper()
+	m, err := materialOf(w, Observed{Sources: sources})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, c := range m.copies() {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
+// Another image may have servers of its own, which a configuration of ours
+// would hide.
+func TestOnlyNginxsOwnImageGetsOurConfigurationUnasked(t *testing.T) {
+	for image, want := range map[string]bool{
+		"nginx": true, "nginx:1.27.4": true, "docker.io/library/nginx:1": true, "library/nginx@sha256:ab": true, "nginx:1@sha256:ab": true,
+		"registry.example:5000/nginx": false, "registry.example/nginx:1": false, "nginx-shop": false, "nginx/nginx": false, "localhost:5000": false, "": false,
+	} {
+		if got := stock(image); got != want {
+			t.Errorf("%q: %v, want %v", image, got, want)
+		}
+	}
+}
+
+// The same content has the same name, whoever says it, and other content
+// another: an earlier pod template finds its own.
+func TestCopiesAreNamedByTheirContent(t *testing.T) {
+	inline := sample()
+	inline.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;"}
+	own := sample()
+	own.Spec.Image = "registry.example/shop:1"
+	if got := names(t, own, nil); got != nil {
+		t.Errorf("five lines and an image of one's own make the copies %v", got)
+	}
+	a, b := names(t, inline, nil), names(t, referring("cfg", "", ""), has1("cfg", "server.conf", "return 204;"))
+	if !slices.Equal(a, b) || len(a) != 1 || !regexp.MustCompile(`^webserver-sample-config-[0-9a-f]{16}$`).MatchString(a[0]) {
+		t.Errorf("the same text is called %v and %v", a, b)
+	}
+	if other := names(t, referring("cfg", "", ""), has1("cfg", "server.conf", "return 205;")); slices.Equal(a, other) {
+		t.Errorf("two texts are called %v", a)
+	}
+}
+
+// What a copy says it is a copy of is where a restarted operator finds the
+// content again, without a request.
+func TestCopiesSayWhatTheyAreCopiesOf(t *testing.T) {
+	inline := sample()
+	inline.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;"}
+	inline.Spec.Content = &webserverv1.ContentSource{Files: map[string]webserverv1.FileText{"a": "b"}}
+	sources := has1("cfg", "k", "return 204;")
+	sources["pages"], sources["v"] = has1("pages", "a", "b")["pages"], has1("v", "c", "d")["v"]
+	for name, tc := range map[string]struct {
+		w    *webserverv1.WebServer
+		want []string
+	}{
+		"the spec's own":  {inline, []string{"spec", "spec"}},
+		"from ConfigMaps": {mounting(referring("cfg", "k", "pages"), false), []string{"cfg@u/1#k=server.snippet", "pages@u/1", "v@u/1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := materialOf(tc.w, Observed{Sources: sources})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range m.copies() {
+				got = append(got, c.Source)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVolumesOfConfigMaps(t *testing.T) {
+	there := has1("v", "c", "d")
+	for name, tc := range map[string]struct {
+		w       *webserverv1.WebServer
+		sources map[string]references.Source
+		copied  bool
+		reason  string
+	}{
+		"there":                {mounting(sample(), false), there, true, ""},
+		"missing":              {mounting(sample(), false), nil, false, "ReferenceNotFound"},
+		"missing and optional": {mounting(sample(), true), nil, false, ""},
+		"live":                 {unfollowing(mounting(sample(), false)), nil, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, m, err := decide(tc.w, Observed{Sources: tc.sources})
+			if v := fault.Classify(err); v.Reason != tc.reason {
+				t.Fatalf("got %v", err)
+			}
+			if err != nil {
+				return
+			}
+			want := "v"
+			if tc.copied {
+				want = m.volumes["v"].Name
+			}
+			d, _ := typed(t, tc.w, Observed{Sources: tc.sources})
+			volumes := d.Spec.Template.Spec.Volumes
+			a, b := volumes[len(volumes)-2], volumes[len(volumes)-1]
+			if want == "" || a.ConfigMap.Name != want || b.Projected.Sources[0].ConfigMap.Name != want {
+				t.Errorf("mounts %s and %s, want %q", a.ConfigMap.Name, b.Projected.Sources[0].ConfigMap.Name, want)
+			}
+		})
+	}
+}
+
+// A change of the content has to replace the pods: what they mount does not
+// change by itself.
+func TestPodsMountTheCopiesOnly(t *testing.T) {
+	w := referring("cfg", "", "pages")
+	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
+	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
+	sources := has1("cfg", "server.conf", "return 204;")
+	sources["pages"] = has1("pages", "index.html", "hello")["pages"]
+	o := Observed{Sources: sources}
+	copied := names(t, w, sources)
+	d, _ := typed(t, w, o)
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if c := v.ConfigMap; c != nil && !slices.Contains(copied, c.Name) {
+			t.Errorf("volume %s mounts %s, which is no copy", v.Name, c.Name)
+		}
+	}
+}
+
+// What is tested is what will serve: the same image, user and mounts, but for
+// the configuration with constant paths.
+func TestConfigTestIsLikeTheServer(t *testing.T) {
+	for name, in := range golden(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := in()
+			d, _ := typed(t, w, o)
+			pod := d.Spec.Template.Spec
+			if len(pod.InitContainers) == 0 {
+				if generated(w) {
+					t.Error("a configuration of ours is not tested")
+				}
+				return
+			}
+			test, server := pod.InitContainers[0], pod.Containers[0]
+			if test.Image != server.Image {
+				t.Errorf("image %s, serves with %s", test.Image, server.Image)
+			}
+			if test.Name != rollout.ConfigTest {
+				t.Errorf("it is called %s: its failures would count as those of any container", test.Name)
+			}
+			if diff := cmp.Diff(server.SecurityContext, test.SecurityContext); diff != "" {
+				t.Errorf("security context:\n%s", diff)
+			}
+			if diff := cmp.Diff(server.Resources, test.Resources); diff != "" {
+				t.Errorf("resources:\n%s", diff)
+			}
+			if test.ImagePullPolicy != server.ImagePullPolicy {
+				t.Errorf("pull policy %s, serves with %s", test.ImagePullPolicy, server.ImagePullPolicy)
+			}
+			for i := range test.VolumeMounts {
+				if test.VolumeMounts[i].MountPath == configPath {
+					test.VolumeMounts[i].Name = "config"
+				}
+			}
+			if diff := cmp.Diff(server.VolumeMounts, test.VolumeMounts); diff != "" {
+				t.Errorf("mounts (-serves +tests):\n%s", diff)
+			}
+			if test.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+				t.Error("nginx's message does not reach the pod's status")
+			}
+		})
+	}
+}

@@ -1,0 +1,423 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// Finding is what Apply would do to a child.
+type Finding struct {
+	// Action is Unchanged, Created, Changed or TakenOver.
+	Action Action
+	// Live is the child as it stands, nil where none does.
+	Live client.Object
+	// Differences are why, sorted by path; none where the child is left alone
+	// or would be created.
+	Differences []Difference
+}
+
+// Difference is a field that Apply would change.
+type Difference struct {
+	// Path is as kubectl explain writes it, elements of lists by their key:
+	// "spec.template.spec.containers[web].image".
+	Path string
+	// Verb is "be added", "be removed" or "change".
+	Verb string
+}
+
+const (
+	added   = "be added"
+	removed = "be removed"
+	changed = "change"
+)
+
+// String is a sentence, in the words of status.pendingChanges.
+func (d Difference) String() string { return d.Path + " would " + d.Verb }
+
+// Explain says what Apply would do to a child, and which fields are the reason.
+// It writes nothing. Like Look, it answers of a child that is not ours with the
+// error that Apply would return. Unlike Look, it looks past the cache for what
+// the cache does not hold, because what stands there would be taken over.
+//
+// Fields that would be removed are known only where the reader returns managed
+// fields whole, which the operator's own cache does not.
+func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding, error) {
+	stated, err := in.complete(owner.Object, owner.GVK)
+	if err != nil {
+		return Finding{}, err
+	}
+	live := in.newLive()
+	err = a.client.Get(ctx, in.Key(), live)
+	if apierrors.IsNotFound(err) {
+		live = in.newLive()
+		if err = a.live.Get(ctx, in.Key(), live); apierrors.IsNotFound(err) {
+			return Finding{Action: Created}, nil
+		}
+	}
+	if err != nil {
+		return Finding{}, fmt.Errorf("reading %s: %w", in, err)
+	}
+	f := Finding{Action: Changed, Live: live}
+	if err := mayWrite(owner, in, live); err != nil {
+		return f, err
+	}
+	r := a.compare.compare(live, stated, in.Exclusive)
+	var claims scope
+	switch {
+	case !slices.ContainsFunc(live.GetManagedFields(), isOurs):
+		f.Action, claims = TakenOver, everythingOfSeeds
+	case !r.lacks && !r.extra: // the hash is among what is stated
+		f.Action = Unchanged
+		return f, nil
+	case r.extra:
+		claims = within(in.Exclusive)
+	}
+	all := a.compare.differences(live, stated)
+	gone, err := dropped(live, stated, claims, in.HandOver)
+	if err != nil {
+		return f, err
+	}
+	for _, path := range gone {
+		all = append(all, Difference{path, removed})
+	}
+	f.Differences = inOrder(all)
+	return f, nil
+}
+
+// inOrder sorts differences. That the hash of what was applied differs follows
+// from the others, so it is told only where there are none.
+func inOrder(all []Difference) []Difference {
+	slices.SortFunc(all, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
+	all = slices.CompactFunc(all, func(a, b Difference) bool { return a.Path == b.Path })
+	if len(all) > 1 {
+		all = slices.DeleteFunc(all, func(d Difference) bool { return d.Path == "metadata.annotations."+naming.AnnotationApplied })
+	}
+	return all
+}
+
+// differences names what of stated live does not hold. It finds something
+// exactly where compare says that live lacks something.
+func (c *comparer) differences(live any, stated map[string]any) []Difference {
+	top := maps.Clone(stated)
+	delete(top, "apiVersion")
+	delete(top, "kind")
+	n := namer{walk: walk{comparer: c}}
+	n.value(reflect.ValueOf(live).Elem(), top, "", field{})
+	return n.found
+}
+
+// namer walks as covers does, and writes down where that says no.
+type namer struct {
+	walk
+	found []Difference
+}
+
+func (n *namer) say(path, verb string) { n.found = append(n.found, Difference{path, verb}) }
+
+func (n *namer) value(live reflect.Value, stated any, path string, f field) {
+	if n.covers(live, stated, path, f) {
+		return
+	}
+	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
+		if live.IsNil() {
+			n.say(path, added)
+			return
+		}
+		live = live.Elem()
+	}
+	if path != "" && (live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0) {
+		n.say(path, added)
+		return
+	}
+	switch s := stated.(type) {
+	case map[string]any:
+		switch {
+		case live.Type() == rawType:
+			n.say(path, changed)
+		case live.Kind() == reflect.Struct:
+			n.fields(live, s, path)
+		case live.Kind() == reflect.Map:
+			for _, k := range slices.Sorted(maps.Keys(s)) {
+				if lv := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key())); !lv.IsValid() {
+					n.say(join(path, k), added)
+				} else {
+					n.value(lv, s[k], join(path, k), field{})
+				}
+			}
+		default:
+			n.say(path, changed)
+		}
+	case []any:
+		if live.Kind() != reflect.Slice {
+			n.say(path, changed)
+			return
+		}
+		n.list(live, s, path, f)
+	default:
+		n.say(path, changed)
+	}
+}
+
+func (n *namer) fields(live reflect.Value, stated map[string]any, path string) {
+	known := n.fieldsOf(live.Type())
+	for _, name := range slices.Sorted(maps.Keys(stated)) {
+		if f, ok := known[name]; ok {
+			n.value(live.FieldByIndex(f.index), stated[name], join(path, name), f)
+		} else {
+			n.say(join(path, name), changed)
+		}
+	}
+}
+
+func (n *namer) list(live reflect.Value, stated []any, path string, f field) {
+	switch {
+	case f.mergeKey != "":
+		for _, s := range stated {
+			at := path
+			if m, ok := s.(map[string]any); ok {
+				at += fmt.Sprintf("[%v]", m[f.mergeKey])
+			}
+			if e, there := n.element(live, s, f.mergeKey); there {
+				n.value(e, s, at, field{})
+			} else {
+				n.say(at, added)
+			}
+		}
+	case f.set:
+		for _, s := range stated {
+			if !containsScalar(live, s) {
+				n.say(fmt.Sprintf("%s[%v]", path, s), added)
+			}
+		}
+	case live.Len() != len(stated):
+		n.say(path, changed)
+	default:
+		for i, s := range stated {
+			n.value(live.Index(i), s, path+"["+strconv.Itoa(i)+"]", field{})
+		}
+	}
+}
+
+// dropped names the fields that an apply takes away: we own them, or would
+// claim them first, we do not state them, and nobody else owns them, too.
+func dropped(live client.Object, stated map[string]any, claims scope, handOver func(client.Object) runtime.ApplyConfiguration) ([]string, error) {
+	ours, others := fieldpath.NewSet(), fieldpath.NewSet()
+	for _, e := range live.GetManagedFields() {
+		if e.Subresource != "" || e.FieldsV1 == nil {
+			continue
+		}
+		set := fieldpath.NewSet()
+		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
+			return nil, fmt.Errorf("reading the fields of manager %q: %w", e.Manager, err)
+		}
+		set.Iterate(func(p fieldpath.Path) {
+			if isOurs(e) || claims != nil && claims(e, pathString(p)) {
+				ours.Insert(p.Copy())
+			} else {
+				others.Insert(p.Copy())
+			}
+		})
+	}
+	now, err := asJSON(live)
+	if err != nil {
+		return nil, err
+	}
+	var stays any
+	if handOver != nil {
+		if to := handOver(live); to != nil {
+			if stays, err = asJSON(to); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var gone []string
+	all := ours.Union(others)
+	ours.Iterate(func(p fieldpath.Path) {
+		v, there := at(now, p)
+		_, isStated := at(stated, p)
+		_, isLeft := at(stays, p)
+		if !there || isStated || isLeft || keepsValue(v, p) || heldBelow(others, p, true) || heldBelow(all, p, false) {
+			return // what is below it decides, or nothing changes
+		}
+		top := len(p)
+		for i := range p { // the highest that is not stated
+			if _, ok := at(stated, p[:i+1]); !ok && !heldBelow(others, p[:i+1], true) {
+				top = i + 1
+				break
+			}
+		}
+		gone = append(gone, nameOf(p[:top]))
+	})
+	return gone, nil
+}
+
+// heldBelow tells whether a set holds something below a path, or at it.
+func heldBelow(s *fieldpath.Set, p fieldpath.Path, at bool) bool {
+	if at && s.Has(p) {
+		return true
+	}
+	for _, e := range p {
+		s = s.WithPrefix(e)
+	}
+	return !s.Empty()
+}
+
+// at returns what stands at a path of decoded JSON.
+func at(v any, p fieldpath.Path) (any, bool) {
+	for _, e := range p {
+		switch {
+		case e.FieldName != nil:
+			m, ok := v.(map[string]any)
+			if !ok {
+				return nil, false
+			}
+			if v, ok = m[*e.FieldName]; !ok {
+				return nil, false
+			}
+		case e.Key != nil:
+			l, _ := v.([]any)
+			i := slices.IndexFunc(l, func(element any) bool { return hasKey(element, *e.Key) })
+			if i < 0 {
+				return nil, false
+			}
+			v = l[i]
+		case e.Value != nil:
+			l, _ := v.([]any)
+			i := slices.IndexFunc(l, func(element any) bool { return sameScalar(element, (*e.Value).Unstructured()) })
+			if i < 0 {
+				return nil, false
+			}
+			v = l[i]
+		default: // by position: its list is owned as a whole
+			return v, true
+		}
+	}
+	return v, v != nil
+}
+
+func hasKey(element any, key value.FieldList) bool {
+	m, ok := element.(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, k := range key {
+		have, there := m[k.Name]
+		if !there {
+			for _, second := range secondKey { // what is not stated has the default
+				if second.name == k.Name {
+					have = second.unset
+				}
+			}
+		}
+		if !sameScalar(have, k.Value.Unstructured()) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameScalar compares what was decoded in two ways, of which one knows integers.
+func sameScalar(a, b any) bool { return text(a) == text(b) }
+
+func text(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// nameOf writes a path as Difference has it.
+func nameOf(p fieldpath.Path) string {
+	var b strings.Builder
+	for _, e := range p {
+		switch {
+		case e.FieldName != nil:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(*e.FieldName)
+		case e.Key != nil && len(*e.Key) > 0:
+			fmt.Fprintf(&b, "[%v]", (*e.Key)[0].Value.Unstructured())
+		case e.Value != nil:
+			fmt.Fprintf(&b, "[%v]", (*e.Value).Unstructured())
+		}
+	}
+	return b.String()
+}
+
+// unset are the values that the API server itself gives to fields of pods,
+// Deployments and Services: to state them no longer changes nothing. nil
+// stands for any value, of what the server allocates.
+var unset = map[string]any{
+	"clusterIP": nil, "clusterIPs": nil, "ipFamilies": nil,
+	"creationTimestamp":                    nil,
+	"spec.type":                            "ClusterIP",
+	"spec.strategy.type":                   "RollingUpdate",
+	"spec.strategy.rollingUpdate.maxSurge": "25%",
+	"maxUnavailable":                       "25%",
+	"spec.replicas":                        1,
+	"spec.revisionHistoryLimit":            10,
+	"spec.progressDeadlineSeconds":         600,
+	"spec.sessionAffinity":                 "None",
+	"spec.internalTrafficPolicy":           "Cluster",
+	"spec.ipFamilyPolicy":                  "SingleStack",
+	"dnsPolicy":                            "ClusterFirst",
+	"restartPolicy":                        "Always",
+	"schedulerName":                        "default-scheduler",
+	"terminationGracePeriodSeconds":        30,
+	"terminationMessagePath":               "/dev/termination-log",
+	"terminationMessagePolicy":             "File",
+	"protocol":                             "TCP",
+	"timeoutSeconds":                       1,
+	"periodSeconds":                        10,
+	"successThreshold":                     1,
+	"failureThreshold":                     3,
+	"scheme":                               "HTTP",
+	"defaultMode":                          420,
+}
+
+// keepsValue tells whether a field keeps its value when it is stated no longer.
+func keepsValue(v any, p fieldpath.Path) bool {
+	path := pathString(p)
+	if path == "status" || strings.HasPrefix(path, "status.") {
+		return true
+	}
+	for name, given := range unset {
+		if path == name || strings.HasSuffix(path, "."+name) && !strings.Contains(name, ".") {
+			return given == nil || sameScalar(v, given)
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil
+}
+
+func asJSON(v any) (any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %T: %w", v, err)
+	}
+	var decoded map[string]any
+	if err := json.Unmarshal(raw, &decoded); err != nil {
+		return nil, fmt.Errorf("decoding %T: %w", v, err)
+	}
+	return decoded, nil
+}

@@ -1,0 +1,22 @@
+package converge
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/apply"
+)
+
+// Stand puts a child where it belongs in a plan: among those that should be,
+// or, where one stands that should not, among those to delete.
+func Stand[L interface {
+	comparable
+	client.Object
+}](plan *Plan, wanted bool, child func() apply.Intent, live L) {
+	var none L
+	switch {
+	case wanted:
+		plan.Apply = append(plan.Apply, child())
+	case live != none:
+		plan.Prune = append(plan.Prune, live)
+	}
+}

@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// caches are two in one. Whole objects are only ours: they carry our label. Of
+// *metav1.PartialObjectMetadata there is everything, with or without label, in
+// the same namespaces: which version of which object there is, and no more.
+// That is how users' objects are seen that ours refer to. Nothing is watched in
+// either before a controller asks for its events.
+type caches struct {
+	cache.Cache
+	metadata cache.Cache
+}
+
+func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	whole, err := cache.New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	o.ByObject, o.DefaultLabelSelector = nil, nil // these are for ours
+	o.DefaultTransform = stripToVersion
+	metadata, err := cache.New(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of metadata: %w", err)
+	}
+	return caches{whole, metadata}, nil
+}
+
+// of returns the cache for objects or lists of o's type.
+func (c caches) of(o any) cache.Cache {
+	switch o.(type) {
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		return c.metadata
+	}
+	return c.Cache
+}
+
+// Get reads an object.
+func (c caches) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.of(o).Get(ctx, key, o, opts...)
+}
+
+// List reads objects.
+func (c caches) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return c.of(l).List(ctx, l, opts...)
+}
+
+// GetInformer returns the informer for objects of o's type.
+func (c caches) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	return c.of(o).GetInformer(ctx, o, opts...)
+}
+
+// RemoveInformer ends the informer for objects of o's type.
+func (c caches) RemoveInformer(ctx context.Context, o client.Object) error {
+	return c.of(o).RemoveInformer(ctx, o)
+}
+
+// IndexField adds an index over objects of o's type.
+func (c caches) IndexField(ctx context.Context, o client.Object, field string, values client.IndexerFunc) error {
+	return c.of(o).IndexField(ctx, o, field, values)
+}
+
+// Start runs both until ctx ends.
+func (c caches) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	for _, one := range []cache.Cache{c.Cache, c.metadata} {
+		go func() {
+			defer cancel() // neither is of use without the other
+			ended <- one.Start(ctx)
+		}()
+	}
+	return errors.Join(<-ended, <-ended)
+}
+
+// WaitForCacheSync waits until both hold what is in the cluster.
+func (c caches) WaitForCacheSync(ctx context.Context) bool {
+	return c.Cache.WaitForCacheSync(ctx) && c.metadata.WaitForCacheSync(ctx)
+}
+
+// stripToVersion leaves of an object's metadata only which version of which
+// object it is.
+func stripToVersion(in any) (any, error) {
+	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
+		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+	}
+	return in, nil
+}

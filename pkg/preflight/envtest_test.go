@@ -1,0 +1,236 @@
+//go:build envtest
+
+package preflight_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
+	"github.com/platform-operator/platform-operator/controllers/demoapplication"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/preflight"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+)
+
+// env is the API server of this package's tests.
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, "../..", func(s *runtime.Scheme) error {
+		return errors.Join(clientgoscheme.AddToScheme(s), demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s), gatewayv1.Install(s), monitoring.AddToScheme(s))
+	}, func(e *testkit.Env) { env = e })
+}
+
+type application = demoapplicationv1.DemoApplication
+
+func object(ns string) *application {
+	return &application{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+		Spec: demoapplicationv1.DemoApplicationSpec{
+			Image: "nginx:1.23.1", Replica: new(int32(2)), Ports: []demoapplicationv1.Port{{Name: "http", Port: 80}},
+		},
+	}
+}
+
+// version is an operator of a kind that keeps the template contract, or does
+// not; env is what its template has and an older one's has not.
+func version(env string, contract bool) converge.Kind[*application, rollout.Seen] {
+	labels := func(a *application) map[string]string { return map[string]string{"app": a.Name} }
+	template := func(a *application) *corev1ac.PodTemplateSpecApplyConfiguration {
+		c := corev1ac.Container().WithName("web").WithImage(a.Spec.Image)
+		if env != "" {
+			c.WithEnv(corev1ac.EnvVar().WithName(env).WithValue("1"))
+		}
+		return rollout.Restarted(workload.Template(labels(a), workload.PodSpec().WithContainers(c)), a.Spec.Rollout)
+	}
+	decide := func(a *application, s rollout.Seen) (rollout.Decision, error) {
+		return rollout.Decide(rollout.Question{
+			Kind: "DemoApplication", Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
+			Inputs: a.Spec, Template: template(a), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
+		}, s)
+	}
+	return converge.Kind[*application, rollout.Seen]{
+		New:      func() *application { return &application{} },
+		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
+		Related:  []converge.Related{rollout.Pods("app", nil)},
+		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
+		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Seen, error) {
+			return rollout.Observe(ctx, r, a, a.Name, labels(a), a.Status.RolloutStatus)
+		},
+		Desired: func(a *application, s rollout.Seen) (converge.Plan, error) {
+			d, err := decide(a, s)
+			if err != nil {
+				return converge.Plan{}, err
+			}
+			serves := d.Template
+			if !contract {
+				serves = template(a)
+			}
+			return d.Complete(converge.Plan{Apply: []apply.Intent{workload.Deployment(workload.Rolling{
+				Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
+				Template: serves, Container: "web",
+			})}}), nil
+		},
+		Report: func(a *application, s rollout.Seen, out converge.Outcome) {
+			d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
+			decision, _ := decide(a, s)
+			state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out.Now)
+			conditions.Report(&a.Status.Status, a.Generation, out.Now, state, out.Problem)
+		},
+	}
+}
+
+// installed runs an operator until an object of its is Ready, and stops it.
+func installed[S any](t *testing.T, k converge.Kind[*application, S]) (*testkit.Lab, *application) {
+	t.Helper()
+	subject := testkit.Subject{Children: k.Watched(), Setup: func(mgr manager.Manager, a *apply.Applier) error {
+		return converge.Register(mgr, k, a, 2)
+	}}
+	l := env.NewLab(t, subject)
+	op, err := env.Run(t.Context(), subject, nil, l.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := object(l.Namespace)
+	l.Create(obj)
+	l.Ready(obj, "web")
+	l.Requests() // it has come to rest
+	if err := op.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.Requests()
+	return l, obj
+}
+
+// look runs preflight as the operator's user, and counts what it requested.
+func look[S any](t *testing.T, l *testkit.Lab, k converge.Kind[*application, S]) preflight.Report {
+	t.Helper()
+	before := everything(t, l)
+	r, err := preflight.Run(t.Context(), env.Operator, env.Scheme, []preflight.Kind{preflight.For(k)}, preflight.Options{Namespaces: []string{l.Namespace}, Version: "new"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", out.String())
+	requests, lists := l.Requests(), map[string]int{}
+	for _, q := range requests {
+		if q.IsWrite() {
+			t.Errorf("wrote: %s", q)
+		}
+		if q.Verb != "list" && q.Code != 404 { // a look at what would be created
+			t.Errorf("requested %s", q)
+		}
+		if lists[q.Resource]++; q.Verb == "list" && lists[q.Resource] > 1 {
+			t.Errorf("listed twice: %s", q)
+		}
+	}
+	if lists["demoapplications"] == 0 || lists["deployments"] == 0 || lists["pods"] == 0 {
+		t.Errorf("the audit log lacks requests:\n%s", testkit.Lines(requests))
+	}
+	if diff := cmp.Diff(before, everything(t, l)); diff != "" {
+		t.Errorf("preflight changed something (-before +after):\n%s", diff)
+	}
+	if len(r.Objects) != 1 {
+		t.Fatalf("%d objects: %+v", len(r.Objects), r)
+	}
+	return r
+}
+
+// everything is the version of every object of the namespace.
+func everything(t *testing.T, l *testkit.Lab) []string {
+	t.Helper()
+	var all []string
+	for _, list := range []client.ObjectList{&demoapplicationv1.DemoApplicationList{}, &appsv1.DeploymentList{}, &appsv1.ControllerRevisionList{}} {
+		if err := l.Admin.List(t.Context(), list, client.InNamespace(l.Namespace)); err != nil {
+			t.Fatal(err)
+		}
+		items, err := runtime.DefaultUnstructuredConverter.ToUnstructured(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range items["items"].([]any) {
+			m := i.(map[string]any)["metadata"].(map[string]any)
+			all = append(all, m["name"].(string)+" "+m["resourceVersion"].(string))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestTheSameVersionChangesNothing(t *testing.T) {
+	t.Parallel()
+	l, _ := installed(t, demoapplication.Kind())
+	r := look(t, l, demoapplication.Kind())
+	if o := r.Objects[0]; r.ExitCode() != 0 || o.Pods != 0 || len(o.Children)+len(o.Pending)+len(o.Notes) != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestNewerTemplateIsPending(t *testing.T) {
+	t.Parallel()
+	l, obj := installed(t, version("", true))
+	r := look(t, l, version("NEW", true))
+	o := r.Objects[0]
+	if r.ExitCode() != 0 || o.Pods != 0 || len(o.Children) != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if diff := cmp.Diff([]string{"spec.containers[web].env would be added"}, o.Pending); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+
+	// The user's next change brings it: that is not the upgrade's doing, but
+	// the newer operator would do it, and says why.
+	l.Edit(obj, "web", func() { obj.Spec.Image = "nginx:1.23.0" })
+	o = look(t, l, version("NEW", true)).Objects[0]
+	if o.Pods != 2 || len(o.Pending) != 0 || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "latest change of its spec") {
+		t.Errorf("got %+v", o)
+	}
+}
+
+func TestBrokenContractIsSeen(t *testing.T) {
+	t.Parallel()
+	l, _ := installed(t, version("", true))
+	r := look(t, l, version("NEW", false))
+	o := r.Objects[0]
+	if r.ExitCode() != 1 || o.Pods != 2 || r.Summary.Pods != 2 || len(o.Children) != 1 {
+		t.Fatalf("got %+v", r)
+	}
+	if c := o.Children[0]; c.Kind != "Deployment" || c.Action != "change" || !slices.Contains(c.Fields, "spec.template.spec.containers[web].env would be added") {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// A template that loses a field changes the pods as one that gains one does;
+// who owns the field is known to the API server only.
+func TestTemplateThatLosesAFieldIsSeen(t *testing.T) {
+	t.Parallel()
+	l, _ := installed(t, version("OLD", true))
+	o := look(t, l, version("", false)).Objects[0]
+	if o.Pods != 2 || len(o.Children) != 1 || !slices.Contains(o.Children[0].Fields, "spec.template.spec.containers[web].env would be removed") {
+		t.Errorf("got %+v", o)
+	}
+}

@@ -1,0 +1,318 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/references"
+)
+
+// Kind looks at the objects of one kind.
+type Kind struct {
+	own     func() client.Object
+	watched []client.Object
+	look    func(context.Context, world, client.Object) Object
+}
+
+// For makes a Kind of what the operator runs.
+func For[T converge.Object, S any](k converge.Kind[T, S]) Kind {
+	return Kind{
+		own:     func() client.Object { return k.New() },
+		watched: k.Watched(),
+		look: func(ctx context.Context, w world, o client.Object) Object {
+			obj := o.(T)
+			out := Object{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+			gvk, err := apiutil.GVKForObject(obj, w.client.Scheme())
+			if err != nil {
+				out.unread(err)
+				return out
+			}
+			out.Kind = gvk.Kind
+			look(ctx, w, k, obj, metav1.GroupVersionKind(gvk), &out)
+			return out
+		},
+	}
+}
+
+// world is what passes read from.
+type world struct {
+	client  client.Client // answers from lists
+	applier *apply.Applier
+	refs    *references.Reader
+	now     time.Time
+}
+
+// look does what a pass does, up to the first write.
+func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kind[T, S], obj T, gvk metav1.GroupVersionKind, out *Object) {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		out.note("it is being deleted; it is left out")
+		return
+	}
+	if st := obj.GetStatus(); st.ObservedGeneration != obj.GetGeneration() {
+		out.note("the operator that runs now has not yet acted on the latest change of its spec, which is part of what is said here")
+	}
+	observed, err := observe(ctx, w, k, obj)
+	if err != nil {
+		out.unread(err)
+		return
+	}
+	plan, err := k.Desired(obj, observed)
+	if err != nil {
+		out.problem(err)
+	}
+	out.Paused = k.Paused != nil && k.Paused(obj)
+	owner := apply.Owner{Object: obj, GVK: gvk, Settled: obj.GetStatus().ObservedGeneration > 0}
+	stand := map[string]client.Object{}
+	for _, in := range plan.Apply {
+		f, err := w.applier.Explain(ctx, owner, in)
+		if err != nil {
+			out.problem(fmt.Errorf("%s: %w", in, err))
+			if e, ok := errors.AsType[*fault.Error](err); ok && e.Reason == common.ReasonConflict {
+				break // as a pass ends there
+			}
+			continue
+		}
+		if f.Live != nil {
+			stand[in.Kind] = f.Live
+		}
+		if f.Action != apply.Unchanged {
+			out.change(in.Kind, in.Name, f)
+		}
+	}
+	for _, p := range plan.Prune {
+		if err := out.prune(w.client.Scheme(), obj, p); err != nil {
+			out.unread(err)
+		}
+	}
+	out.Pending = pending(k, obj, observed, w.now, stand)
+}
+
+// observe does what the loop does for Observe.
+func observe[T converge.Object, S any](ctx context.Context, w world, k converge.Kind[T, S], obj T) (S, error) {
+	in := converge.Reader{Reader: w.client}
+	if k.References != nil {
+		var none S
+		var err error
+		makes := func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }
+		if slices.ContainsFunc(k.Children, makes) {
+			if in.Copies, err = references.Copies(ctx, w.client, obj); err != nil {
+				return none, err
+			}
+		}
+		if in.Sources, err = w.refs.ConfigMaps(ctx, obj, k.References(obj), in.Copies); err != nil {
+			return none, err
+		}
+	}
+	return k.Observe(ctx, in, obj)
+}
+
+// pending is what the kind would say in status.pendingChanges. Report is pure,
+// so asking it costs nothing; what it says about anything else is not used.
+func pending[T converge.Object, S any](k converge.Kind[T, S], obj T, observed S, now time.Time, stand map[string]client.Object) []string {
+	told := obj.DeepCopyObject().(T)
+	k.Report(told, observed, converge.NewOutcome(now, fault.Verdict{}, stand))
+	var o struct {
+		Status struct {
+			PendingChanges []string `json:"pendingChanges"`
+		} `json:"status"`
+	}
+	raw, err := json.Marshal(told)
+	if err != nil || json.Unmarshal(raw, &o) != nil {
+		return nil // it was decoded from JSON a moment ago
+	}
+	return o.Status.PendingChanges
+}
+
+// Options say what is looked at.
+type Options struct {
+	// Namespaces are looked at; empty means all.
+	Namespaces []string
+	// Version is this operator's, for the report.
+	Version string
+}
+
+// Run looks at all objects of all kinds. Whatever cannot be read is in the
+// report; an error says that there is none.
+func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []Kind, o Options) (Report, error) {
+	c, err := client.New(ReadOnly(cfg), client.Options{Scheme: scheme})
+	if err != nil {
+		return Report{}, fmt.Errorf("making a client: %w", err)
+	}
+	return run(ctx, c, kinds, o), ctx.Err()
+}
+
+func run(ctx context.Context, c client.Client, kinds []Kind, o Options) Report {
+	r := Report{Version: o.Version, Objects: []Object{}}
+	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}}
+	w := world{
+		client: s, applier: apply.NewApplier(s, c, nothingWritten{}), now: time.Now(),
+		refs: references.NewReader(&versions{Client: c, namespaces: o.Namespaces}, c),
+	}
+	load := func(t client.Object, opts ...client.ListOption) *held {
+		gvk, err := apiutil.GVKForObject(t, c.Scheme())
+		if err == nil {
+			err = s.load(ctx, gvk, opts...)
+		}
+		if err != nil {
+			r.Unread = append(r.Unread, reason(err))
+		}
+		return s.types[gvk]
+	}
+	for _, k := range kinds {
+		objects := load(k.own())
+		if objects == nil || len(objects.byKey) == 0 {
+			continue // its children's types need not be readable, nor known
+		}
+		for _, t := range k.watched {
+			load(t, ours)
+		}
+		for _, obj := range objects.byKey {
+			r.Objects = append(r.Objects, k.look(ctx, w, obj))
+		}
+	}
+	r.sum()
+	return r
+}
+
+// nothingWritten is asked to count writes, of which there are none.
+type nothingWritten struct{}
+
+// Wrote is never called.
+func (nothingWritten) Wrote(string, string, apply.Action) {}
+
+// Contested is never called.
+func (nothingWritten) Contested(string, string) {}
+
+// change notes what would be written of a child.
+func (o *Object) change(kind, name string, f apply.Finding) {
+	c := Child{Kind: kind, Name: name, Action: verbs[f.Action]}
+	for _, d := range f.Differences {
+		c.Fields = append(c.Fields, d.String())
+	}
+	if restarts(f) {
+		c.Pods = podsOf(f.Live)
+	}
+	o.add(c)
+}
+
+// prune notes that a child would be deleted. What is not the object's, or goes
+// already, the operator leaves alone.
+func (o *Object) prune(scheme *runtime.Scheme, owner, child client.Object) error {
+	if !metav1.IsControlledBy(child, owner) || !child.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	gvk, err := apiutil.GVKForObject(child, scheme)
+	if err != nil {
+		return err
+	}
+	o.add(Child{Kind: gvk.Kind, Name: child.GetName(), Action: "delete", Pods: podsOf(child)})
+	return nil
+}
+
+func (o *Object) add(c Child) {
+	o.Children = append(o.Children, c)
+	if !o.Paused {
+		o.Pods += c.Pods
+	}
+}
+
+var verbs = map[apply.Action]string{apply.Created: "create", apply.Changed: "change", apply.TakenOver: "take over"}
+
+// restarts tells whether a change of these fields restarts pods. It rather says
+// yes too often: a field of a template that the API server would set to what it
+// is anyway counts.
+func restarts(f apply.Finding) bool {
+	within := "spec.template"
+	if p, ok := f.Live.(*corev1.Pod); ok {
+		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+			return false
+		}
+		within = "spec"
+	}
+	return slices.ContainsFunc(f.Differences, func(d apply.Difference) bool {
+		rest, ok := strings.CutPrefix(d.Path, within)
+		if !ok || rest != "" && rest[0] != '.' {
+			return false
+		}
+		if within != "spec" {
+			return true
+		}
+		// Of a pod, these alone can change while its containers run on. A gate
+		// that is stated and not there is that of a new pod: one that runs
+		// without keeps running without.
+		for _, mild := range []string{".schedulingGates", ".tolerations", ".activeDeadlineSeconds", ".terminationGracePeriodSeconds"} {
+			if strings.HasPrefix(rest, mild) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// podsOf is how many pods a child has: what a change of its template replaces.
+func podsOf(live client.Object) int32 {
+	one := func(replicas *int32) int32 {
+		if replicas == nil {
+			return 1
+		}
+		return *replicas
+	}
+	switch c := live.(type) {
+	case *appsv1.Deployment:
+		return one(c.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return one(c.Spec.Replicas)
+	case *appsv1.DaemonSet:
+		return c.Status.DesiredNumberScheduled
+	case *corev1.Pod:
+		if c.Status.Phase == corev1.PodFailed || c.Status.Phase == corev1.PodSucceeded {
+			return 0
+		}
+		return 1
+	}
+	return 0
+}
+
+func (o *Object) note(format string, args ...any) {
+	o.Notes = append(o.Notes, fmt.Sprintf(format, args...))
+}
+
+func (o *Object) unread(err error) { o.Unread = append(o.Unread, reason(err)) }
+
+// problem tells what a pass would report about the object in its conditions
+// from what could not be read.
+func (o *Object) problem(err error) {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		o.note("it would not be completed: %s", fault.Classify(err).Message)
+		return
+	}
+	o.unread(err)
+}
+
+// reason is an error on one line.
+func reason(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+func byName(a, b Object) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,584 @@
+package preflight
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+type app = demoapplicationv1.DemoApplication
+
+// kind makes a Deployment of the spec's image, and says that what env adds is
+// pending where keep is set: the template contract in small.
+type kind struct {
+	env  string // what a newer operator's template adds
+	keep bool   // whether it waits for the user
+	also []apply.Intent
+	prune,
+	err bool
+}
+
+func podLabels(a *app) map[string]string { return map[string]string{"app": a.Name} }
+
+func (k kind) template(a *app) *corev1ac.PodTemplateSpecApplyConfiguration {
+	c := corev1ac.Container().WithName("web").WithImage(a.Spec.Image)
+	if k.env != "" && !k.keep {
+		c.WithEnv(corev1ac.EnvVar().WithName(k.env).WithValue("1"))
+	}
+	return workload.Template(podLabels(a), workload.PodSpec().WithContainers(c))
+}
+
+func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
+	return converge.Kind[*app, *appsv1.Deployment]{
+		New:      func() *app { return &app{} },
+		Children: []client.Object{&appsv1.Deployment{}, &corev1.ConfigMap{}},
+		Paused:   func(a *app) bool { return a.Spec.Paused },
+		Observe: func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
+			return converge.Ours(ctx, r, a, a.Name, &appsv1.Deployment{})
+		},
+		Desired: func(a *app, d *appsv1.Deployment) (converge.Plan, error) {
+			plan := converge.Plan{Apply: append([]apply.Intent{workload.Deployment(workload.Rolling{
+				Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a), Container: "web",
+			})}, k.also...)}
+			if k.prune {
+				plan = converge.Plan{Prune: []client.Object{d}}
+			}
+			if k.err {
+				return plan, fault.Stalled("NotFound", "there is no ConfigMap x")
+			}
+			return plan, nil
+		},
+		Report: func(a *app, _ *appsv1.Deployment, _ converge.Outcome) {
+			if k.keep && k.env != "" {
+				a.Status.PendingChanges = []string{"spec.containers[web].env would be added"}
+			}
+		},
+	}
+}
+
+// server is an API server, and what was asked of it.
+type server struct {
+	client.Client
+	asked  []string
+	refuse func(verb, what string) error
+}
+
+func newServer(t *testing.T, objects ...client.Object) *server {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	ask := func(verb string, o runtime.Object) error {
+		what := typeName(o)
+		s.asked = append(s.asked, verb+" "+what)
+		if s.refuse != nil {
+			return s.refuse(verb, what)
+		}
+		return nil
+	}
+	s.Client = interceptor.NewClient(
+		fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(objects...).Build(),
+		interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if err := ask("get", o); err != nil {
+					return err
+				}
+				return c.Get(ctx, k, o, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				if err := ask("list", l); err != nil {
+					return err
+				}
+				return c.List(ctx, l, opts...)
+			},
+		})
+	return s
+}
+
+// typeName is a type without its package, "metadata" for lists of that.
+func typeName(o any) string {
+	if _, ok := o.(*metav1.PartialObjectMetadataList); ok {
+		return "metadata"
+	}
+	return reflect.TypeOf(o).Elem().Name()
+}
+
+// operate is the older operator: it makes the children.
+func (s *server) operate(t *testing.T, k kind) {
+	t.Helper()
+	var all demoapplicationv1.DemoApplicationList
+	if err := s.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	a := apply.NewApplier(s.Client, s.Client, nothingWritten{})
+	for i := range all.Items {
+		o := &all.Items[i]
+		plan, err := k.kind().Desired(o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range plan.Apply {
+			if _, err := a.Apply(t.Context(), apply.Owner{Object: o, GVK: metav1.GroupVersionKind(demoapplicationv1.GroupVersion.WithKind("DemoApplication"))}, in); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.asked = nil
+}
+
+func object(change ...func(*app)) *app {
+	a := &app{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-web", Generation: 1},
+		Spec:       demoapplicationv1.DemoApplicationSpec{Image: "web:1"},
+	}
+	a.Status.ObservedGeneration = 1
+	for _, c := range change {
+		c(a)
+	}
+	return a
+}
+
+func TestReport(t *testing.T) {
+	const env = "spec.template.spec.containers[web].env would be added"
+	deployment := func(pods int32, action string, fields ...string) []Child {
+		return []Child{{Kind: "Deployment", Name: "web", Action: action, Fields: fields, Pods: pods}}
+	}
+	for name, tc := range map[string]struct {
+		object *app
+		newer  kind
+		fresh  bool // no operator has run yet
+		want   Object
+		code   int
+	}{
+		"the same operator":          {object(), kind{}, false, Object{}, 0},
+		"another template, kept":     {object(), kind{env: "A", keep: true}, false, Object{Pending: []string{"spec.containers[web].env would be added"}}, 0},
+		"another template, not kept": {object(), kind{env: "A"}, false, Object{Pods: 3, Children: deployment(3, "change", env)}, 1},
+		"paused": {
+			object(func(a *app) { a.Spec.Paused = true }),
+			kind{env: "A"},
+			false,
+			Object{Paused: true, Children: deployment(3, "change", env)},
+			0,
+		},
+		"nothing made yet": {object(), kind{}, true, Object{Children: deployment(0, "create")}, 0},
+		"a child no longer wanted": {
+			object(),
+			kind{prune: true},
+			false,
+			Object{Pods: 3, Children: deployment(3, "delete")},
+			1,
+		},
+		"an error of the kind": {
+			object(),
+			kind{err: true},
+			false,
+			Object{Notes: []string{"it would not be completed: there is no ConfigMap x"}},
+			0,
+		},
+		"a change not yet acted on": {
+			object(func(a *app) { a.Generation = 2 }),
+			kind{},
+			false,
+			Object{Notes: []string{"the operator that runs now has not yet acted on the latest change of its spec, which is part of what is said here"}},
+			0,
+		},
+		"being deleted": {object(func(a *app) {
+			a.DeletionTimestamp, a.Finalizers = new(metav1.Now()), []string{naming.Finalizer}
+		}), kind{env: "A"}, true, Object{Notes: []string{"it is being deleted; it is left out"}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, tc.object)
+			if !tc.fresh {
+				s.operate(t, kind{})
+			}
+			r := run(t.Context(), s, []Kind{For(tc.newer.kind())}, Options{Version: "v2"})
+			tc.want.Kind, tc.want.Namespace, tc.want.Name = "DemoApplication", "shop", "web"
+			tc.want.Children, tc.want.Pending = orNone(tc.want.Children), orNone(tc.want.Pending)
+			if diff := cmp.Diff([]Object{tc.want}, r.Objects); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+			if got := r.ExitCode(); got != tc.code {
+				t.Errorf("exit code %d, want %d", got, tc.code)
+			}
+			// One list a type; beside them, one look at what the lists do not have.
+			want := []string{"list DemoApplicationList", "list DeploymentList", "list ConfigMapList"}
+			if tc.fresh && tc.object.DeletionTimestamp == nil {
+				want = append(want, "get Deployment")
+			}
+			if diff := cmp.Diff(want, s.asked); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConflictIsToldAndEndsThePass(t *testing.T) {
+	theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	r := run(t.Context(), newServer(t, object(), theirs), []Kind{For(kind{}.kind())}, Options{})
+	o := r.Objects[0]
+	if len(o.Children) != 0 || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "exists already and is nobody's") || r.ExitCode() != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// What may not be read makes the answer unknown, and the rest is told all the same.
+func TestUnread(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refused string
+		lists   int // that are in the report
+	}{
+		"the objects":  {"DemoApplicationList", 1},
+		"the children": {"DeploymentList", 1},
+		"one child":    {"Deployment", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, object())
+			s.refuse = func(_, what string) error {
+				if what == tc.refused {
+					return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "things"}, "", errors.New("no"))
+				}
+				return nil
+			}
+			r := run(t.Context(), s, []Kind{For(kind{}.kind())}, Options{})
+			if r.ExitCode() != 2 || len(r.Unread) != tc.lists {
+				t.Errorf("exit code %d, unread %q", r.ExitCode(), r.Unread)
+			}
+			var out bytes.Buffer
+			if err := r.Table(&out); err != nil || !strings.Contains(out.String(), "forbidden") || !strings.Contains(out.String(), "not known") {
+				t.Errorf("%v\n%s", err, out.String())
+			}
+		})
+	}
+}
+
+// A kind that comes with the upgrade has no objects. One that the cluster knows
+// in other versions only might have some.
+func TestKindThatTheClusterDoesNotServe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		served bool
+		code   int
+	}{"at all": {false, 0}, "in this version": {true, 2}} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.refuse = func(_, what string) error {
+				if what == "DemoApplicationList" {
+					return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: demoapplicationv1.GroupVersion.Group, Kind: "DemoApplication"}, SearchedVersions: []string{"v1"}}
+				}
+				return nil
+			}
+			mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: demoapplicationv1.GroupVersion.Group, Version: "v9"}})
+			if tc.served {
+				mapper.Add(schema.GroupVersionKind{Group: demoapplicationv1.GroupVersion.Group, Version: "v9", Kind: "DemoApplication"}, meta.RESTScopeNamespace)
+			}
+			r := run(t.Context(), mapped{s, mapper}, []Kind{For(kind{}.kind())}, Options{})
+			if r.ExitCode() != tc.code {
+				t.Errorf("exit code %d, unread %q", r.ExitCode(), r.Unread)
+			}
+		})
+	}
+}
+
+type mapped struct {
+	client.Client
+	mapper meta.RESTMapper
+}
+
+func (m mapped) RESTMapper() meta.RESTMapper { return m.mapper }
+
+func TestReferencedConfigMapsAreReadAsTheLoopReadsThem(t *testing.T) {
+	k := kind{}.kind()
+	var got map[string]references.Source
+	k.References = func(*app) []references.Reference { return []references.Reference{{Name: "settings"}, {Name: "gone"}} }
+	observe := k.Observe
+	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
+		got = r.Sources
+		return observe(ctx, r, a)
+	}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}, Data: map[string]string{"a": "b"}}
+	s := newServer(t, object(), settings)
+	r := run(t.Context(), s, []Kind{For(k)}, Options{})
+	if r.ExitCode() != 0 || !got["settings"].Found || got["settings"].Content.Data["a"] != "b" || got["gone"].Found {
+		t.Errorf("%+v %+v", got, r)
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(s.asked), func(a string) bool { return a != "list metadata" })); n != 1 {
+		t.Errorf("metadata was listed %d times: %q", n, s.asked)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	elsewhere := object(func(a *app) { a.Namespace, a.UID = "other", "y" })
+	s := newServer(t, object(), elsewhere)
+	for _, tc := range []struct {
+		namespaces []string
+		want       int
+	}{{nil, 2}, {[]string{"shop"}, 1}, {[]string{"shop", "other"}, 2}, {[]string{"none"}, 0}} {
+		r := run(t.Context(), s, []Kind{For(kind{}.kind())}, Options{Namespaces: tc.namespaces})
+		if len(r.Objects) != tc.want {
+			t.Errorf("%q: %d objects, want %d", tc.namespaces, len(r.Objects), tc.want)
+		}
+	}
+}
+
+func TestSnapshotAnswersAsTheCachesDo(t *testing.T) {
+	ctx := t.Context()
+	child := func(name, owner string, l map[string]string) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: l, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "X", Name: "x", UID: types.UID("u-" + owner), Controller: new(true)},
+		}}}
+	}
+	mine := map[string]string{naming.LabelManagedBy: naming.ManagedBy, "app": "web"}
+	s := &snapshot{Client: newServer(t, child("a", "x", mine), child("b", "y", mine), child("foreign", "x", nil)), types: map[schema.GroupVersionKind]*held{}}
+	if err := s.load(ctx, appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), ours); err != nil {
+		t.Fatal(err)
+	}
+	names := func(opts ...client.ListOption) string {
+		var l appsv1.ControllerRevisionList
+		if err := s.List(ctx, &l, opts...); err != nil {
+			return err.Error()
+		}
+		var all []string
+		for _, i := range l.Items {
+			all = append(all, i.Name)
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	for _, tc := range []struct {
+		got, want string
+	}{
+		{names(), "a b"},
+		{names(client.InNamespace("shop")), "a b"},
+		{names(client.InNamespace("other")), ""},
+		{names(client.MatchingLabels{"app": "web"}), "a b"},
+		{names(client.MatchingLabels{"app": "other"}), ""},
+		{names(client.MatchingFields{naming.IndexOwner: "u-x"}), "a"},
+		{names(client.MatchingFields{"spec.x": "u-x"}), "there is no index for spec.x=u-x"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("got %q, want %q", tc.got, tc.want)
+		}
+	}
+	one := &appsv1.ControllerRevision{}
+	if err := s.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "a"}, one); err != nil || one.Name != "a" {
+		t.Errorf("%v %q", err, one.Name)
+	}
+	one.Labels["app"] = "changed" // what is returned is a copy
+	if got := names(client.MatchingLabels{"app": "web"}); got != "a b" {
+		t.Errorf("the snapshot changed: %q", got)
+	}
+	if err := s.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "foreign"}, one); !apierrors.IsNotFound(err) {
+		t.Errorf("without our label: %v", err)
+	}
+	if err := s.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a type that nobody declared: %v", err)
+	}
+}
+
+// A kind asks whether the cluster knows a type, and must get the answer that
+// the operator's cache gives.
+func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
+	srv := newServer(t, object())
+	srv.refuse = func(_, what string) error {
+		if what == "StatefulSetList" {
+			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, SearchedVersions: []string{"v1"}}
+		}
+		return nil
+	}
+	k := kind{}.kind()
+	unknown := 0
+	observe := k.Observe
+	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
+		_, no, err := converge.OursIfKnown(ctx, r, a, "web", &appsv1.StatefulSet{})
+		if err != nil || !no {
+			t.Errorf("unknown %v, %v", no, err)
+		}
+		unknown++
+		return observe(ctx, r, a)
+	}
+	r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []Kind{For(k)}, Options{})
+	if r.ExitCode() != 0 || unknown != 1 {
+		t.Errorf("asked %d times: %+v", unknown, r)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestNothingButReadingLeavesTheProcess(t *testing.T) {
+	var sent []string
+	cfg := &rest.Config{Host: "https://nowhere.invalid", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Method)
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+	})}
+	hc, err := rest.HTTPClientFor(ReadOnly(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "PROPFIND"} {
+		req, err := http.NewRequestWithContext(t.Context(), method, "https://nowhere.invalid/apis/apps/v1/x", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := hc.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != (method == http.MethodGet) {
+			t.Errorf("%s: %v", method, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), method+" /apis/apps/v1/x is refused") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if !slices.Equal(sent, []string{"GET"}) {
+		t.Errorf("sent %q", sent)
+	}
+	if cfg.WrapTransport != nil {
+		t.Error("the caller's configuration was changed")
+	}
+}
+
+func TestPodsThatRestart(t *testing.T) {
+	running := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	ended := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}
+	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(4))}}
+	for name, tc := range map[string]struct {
+		live client.Object
+		path string
+		want int32
+	}{
+		"template":            {deployment, "spec.template.spec.containers[a].image", 4},
+		"template, all of it": {deployment, "spec.template", 4},
+		"not the template":    {deployment, "spec.templates", 0},
+		"replicas":            {deployment, "spec.replicas", 0},
+		"unset replicas":      {&appsv1.Deployment{}, "spec.template.metadata.annotations.x", 1},
+		"to zero scaled":      {&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(0))}}, "spec.template.x", 0},
+		"StatefulSet":         {&appsv1.StatefulSet{}, "spec.template.x", 1},
+		"DaemonSet":           {&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 7}}, "spec.template.x", 7},
+		"pod":                 {running, "spec.containers[a].image", 1},
+		"pod, its label":      {running, "metadata.labels.a", 0},
+		"pod, its gate":       {running, "spec.schedulingGates[a]", 0},
+		"pod that ended":      {ended, "spec.containers[a].image", 0},
+		"Service":             {&corev1.Service{}, "spec.ports[80]", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Object
+			o.change("K", "n", apply.Finding{Action: apply.Changed, Live: tc.live, Differences: []apply.Difference{{Path: "metadata.labels.b", Verb: "change"}, {Path: tc.path, Verb: "change"}}})
+			if o.Pods != tc.want {
+				t.Errorf("%d pods, want %d", o.Pods, tc.want)
+			}
+		})
+	}
+}
+
+func report() Report {
+	r := Report{Version: "v2", Objects: []Object{
+		{Kind: "WebServer", Namespace: "shop", Name: "front", Pods: 3, Children: []Child{
+			{Kind: "Deployment", Name: "front", Action: "change", Fields: []string{"spec.template.spec.containers[web].env would be added"}, Pods: 3},
+			{Kind: "Service", Name: "front-service", Action: "create"},
+		}},
+		{Kind: "DemoApplication", Namespace: "shop", Name: "web", Pending: []string{"spec.containers[web].lifecycle would be added", "spec.x would change"}},
+		{Kind: "DemoApplication", Namespace: "shop", Name: "api"},
+		{Kind: "DemoApplication", Namespace: "blog", Name: "b", Paused: true, Children: []Child{{Kind: "Deployment", Name: "b", Action: "change", Pods: 2}}, Notes: []string{"something"}},
+	}}
+	r.sum()
+	return r
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := report().Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `KIND              NAMESPACE/NAME   CHILDREN THAT WOULD CHANGE                              PODS THAT WOULD RESTART   PENDING
+DemoApplication   blog/b           held (paused): change Deployment b                      0                         -
+DemoApplication   shop/api         -                                                       0                         -
+DemoApplication   shop/web         -                                                       0                         2 fields
+WebServer         shop/front       change Deployment front, create Service front-service   3                         -
+
+DemoApplication blog/b
+  would change Deployment b, were it not paused: 2 pods would restart
+  note: something
+
+DemoApplication shop/web
+  pending until the next change of its spec
+    spec.containers[web].lifecycle would be added
+    spec.x would change
+
+WebServer shop/front
+  would change Deployment front: 3 pods would restart
+    spec.template.spec.containers[web].env would be added
+  would create Service front-service
+
+4 objects, looked at by version v2: 2 children would change, 1 object with changes pending. 3 pods would restart.
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestEmptyTable(t *testing.T) {
+	var out bytes.Buffer
+	r := Report{Version: "v2"}
+	r.sum()
+	if err := r.Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := "There are no objects.\n\n0 objects, looked at by version v2: 0 children would change, 0 objects with changes pending. No pod would restart.\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := report().JSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var back Report
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(report(), back); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	for _, w := range []string{`"podsThatWouldRestart": 3`, `"pendingChanges": []`, `"childrenThatWouldChange": []`, `"objectsWithPendingChanges": 1`} {
+		if !strings.Contains(out.String(), w) {
+			t.Errorf("%s is not in\n%s", w, out.String())
+		}
+	}
+}

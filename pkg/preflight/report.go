@@ -1,0 +1,227 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is what an upgrade to this version would do.
+type Report struct {
+	// Version is that of the operator that looked.
+	Version string `json:"version"`
+	// Objects are all objects of all kinds, sorted.
+	Objects []Object `json:"objects"`
+	Summary Summary  `json:"summary"`
+	// Unread is what could not be listed.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Summary counts.
+type Summary struct {
+	Objects int `json:"objects"`
+	// Children would be written, of objects that are not paused.
+	Children int `json:"childrenThatWouldChange"`
+	// Pods would restart.
+	Pods int32 `json:"podsThatWouldRestart"`
+	// Pending is how many objects have pending changes.
+	Pending int `json:"objectsWithPendingChanges"`
+	// Unread is how many lists and objects could not be read.
+	Unread int `json:"unread"`
+}
+
+// Object is what would happen to one object.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Paused says that the children are held as they are, whatever is said of
+	// them here.
+	Paused bool `json:"paused,omitempty"`
+	// Children are those that would be written.
+	Children []Child `json:"childrenThatWouldChange"`
+	// Pods would restart.
+	Pods int32 `json:"podsThatWouldRestart"`
+	// Pending differences of pod templates come with the user's next change.
+	Pending []string `json:"pendingChanges"`
+	// Notes are what else there is to know.
+	Notes []string `json:"notes,omitempty"`
+	// Unread is what could not be read, so that the rest is not all.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Child is a child that would be written.
+type Child struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Action is create, change, take over or delete.
+	Action string `json:"action"`
+	// Fields are why.
+	Fields []string `json:"fields,omitempty"`
+	// Pods would restart.
+	Pods int32 `json:"podsThatWouldRestart"`
+}
+
+// sum sorts and counts.
+func (r *Report) sum() {
+	slices.SortFunc(r.Objects, byName)
+	s := Summary{Objects: len(r.Objects), Unread: len(r.Unread)}
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		o.Children, o.Pending = orNone(o.Children), orNone(o.Pending)
+		if !o.Paused {
+			s.Children += len(o.Children)
+		}
+		s.Pods += o.Pods
+		if len(o.Pending) > 0 {
+			s.Pending++
+		}
+		if len(o.Unread) > 0 {
+			s.Unread++
+		}
+	}
+	r.Summary = s
+}
+
+// orNone makes a list that is [] in JSON, and not null.
+func orNone[E any](l []E) []E {
+	if l == nil {
+		return []E{}
+	}
+	return l
+}
+
+// ExitCode is 0 where no pod would restart, 1 where some would, and 2 where
+// something could not be read, so that nobody knows.
+func (r Report) ExitCode() int {
+	switch {
+	case r.Summary.Unread > 0:
+		return 2
+	case r.Summary.Pods > 0:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// JSON writes the report for machines.
+func (r Report) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Table writes the report for people: a line an object, the reasons of those
+// that have any, and a line that says what it amounts to.
+func (r Report) Table(w io.Writer) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "KIND\tNAMESPACE/NAME\tCHILDREN THAT WOULD CHANGE\tPODS THAT WOULD RESTART\tPENDING")
+	for _, o := range r.Objects {
+		pods := fmt.Sprint(o.Pods)
+		if len(o.Unread) > 0 {
+			pods = "unknown"
+		}
+		fmt.Fprintf(t, "%s\t%s/%s\t%s\t%s\t%s\n", o.Kind, o.Namespace, o.Name, o.names(), pods, o.waits())
+	}
+	_ = t.Flush() // a strings.Builder never fails
+	if len(r.Objects) == 0 {
+		b.Reset()
+		b.WriteString("There are no objects.\n")
+	}
+	for _, o := range r.Objects {
+		o.why(&b)
+	}
+	for _, u := range r.Unread {
+		fmt.Fprintf(&b, "\nnot read: %s\n", u)
+	}
+	fmt.Fprintf(&b, "\n%s\n", r.verdict())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// names are the children in one cell.
+func (o Object) names() string {
+	if len(o.Children) == 0 {
+		return "-"
+	}
+	var names []string
+	for _, c := range o.Children {
+		names = append(names, c.Action+" "+c.Kind+" "+c.Name)
+	}
+	s := strings.Join(names, ", ")
+	if o.Paused {
+		s = "held (paused): " + s
+	}
+	return s
+}
+
+func (o Object) waits() string {
+	if len(o.Pending) == 0 {
+		return "-"
+	}
+	return count(len(o.Pending), "field")
+}
+
+// why writes the reasons of one object, nothing where there are none.
+func (o Object) why(b *strings.Builder) {
+	if len(o.Children)+len(o.Pending)+len(o.Notes)+len(o.Unread) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s %s/%s\n", o.Kind, o.Namespace, o.Name)
+	list := func(title string, lines []string) {
+		fmt.Fprintf(b, "  %s\n", title)
+		for _, l := range lines {
+			fmt.Fprintf(b, "    %s\n", l)
+		}
+	}
+	for _, c := range o.Children {
+		title := fmt.Sprintf("would %s %s %s", c.Action, c.Kind, c.Name)
+		if o.Paused {
+			title += ", were it not paused"
+		}
+		if c.Pods > 0 {
+			title += ": " + count(int(c.Pods), "pod") + " would restart"
+		}
+		list(title, c.Fields)
+	}
+	if len(o.Pending) > 0 {
+		list("pending until the next change of its spec", o.Pending)
+	}
+	for _, n := range o.Notes {
+		list("note: "+n, nil)
+	}
+	for _, u := range o.Unread {
+		list("not read: "+u, nil)
+	}
+}
+
+func (r Report) verdict() string {
+	s := r.Summary
+	var verdict string
+	switch r.ExitCode() {
+	case 0:
+		verdict = "No pod would restart."
+	case 1:
+		verdict = count(int(s.Pods), "pod") + " would restart."
+	default:
+		verdict = "Not everything could be read, so how many pods would restart is not known."
+	}
+	return fmt.Sprintf("%s, looked at by version %s: %s would change, %s pending. %s",
+		count(s.Objects, "object"), r.Version, count(s.Children, "child"), count(s.Pending, "object")+" with changes", verdict)
+}
+
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case what == "child":
+		what = "children"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,127 @@
+package references
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// Copies returns the ConfigMaps that belong to owner, from the cache of our
+// children: copies of sources, current and earlier, and whatever else it has.
+func Copies(ctx context.Context, ours client.Reader, owner client.Object) ([]*corev1.ConfigMap, error) {
+	var all corev1.ConfigMapList
+	if err := ours.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexOwner: string(owner.GetUID())}); err != nil {
+		return nil, fmt.Errorf("listing the ConfigMaps of %q: %w", owner.GetName(), err)
+	}
+	copies := make([]*corev1.ConfigMap, 0, len(all.Items))
+	for i := range all.Items {
+		copies = append(copies, &all.Items[i])
+	}
+	return copies, nil
+}
+
+// version names one state of one object.
+type version struct {
+	uid types.UID
+	rv  string
+}
+
+func versionOf(o client.Object) version { return version{o.GetUID(), o.GetResourceVersion()} }
+
+func parseVersion(s string) version {
+	uid, rv, _ := strings.Cut(s, "/")
+	return version{types.UID(uid), rv}
+}
+
+func (v version) String() string { return string(v.uid) + "/" + v.rv }
+
+// notBefore tells whether v is w or a later state of the same object.
+func (v version) notBefore(w version) bool {
+	if v.uid != w.uid {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(v.rv, w.rv)
+	return v.rv == w.rv || err == nil && c > 0
+}
+
+// claim is what a copy says about itself: "<name>@<version>", that it holds all
+// of a source, or "<name>@<version>#<key>=<file>", that its own key file is what
+// the source has under key. No name, version or key has any of these signs.
+type claim struct {
+	name      string
+	version   version
+	key, file string // "" for all of it
+	copy      *corev1.ConfigMap
+}
+
+func (c claim) String() string {
+	s := c.name + "@" + c.version.String()
+	if c.key != "" {
+		s += "#" + c.key + "=" + c.file
+	}
+	return s
+}
+
+// claimsOf reads what owner's copies say. One that can be changed says nothing:
+// it may have been.
+func claimsOf(owner client.Object, copies []*corev1.ConfigMap) []claim {
+	var all []claim
+	for _, cp := range copies {
+		if cp.Immutable == nil || !*cp.Immutable || !metav1.IsControlledBy(cp, owner) {
+			continue
+		}
+		for s := range strings.SplitSeq(cp.Annotations[naming.AnnotationSource], ",") {
+			name, rest, ok := strings.Cut(s, "@")
+			v, part, isPart := strings.Cut(rest, "#")
+			key, file, hasFile := strings.Cut(part, "=")
+			if ok && isPart == hasFile {
+				all = append(all, claim{name: name, version: parseVersion(v), key: key, file: file, copy: cp})
+			}
+		}
+	}
+	return all
+}
+
+// fromCopies returns what is wanted of a source as it was at that version or,
+// where a copy was made of a later one, then: the cache that says the version
+// may be behind, for one after a restart, and to go back would undo a rollout.
+func fromCopies(claims []claim, name string, at version, w want) (*corev1.ConfigMap, version, bool) {
+	var content *corev1.ConfigMap
+	best := at
+	for _, c := range claims {
+		if c.name != name || !c.version.notBefore(best) {
+			continue
+		}
+		if found, ok := assemble(claims, name, c.version, w); ok {
+			content, best = found, c.version
+		}
+	}
+	return content, best, content != nil
+}
+
+// assemble puts together what is wanted of one version of a source.
+func assemble(claims []claim, name string, v version, w want) (*corev1.ConfigMap, bool) {
+	parts, found := &corev1.ConfigMap{}, 0
+	for _, c := range claims {
+		if c.name == name && c.version == v && c.key == "" {
+			return w.of(c.copy), true
+		}
+	}
+	for _, key := range w.keys {
+		for _, c := range claims {
+			if c.name == name && c.version == v && c.key == key && put(parts, key, c.copy, c.file) {
+				found++
+				break
+			}
+		}
+	}
+	return parts, !w.all && found == len(w.keys)
+}

@@ -1,0 +1,142 @@
+package rollout
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// Copy is a content that pods use, in a ConfigMap that cannot be changed and is
+// named by what is in it. Pods that used the user's own would see its changes
+// without a rollout, and an earlier revision would not find its content again.
+type Copy struct {
+	// Name is the ConfigMap's.
+	Name string
+	// Source is what it is a copy of, and of which version: what
+	// references.Source says for naming.AnnotationSource. "" for what is a copy
+	// of nothing.
+	Source string
+	// Data and BinaryData are the content.
+	Data       map[string]string
+	BinaryData map[string][]byte
+}
+
+// NewCopy is a copy named prefix-hash. kind and of go into the hash, so that
+// objects of two kinds, and two sources of the same content, never want one
+// ConfigMap: each says what it is a copy of.
+func NewCopy(prefix, kind, of string, data map[string]string, binary map[string][]byte) Copy {
+	h := sha256.New()
+	part := func(s string) { fmt.Fprintf(h, "%d %s", len(s), s) } // a hash never fails to write
+	part(kind)
+	part(of)
+	for _, k := range slices.Sorted(maps.Keys(data)) {
+		part(k)
+		part(data[k])
+	}
+	part("binary")
+	for _, k := range slices.Sorted(maps.Keys(binary)) {
+		part(k)
+		part(string(binary[k]))
+	}
+	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:16], Data: data, BinaryData: binary}
+}
+
+// Intent is the copy as a child.
+func (c Copy) Intent(namespace string, labels map[string]string) apply.Intent {
+	ac := corev1ac.ConfigMap(c.Name, namespace).WithLabels(labels).WithImmutable(true)
+	if c.Source != "" {
+		ac.WithAnnotations(map[string]string{naming.AnnotationSource: c.Source})
+	}
+	if len(c.Data) > 0 {
+		ac.WithData(c.Data)
+	}
+	if len(c.BinaryData) > 0 {
+		ac.WithBinaryData(c.BinaryData)
+	}
+	return apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+}
+
+// Copies says which copies should be: those that the spec asks for, and of the
+// live ones those that a revision which is kept refers to. The others are to go,
+// but for what is not a copy. Where nothing was decided, all stay. Apply them
+// before the Deployment: a pod that does not find what it mounts waits for a
+// minute or two.
+func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
+	used := map[string]bool{}
+	for _, r := range d.Kept {
+		t, broken := r.Template()
+		if broken != nil {
+			err = broken
+			continue
+		}
+		mentioned(t, used)
+	}
+	fresh := map[string]bool{}
+	namespace := d.question.Namespace
+	for _, c := range asked {
+		if !fresh[c.Name] {
+			fresh[c.Name] = true
+			in := c.Intent(namespace, labels)
+			in.Unmade = d.Keep.Unmade
+			stay = append(stay, in)
+		}
+	}
+	for _, cm := range slices.SortedFunc(slices.Values(live), func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) }) {
+		source := cm.Annotations[naming.AnnotationSource]
+		switch {
+		case fresh[cm.Name] || source == "" || cm.DeletionTimestamp != nil:
+		case used[cm.Name] || len(d.Kept) == 0 || err != nil:
+			stay = append(stay, Copy{Name: cm.Name, Source: source, Data: cm.Data, BinaryData: cm.BinaryData}.Intent(cm.Namespace, labels))
+		default:
+			prune = append(prune, cm)
+		}
+	}
+	return stay, prune, err
+}
+
+// mentioned adds the names of all ConfigMaps that a template refers to.
+func mentioned(t *corev1ac.PodTemplateSpecApplyConfiguration, names map[string]bool) {
+	if t == nil || t.Spec == nil {
+		return
+	}
+	add := func(name *string) {
+		if name != nil {
+			names[*name] = true
+		}
+	}
+	for _, c := range slices.Concat(t.Spec.InitContainers, t.Spec.Containers) {
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+				add(e.ValueFrom.ConfigMapKeyRef.Name)
+			}
+		}
+		for _, e := range c.EnvFrom {
+			if e.ConfigMapRef != nil {
+				add(e.ConfigMapRef.Name)
+			}
+		}
+	}
+	for _, v := range t.Spec.Volumes {
+		if v.ConfigMap != nil {
+			add(v.ConfigMap.Name)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				add(s.ConfigMap.Name)
+			}
+		}
+	}
+}

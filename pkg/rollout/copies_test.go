@@ -1,0 +1,71 @@
+package rollout
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+func TestNameOfACopy(t *testing.T) {
+	data, binary := map[string]string{"a": "1", "b": "2"}, map[string][]byte{"c": {3}}
+	first := NewCopy("web", "Kind", "app", data, binary)
+	if again := NewCopy("web", "Kind", "app", data, binary); again.Name != first.Name {
+		t.Errorf("%s, and then %s", first.Name, again.Name)
+	}
+	names := map[string]bool{first.Name: true}
+	for what, c := range map[string]Copy{
+		"another kind":      NewCopy("web", "Other", "app", data, binary),
+		"another source":    NewCopy("web", "Kind", "else", data, binary),
+		"another value":     NewCopy("web", "Kind", "app", map[string]string{"a": "1", "b": "3"}, binary),
+		"a key more":        NewCopy("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "d": ""}, binary),
+		"the parts shifted": NewCopy("web", "Kind", "app", map[string]string{"a": "1b", "": "2"}, binary),
+		"text for binary":   NewCopy("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "c": "\x03"}, nil),
+		"another object":    NewCopy("shop", "Kind", "app", data, binary),
+	} {
+		if names[c.Name] {
+			t.Errorf("%s has the name of one before: %s", what, c.Name)
+		}
+		names[c.Name] = true
+	}
+}
+
+func TestWhichCopiesStay(t *testing.T) {
+	live := func(name, source string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{naming.AnnotationSource: source}}}
+	}
+	kept := func(template string) Revision {
+		return Revision{live: &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"template":{"spec":` + template + `}}`)}}}
+	}
+	all := []*corev1.ConfigMap{live("web-env", "a"), live("web-from", "a"), live("web-mounted", "a"), live("web-projected", "a"), live("web-init", "a"), live("web-old", "a"), live("web-none", ""), live("web-new", "a")}
+	d := Decision{question: Question{Namespace: "ns"}, Kept: []Revision{
+		kept(`{"containers":[{"env":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"web-env","key":"k"}}}],"envFrom":[{"configMapRef":{"name":"web-from"}}]}]}`),
+		kept(`{"initContainers":[{"envFrom":[{"configMapRef":{"name":"web-init"}}]}],"volumes":[{"configMap":{"name":"web-mounted"}},{"projected":{"sources":[{"configMap":{"name":"web-projected"}},{"secret":{"name":"s"}}]}}]}`),
+	}}
+	stays := func(d Decision) (stay, prune []string, err error) {
+		in, out, err := d.Copies([]Copy{{Name: "web-new"}}, all, nil)
+		for _, i := range in {
+			stay = append(stay, i.Name)
+		}
+		for _, o := range out {
+			prune = append(prune, o.GetName())
+		}
+		return stay, prune, err
+	}
+	stay, prune, err := stays(d)
+	if want := []string{"web-new", "web-env", "web-from", "web-init", "web-mounted", "web-projected"}; err != nil || !slices.Equal(stay, want) || !slices.Equal(prune, []string{"web-old"}) {
+		t.Errorf("%v stay, %v go, error %v", stay, prune, err)
+	}
+	if _, prune, err = stays(Decision{}); err != nil || len(prune) != 0 {
+		t.Errorf("nothing is decided: %v go, error %v", prune, err)
+	}
+	d.Kept = append(d.Kept, kept(`[]`))
+	if _, prune, err = stays(d); err == nil || len(prune) != 0 {
+		t.Errorf("a revision cannot be read: %v go, error %v", prune, err)
+	}
+}

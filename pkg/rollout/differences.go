@@ -1,0 +1,120 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// mostDifferences is how many are told; the status has room for no more.
+const mostDifferences = 16
+
+// differences names the fields in which two templates differ, in the words of
+// a pod template: "spec.containers[web].lifecycle". The annotation with the
+// template's own hash is not one.
+func differences(from, to any) []string {
+	a, b := decoded(from), decoded(to)
+	var all []string
+	walk("", a, b, &all)
+	slices.Sort(all)
+	if len(all) > mostDifferences {
+		more := len(all) - mostDifferences + 1
+		all = append(all[:mostDifferences-1], fmt.Sprintf("and %d more", more))
+	}
+	return all
+}
+
+func decoded(v any) any {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil // it was encoded before, for its hash
+	}
+	var d map[string]any
+	if json.Unmarshal(raw, &d) != nil {
+		return nil
+	}
+	if m, ok := d["metadata"].(map[string]any); ok {
+		if an, ok := m["annotations"].(map[string]any); ok {
+			delete(an, templateAnnotation)
+			if len(an) == 0 {
+				delete(m, "annotations")
+			}
+		}
+	}
+	return d
+}
+
+func walk(path string, a, b any, all *[]string) {
+	if reflect.DeepEqual(a, b) {
+		return
+	}
+	am, aok := a.(map[string]any)
+	bm, bok := b.(map[string]any)
+	if aok && bok {
+		keys := slices.Sorted(maps.Keys(am))
+		for k := range bm {
+			if _, known := am[k]; !known {
+				keys = append(keys, k)
+			}
+		}
+		for _, k := range keys {
+			at := k
+			if path != "" {
+				at = path + "." + k
+			}
+			walk(at, am[k], bm[k], all)
+		}
+		return
+	}
+	al, aok := byName(a)
+	bl, bok := byName(b)
+	if aok && bok {
+		names := slices.Collect(maps.Keys(al))
+		for n := range bl {
+			if _, known := al[n]; !known {
+				names = append(names, n)
+			}
+		}
+		for _, n := range names {
+			walk(path+"["+n+"]", al[n], bl[n], all)
+		}
+		return
+	}
+	switch {
+	case a == nil:
+		*all = append(*all, short(path)+" would be added")
+	case b == nil:
+		*all = append(*all, short(path)+" would be removed")
+	default:
+		*all = append(*all, short(path)+" would change")
+	}
+}
+
+// byName is a list whose elements have names, by these.
+func byName(v any) (map[string]any, bool) {
+	l, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	named := map[string]any{}
+	for _, e := range l {
+		m, _ := e.(map[string]any)
+		n, ok := m["name"].(string)
+		if !ok {
+			return nil, false
+		}
+		named[n] = e
+	}
+	return named, true
+}
+
+// short keeps a path within what the status has room for.
+func short(path string) string {
+	const most = 200
+	if len(path) > most {
+		return path[:most] + "…"
+	}
+	return path
+}

@@ -1,0 +1,153 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+// ConfigTest is the name of an init container that tests the configuration
+// before the pod's own container starts. A kind that has one uses this name.
+const ConfigTest = "config-test"
+
+// testsFail is how often the test of a configuration may fail before it is
+// believed. Some causes pass, such as a name that does not resolve yet.
+const testsFail = 3
+
+// Reasons of a failure. Those of an Action are among them.
+const (
+	ReasonImagePull     = "ImagePull"
+	ReasonCrash         = "Crash"
+	ReasonNotReady      = "NotReady"
+	ReasonConfigInvalid = "ConfigInvalid"
+	ReasonNotCreated    = "ContainerNotCreated"
+	ReasonRefused       = "PodsRefused"
+	ReasonDeadline      = "DeadlineExceeded"
+)
+
+// failure is why a rollout does not get on.
+type failure struct {
+	reason string
+	// what is a sentence without anything that changes from one attempt to the
+	// next; details may hold the last lines of a log.
+	what, details string
+	// blameless: not the revision is to blame but the cluster, which has no
+	// room. To go back would not help, and the pods may start any moment.
+	blameless bool
+	// final: no deadline need be waited for.
+	final bool
+	rank  int
+}
+
+func (f failure) message() string {
+	if f.details == "" {
+		return f.what
+	}
+	return f.what + ": " + f.details
+}
+
+// diagnose looks at the pods of a template for why they do not serve, and at
+// the Deployment for why there are none. Nil: nothing is wrong that one can see.
+func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure {
+	var worst *failure
+	for _, p := range slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
+		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
+			continue
+		}
+		if f := diagnosePod(&p); f != nil && (worst == nil || f.rank > worst.rank) {
+			worst = f
+		}
+	}
+	if message := workload.ReplicaFailure(d); worst == nil && message != "" {
+		worst = &failure{
+			reason: ReasonRefused, what: "pods cannot be created: " + message, rank: 1,
+			// A quota is the cluster's, not the revision's.
+			blameless: strings.Contains(message, "exceeded quota"),
+		}
+	}
+	return worst
+}
+
+func diagnosePod(p *corev1.Pod) *failure {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return &failure{reason: common.ReasonUnschedulable, what: "no node takes the pods; kubectl describe them", blameless: true, rank: 1}
+		}
+	}
+	for _, s := range p.Status.InitContainerStatuses {
+		if f := diagnoseContainer(s); f != nil {
+			if s.Name == ConfigTest && f.reason == ReasonCrash {
+				f.reason, f.what, f.rank = ReasonConfigInvalid, "the configuration is refused", 6
+				f.final = s.RestartCount+1 >= testsFail
+			}
+			return f
+		}
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if f := diagnoseContainer(s); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func diagnoseContainer(s corev1.ContainerStatus) *failure {
+	if w := s.State.Waiting; w != nil {
+		switch w.Reason {
+		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
+			return &failure{reason: ReasonImagePull, what: s.Image + ": the image cannot be pulled", details: pullError(w), rank: 4}
+		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+			return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
+		case "PodInitializing", "ContainerCreating", "":
+			if s.LastTerminationState.Terminated == nil {
+				return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " has not been created; kubectl describe the pods", rank: 2}
+			}
+		}
+	}
+	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if t != nil && (t.ExitCode != 0 || !s.Ready && s.RestartCount > 0) {
+			return &failure{reason: ReasonCrash, what: fmt.Sprintf("container %s exits with code %d", s.Name, t.ExitCode) + because(t), details: clip(t.Message), rank: 5}
+		}
+	}
+	if s.State.Running != nil && !s.Ready {
+		return &failure{reason: ReasonNotReady, what: "container " + s.Name + " runs and does not become ready", rank: 3}
+	}
+	return nil
+}
+
+func because(t *corev1.ContainerStateTerminated) string {
+	if t.Reason == "" || t.Reason == "Error" || t.Reason == "Completed" {
+		return ""
+	}
+	return " (" + t.Reason + ")"
+}
+
+// pullError is what the registry said, which the back-off repeats or leaves out.
+func pullError(w *corev1.ContainerStateWaiting) string {
+	m := w.Message
+	if i := strings.LastIndex(m, "rpc error: "); i >= 0 {
+		m = m[i:]
+	}
+	if strings.HasPrefix(m, "Back-off pulling") && !strings.Contains(m, ": ") {
+		return ""
+	}
+	return clip(m)
+}
+
+// clip keeps the end of a message, where a log has its reason.
+func clip(m string) string {
+	const most = 1024
+	m = strings.TrimSpace(m)
+	if len(m) > most {
+		m = "…" + strings.ToValidUTF8(m[len(m)-most:], "")
+	}
+	return m
+}

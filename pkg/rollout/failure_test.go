@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+func waitingFor(reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+func ended(code int32, reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}}
+}
+
+func TestDiagnosisNamesTheCause(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, tc := range map[string]struct {
+		status corev1.PodStatus
+		want   string // "" where nothing is wrong
+		final  bool
+	}{
+		"ready": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Ready: true, State: running}}}, "", false},
+		"image": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "web:2", State: waitingFor("ImagePullBackOff", `Back-off pulling image "web:2": ErrImagePull: rpc error: code = NotFound desc = not found`)}}},
+			"ImagePull: web:2: the image cannot be pulled: rpc error: code = NotFound desc = not found", false,
+		},
+		"image, backing off": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "web:2", State: waitingFor("ImagePullBackOff", `Back-off pulling image "web:2"`)}}},
+			"ImagePull: web:2: the image cannot be pulled", false,
+		},
+		"crash": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}, "Crash: container web exits with code 1: no such file", false},
+		"out of memory": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: ended(137, "OOMKilled", "")}}},
+			"Crash: container web exits with code 137 (OOMKilled)", false,
+		},
+		"ends by itself": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", RestartCount: 2, State: running, LastTerminationState: ended(0, "Completed", "")}}},
+			"Crash: container web exits with code 0", false,
+		},
+		"missing ConfigMap": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("CreateContainerConfigError", `configmap "app" not found`)}}},
+			`ContainerNotCreated: container web cannot be created: configmap "app" not found`, false,
+		},
+		"missing volume": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("ContainerCreating", "")}}},
+			"ContainerNotCreated: container web has not been created; kubectl describe the pods", false,
+		},
+		"probe": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: running}}},
+			"NotReady: container web runs and does not become ready", false,
+		},
+		"no node": {
+			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}},
+			"Unschedulable: no node takes the pods; kubectl describe them", false,
+		},
+		"configuration, once": {
+			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, State: ended(1, "Error", "nginx: [emerg] unknown directive")}}},
+			"ConfigInvalid: the configuration is refused: nginx: [emerg] unknown directive", false,
+		},
+		"configuration, again and again": {
+			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, RestartCount: 2, State: waitingFor("CrashLoopBackOff", ""), LastTerminationState: ended(1, "Error", "nginx: [emerg] unknown directive")}}},
+			"ConfigInvalid: the configuration is refused: nginx: [emerg] unknown directive", true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationTemplate: "h"}}, Status: tc.status}
+			other := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{naming.AnnotationTemplate: "other"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}}
+			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h")
+			got, final := "", false
+			if f != nil {
+				got, final = f.reason+": "+f.message(), f.final
+			}
+			if got != tc.want || final != tc.final {
+				t.Errorf("got %q (final: %v), want %q (%v)", got, final, tc.want, tc.final)
+			}
+		})
+	}
+}
+
+func TestWorstOfSeveralPodsIsNamed(t *testing.T) {
+	at := func(name string, s corev1.ContainerStatus) corev1.Pod {
+		p := pod("h", s)
+		p.Name = name
+		return p
+	}
+	slow := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	f := diagnose(&appsv1.Deployment{}, []corev1.Pod{at("a", slow), at("b", crashing)}, "h")
+	if f == nil || f.reason != ReasonCrash {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestLongLogsAreClippedAtTheirEnd(t *testing.T) {
+	m := clip(strings.Repeat("x", 5000) + "the reason")
+	if len(m) > 1100 || !strings.HasSuffix(m, "the reason") {
+		t.Errorf("%d bytes, ends with %q", len(m), m[len(m)-20:])
+	}
+}
+
+func TestDifferencesAreNamedAndBounded(t *testing.T) {
+	type list []map[string]any
+	a := map[string]any{"spec": map[string]any{"containers": list{{"name": "a", "image": "1"}, {"name": "gone"}}, "x": 1}}
+	b := map[string]any{"spec": map[string]any{"containers": list{{"name": "a", "image": "2", "tty": true}}, "x": 1}}
+	got := strings.Join(differences(a, b), "; ")
+	if want := "spec.containers[a].image would change; spec.containers[a].tty would be added; spec.containers[gone] would be removed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	many := map[string]any{}
+	for i := range 100 {
+		many[strings.Repeat("k", i+1)] = i
+	}
+	if got := differences(map[string]any{}, many); len(got) != mostDifferences || got[mostDifferences-1] != "and 85 more" {
+		t.Errorf("%d: %q", len(got), got[len(got)-1])
+	}
+}

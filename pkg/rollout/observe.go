@@ -1,0 +1,64 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+// Pods makes a kind look at its pods. labels are the object's that pods carry;
+// key is the one whose value is the object's name, and fixed are the others'
+// values.
+func Pods(key string, fixed map[string]string) converge.Related {
+	return converge.Related{Object: &corev1.Pod{}, Of: func(pod client.Object) string {
+		l := pod.GetLabels()
+		for k, v := range fixed {
+			if l[k] != v {
+				return ""
+			}
+		}
+		return l[key]
+	}}
+}
+
+// Observe reads what matters to the rollouts of an object, from the cache.
+// Pods are read only while they can tell something new.
+func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string, known common.RolloutStatus) (Seen, error) {
+	var s Seen
+	var err error
+	if s.Deployment, err = converge.Ours(ctx, r, owner, deployment, &appsv1.Deployment{}); err != nil {
+		return s, err
+	}
+	var revisions appsv1.ControllerRevisionList
+	if err := r.List(ctx, &revisions, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexOwner: string(owner.GetUID())}); err != nil {
+		return s, fmt.Errorf("listing the revisions of %q: %w", owner.GetName(), err)
+	}
+	for i := range revisions.Items {
+		if c := &revisions.Items[i]; c.DeletionTimestamp == nil {
+			s.Revisions = append(s.Revisions, c)
+		}
+	}
+	if s.Deployment == nil || atRest(s.Deployment, known) {
+		return s, nil
+	}
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.InNamespace(owner.GetNamespace()), client.MatchingLabels(labels)); err != nil {
+		return s, fmt.Errorf("listing the pods of %q: %w", owner.GetName(), err)
+	}
+	s.Pods = pods.Items
+	return s, nil
+}
+
+// atRest tells whether all that pods could tell is known.
+func atRest(d *appsv1.Deployment, known common.RolloutStatus) bool {
+	r := known.Revisions
+	return workload.Complete(d) && r != nil && r.Current == r.LastHealthy && known.ImageID != ""
+}

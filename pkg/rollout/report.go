@@ -1,0 +1,167 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+const templateAnnotation = naming.AnnotationTemplate
+
+// mostActions is how many actions the status keeps.
+const mostActions = 10
+
+// Report says what the Deployment means for the object's conditions, and
+// writes into status what must be remembered. d is the Deployment as it stands
+// after the pass, nil where there is none; want is the number of replicas.
+// container is the one whose image serves.
+func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, now time.Time) conditions.State {
+	state := workload.DeploymentState(dep, want)
+	status.PendingChanges = d.pending
+	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[templateAnnotation] != d.Serving.hash {
+		// What serves is not what was decided: the pass did not get that far.
+		if state.Ready.Holds {
+			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Deployment is not yet as it should be"}
+		}
+		return state
+	}
+	r := d.revisions()
+	r.Current = d.Serving.Number
+	if r.Failed != d.Asked.Number {
+		r.Failed = 0
+	}
+	complete := state.Ready.Holds
+	if complete && dep.Status.Replicas > 0 {
+		status.Image, status.ImageID = serves(dep, pods, container, d.Serving.hash, *status)
+	}
+	switch {
+	case complete && !d.RolledBack():
+		r.LastHealthy, r.Failed = d.Serving.Number, 0
+		if d.pinned {
+			state.Ready.Message += fmt.Sprintf("; revision %d is pinned", d.Serving.Number)
+		}
+	case d.RolledBack():
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
+		state.Ready = conditions.Finding{Reason: common.ReasonRolledBack, Message: d.story(*status)}
+	default:
+		d.judge(&state, status, &r, dep, pods, now)
+	}
+	status.Revisions = &r
+	return state
+}
+
+// judge looks at a rollout that goes on, and records it where it has failed.
+func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, r *common.Revisions, dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) {
+	f := diagnose(dep, pods, d.Serving.hash)
+	late := workload.PastDeadline(dep)
+	switch {
+	case r.Failed == d.Asked.Number && !d.pinned: // it stays failed until it serves, or the spec asks for something else
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
+	case f != nil && f.blameless:
+		if late || f.reason == ReasonRefused {
+			reason := f.reason
+			if reason == ReasonRefused {
+				reason = common.ReasonReplicaFailure
+			}
+			state.Stalled = conditions.Finding{Holds: true, Reason: reason, Message: f.what}
+		} else {
+			state.Ready.Message += "; " + f.what
+		}
+	case d.pinned && late:
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: fmt.Sprintf("revision %d, which is pinned, does not become healthy: %s", d.Serving.Number, reasonOf(f).what)}
+	case late || f != nil && f.final:
+		r.Failed = d.Asked.Number
+		status.LastActions = d.record(status.LastActions, reasonOf(f), *r, now)
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
+	case f != nil && f.rank > 3: // to be created and to become ready takes its time
+		state.Stalled = conditions.Finding{}
+		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: waiting(state.Ready.Message) + f.what}
+	}
+}
+
+func waiting(message string) string {
+	if message == "" {
+		return ""
+	}
+	return message + "; "
+}
+
+func reasonOf(f *failure) failure {
+	if f == nil {
+		return failure{reason: ReasonDeadline, what: "the rollout did not get on within its deadline"}
+	}
+	return *f
+}
+
+// record puts what is done about a failure before what was done earlier.
+func (d *Decision) record(earlier []common.Action, f failure, r common.Revisions, now time.Time) []common.Action {
+	a := common.Action{Type: common.ActionRollback, Reason: f.reason, Message: f.message(), Revision: d.Asked.Number, Time: metav1.NewTime(now).Rfc3339Copy()}
+	if d.onFailure() == common.OnFailureHalt || r.LastHealthy == 0 {
+		a.Type = common.ActionHalt
+	}
+	all := slices.Insert(slices.Clone(earlier), 0, a)
+	return all[:min(len(all), mostActions)]
+}
+
+// story is what a user reads about a failed rollout: what happened, what
+// serves, what to do.
+func (d *Decision) story(status common.RolloutStatus) string {
+	what := "the rollout failed"
+	for _, a := range status.LastActions {
+		if a.Revision == d.Asked.Number {
+			what = a.Message
+			break
+		}
+	}
+	r := d.revisions()
+	serves := fmt.Sprintf("revision %d serves", cmp.Or(r.LastHealthy, d.Serving.Number))
+	switch {
+	case d.onFailure() == common.OnFailureHalt:
+		serves = "it stays as it is (rollout.onFailure is Halt)"
+	case r.LastHealthy == 0:
+		serves = "there is no earlier revision to go back to"
+	}
+	return what + "; " + serves + ". Change the spec, or set rollout.restartedAt to try again"
+}
+
+// serves is the image of a container that serves, by its name and by its digest.
+func serves(dep *appsv1.Deployment, pods []corev1.Pod, container, template string, known common.RolloutStatus) (image, id string) {
+	for _, c := range dep.Spec.Template.Spec.Containers {
+		if c.Name == container {
+			image = c.Image
+		}
+	}
+	var ids []string
+	for _, p := range pods {
+		if p.DeletionTimestamp != nil || p.Annotations[templateAnnotation] != template {
+			continue
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			if s.Name == container && s.Ready && s.ImageID != "" {
+				ids = append(ids, s.ImageID)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		if image == known.Image {
+			return image, known.ImageID
+		}
+		return image, ""
+	}
+	// Nodes may have pulled a moving tag at different times. One that is known
+	// stays as long as any pod has it.
+	if slices.Contains(ids, known.ImageID) {
+		return image, known.ImageID
+	}
+	return image, slices.Min(ids)
+}

@@ -1,0 +1,417 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// world is an object whose only input is an image, and what there is of it.
+type world struct {
+	t       *testing.T
+	image   string
+	env     string // something that a newer operator adds
+	rollout common.Rollout
+	status  common.RolloutStatus
+	seen    Seen
+	now     time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, image: "web:1", now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
+}
+
+func (w *world) question() Question {
+	c := corev1ac.Container().WithName("web").WithImage(w.image)
+	if w.env != "" {
+		c.WithEnv(corev1ac.EnvVar().WithName("ADDED").WithValue(w.env))
+	}
+	template := corev1ac.PodTemplateSpec().WithLabels(map[string]string{"app": "web"}).WithSpec(corev1ac.PodSpec().WithContainers(c))
+	return Question{
+		Kind: "Web", Namespace: "ns", Name: "web", Labels: map[string]string{"app": "web"},
+		Inputs: []any{w.image, w.rollout.Inputs()}, Template: Restarted(template, &w.rollout),
+		Rollout: &w.rollout, Status: w.status,
+	}
+}
+
+func (w *world) decide() Decision {
+	w.t.Helper()
+	d, err := Decide(w.question(), w.seen)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// pass does what a pass of the operator does, in a cluster in which the pods
+// of an image named bad never serve. It returns the conditions as
+// "Available Ready Stalled".
+func (w *world) pass() string {
+	w.t.Helper()
+	d := w.decide()
+	if i := w.standing(d.Keep.Name); i < 0 {
+		w.seen.Revisions = append(w.seen.Revisions, stored(w.t, d))
+	}
+	for _, p := range d.Prune {
+		i := w.standing(p.GetName())
+		w.seen.Revisions = append(w.seen.Revisions[:i:i], w.seen.Revisions[i+1:]...)
+	}
+	if w.seen.Deployment == nil {
+		w.seen.Deployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3))}}
+	}
+	dep := w.seen.Deployment
+	raw, err := json.Marshal(d.Template)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	before := dep.Spec.Template.Annotations[naming.AnnotationTemplate]
+	dep.Spec.Template = corev1.PodTemplateSpec{}
+	if err := json.Unmarshal(raw, &dep.Spec.Template); err != nil {
+		w.t.Fatal(err)
+	}
+	if dep.Spec.Template.Annotations[naming.AnnotationTemplate] != before {
+		dep.Generation++
+	}
+	s := d.Report(&w.status, dep, w.seen.Pods, 3, "web", w.now)
+	brief := func(holds bool, reason string) string {
+		if holds {
+			return "+" + reason
+		}
+		return reason
+	}
+	return strings.Join([]string{brief(s.Ready.Holds, s.Ready.Reason), brief(s.Stalled.Holds, s.Stalled.Reason)}, " ")
+}
+
+func (w *world) standing(name string) int {
+	for i, r := range w.seen.Revisions {
+		if r.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// stored is a decision's revision as the API server keeps it.
+func stored(t *testing.T, d Decision) *appsv1.ControllerRevision {
+	t.Helper()
+	raw, err := d.Keep.Object(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u"}}, metav1.GroupVersionKind{Kind: "Web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &appsv1.ControllerRevision{}
+	if err := json.Unmarshal(raw, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// rolls plays the cluster: pods of the Deployment's template serve, or fail for
+// a reason and the rollout passes its deadline.
+func (w *world) rolls(fails ...corev1.ContainerStatus) {
+	d := w.seen.Deployment
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3, AvailableReplicas: 3}
+	progressing := corev1.ConditionTrue
+	hash := d.Spec.Template.Annotations[naming.AnnotationTemplate]
+	w.seen.Pods = []corev1.Pod{pod(hash, corev1.ContainerStatus{Name: "web", Ready: true, ImageID: "sha256:" + d.Spec.Template.Spec.Containers[0].Image})}
+	if len(fails) > 0 {
+		d.Status.Replicas, d.Status.UpdatedReplicas = 4, 1
+		progressing = corev1.ConditionFalse
+		w.seen.Pods = []corev1.Pod{pod(hash, fails...)}
+	}
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+		{Type: appsv1.DeploymentProgressing, Status: progressing},
+	}
+}
+
+func pod(hash string, containers ...corev1.ContainerStatus) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationTemplate: hash}},
+		Status:     corev1.PodStatus{ContainerStatuses: containers},
+	}
+}
+
+var crashing = corev1.ContainerStatus{
+	Name: "web", RestartCount: 4,
+	State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+	LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such file\n"}},
+}
+
+func (w *world) is(what, conditions string, revisions common.Revisions) {
+	w.t.Helper()
+	if got := w.pass(); got != conditions {
+		w.t.Errorf("%s: %q, want %q", what, got, conditions)
+	}
+	if diff := cmp.Diff(&revisions, w.status.Revisions); diff != "" {
+		w.t.Errorf("%s: revisions (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestRolloutThatFailsGoesBackAndTriesAgainWhenAsked(t *testing.T) {
+	w := newWorld(t)
+	w.is("created", "Progressing ", common.Revisions{Current: 1})
+	w.rolls()
+	w.is("serves", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
+
+	w.image = "web:bad"
+	w.is("changed", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
+	w.rolls(crashing)
+	w.is("failed: recorded before anything follows", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+	want := []common.Action{{Type: common.ActionRollback, Reason: ReasonCrash, Message: "container web exits with code 1: no such file", Revision: 2, Time: metav1.NewTime(w.now)}}
+	if diff := cmp.Diff(want, w.status.LastActions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+	if image := w.seen.Deployment.Spec.Template.Spec.Containers[0].Image; image != "web:bad" {
+		t.Errorf("the Deployment has %s before the failure is recorded", image)
+	}
+
+	w.now = w.now.Add(time.Minute)
+	w.is("goes back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
+	if image := w.seen.Deployment.Spec.Template.Spec.Containers[0].Image; image != "web:1" {
+		t.Errorf("the Deployment has %s", image)
+	}
+	w.rolls()
+	w.is("serves as before", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
+	if diff := cmp.Diff(want, w.status.LastActions); diff != "" {
+		t.Errorf("the action was told again (-want +got):\n%s", diff)
+	}
+	if w.status.Image != "web:1" {
+		t.Errorf("%s serves, the status says", w.status.Image)
+	}
+
+	w.rollout.RestartedAt = new(metav1.NewTime(w.now))
+	w.is("asked to try again", "Progressing ", common.Revisions{Current: 3, LastHealthy: 1})
+	w.rolls(crashing)
+	w.is("failed again", " +RolloutFailed", common.Revisions{Current: 3, LastHealthy: 1, Failed: 3})
+	w.is("goes back again", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 3})
+
+	w.image = "web:2"
+	w.is("mended", "Progressing ", common.Revisions{Current: 4, LastHealthy: 1})
+	w.rolls()
+	w.is("serves", "+Serving ", common.Revisions{Current: 4, LastHealthy: 4})
+	if w.status.Image != "web:2" || w.status.ImageID != "sha256:web:2" {
+		t.Errorf("serves %s %s, the status says", w.status.Image, w.status.ImageID)
+	}
+}
+
+func TestUserGoesBackToAnEarlierSpec(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.image = "web:bad"
+	w.pass()
+	w.rolls(crashing)
+	w.pass()
+	w.pass() // back
+	w.rolls()
+	w.image = "web:1"
+	w.is("the earlier spec is the earlier revision", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
+	w.image = "web:bad"
+	w.is("what failed before is tried when it is asked for again", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
+}
+
+func TestHaltLeavesARolloutWhereItStopped(t *testing.T) {
+	w := newWorld(t)
+	w.rollout.OnFailure = common.OnFailureHalt
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.image = "web:bad"
+	w.pass()
+	w.rolls(crashing)
+	w.is("failed", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+	w.is("stays", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+	if len(w.status.LastActions) != 1 || w.status.LastActions[0].Type != common.ActionHalt {
+		t.Errorf("actions %+v", w.status.LastActions)
+	}
+	w.rolls()
+	w.is("serves after all", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
+}
+
+func TestFirstRevisionHasNowhereToGoBackTo(t *testing.T) {
+	w := newWorld(t)
+	w.image = "web:bad"
+	w.pass()
+	w.rolls(crashing)
+	w.is("failed", " +RolloutFailed", common.Revisions{Current: 1, Failed: 1})
+	w.is("stays", " +RolloutFailed", common.Revisions{Current: 1, Failed: 1})
+	if s := w.decide().Asked.Number; s != 1 {
+		t.Errorf("asks for revision %d", s)
+	}
+	w.image = "web:1"
+	w.is("mended", "Progressing ", common.Revisions{Current: 2})
+}
+
+func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.image = "web:2"
+	w.pass()
+	w.rolls(corev1.ContainerStatus{Name: "web"})
+	w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}
+	w.is("no room", " +Unschedulable", common.Revisions{Current: 2, LastHealthy: 1})
+
+	w.seen.Pods = nil
+	w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: exceeded quota: q`,
+	})
+	w.is("no quota", " +ReplicaFailure", common.Revisions{Current: 2, LastHealthy: 1})
+	w.rolls()
+	w.is("room again", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
+}
+
+func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.image = "web:2"
+	w.pass()
+	w.rolls(corev1.ContainerStatus{Name: "web"})
+	w.seen.Pods = nil
+	w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: violates PodSecurity "restricted"`,
+	})
+	w.is("refused", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+}
+
+func TestNewerOperatorChangesNoPodByItself(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.env = "1" // the operator was upgraded
+	w.is("upgraded", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
+	if e := w.seen.Deployment.Spec.Template.Spec.Containers[0].Env; len(e) != 0 {
+		t.Errorf("the upgrade gave the pods %v", e)
+	}
+	if diff := cmp.Diff([]string{"spec.containers[web].env would be added"}, w.status.PendingChanges); diff != "" {
+		t.Errorf("pending changes (-want +got):\n%s", diff)
+	}
+	w.rollout.RestartedAt = new(metav1.NewTime(w.now))
+	w.is("the user's next change", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
+	if e := w.seen.Deployment.Spec.Template.Spec.Containers[0].Env; len(e) != 1 || len(w.status.PendingChanges) != 0 {
+		t.Errorf("env %v, pending %v", e, w.status.PendingChanges)
+	}
+}
+
+func TestPinnedRevisionServes(t *testing.T) {
+	w := newWorld(t)
+	for _, image := range []string{"web:1", "web:2", "web:3"} {
+		w.image = image
+		w.pass()
+		w.rolls()
+		w.pass()
+	}
+	w.rollout.PinnedRevision = new(int64(1))
+	w.is("pinned", "Progressing ", common.Revisions{Current: 1, LastHealthy: 3})
+	if image := w.seen.Deployment.Spec.Template.Spec.Containers[0].Image; image != "web:1" {
+		t.Errorf("the Deployment has %s", image)
+	}
+	w.rolls()
+	w.is("serves", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
+	w.rollout.PinnedRevision = new(int64(9))
+	_, err := Decide(w.question(), w.seen)
+	if v := fault.Classify(err); v.Reason != common.ReasonRevisionNotFound || !strings.Contains(v.Message, "kept are 1, 2, 3") {
+		t.Errorf("no such revision: %+v", v)
+	}
+	w.rollout.PinnedRevision = nil
+	w.is("unpinned", "Progressing ", common.Revisions{Current: 3, LastHealthy: 1})
+}
+
+func TestPinnedRevisionThatFailsStays(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.image = "web:2"
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.rollout.PinnedRevision = new(int64(1))
+	w.pass()
+	w.rolls(crashing)
+	w.is("fails", " +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 2})
+}
+
+func TestLostRevisionLeavesWhatServesAlone(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.image = "web:bad"
+	w.pass()
+	w.rolls(crashing)
+	w.pass()
+	w.seen.Revisions = w.seen.Revisions[1:] // somebody deleted the healthy one
+	d, err := Decide(w.question(), w.seen)
+	if fault.Classify(err).Class != fault.Stall || d.Template != nil {
+		t.Errorf("got %v and a template: %v", err, d.Template != nil)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.rollout.RevisionHistoryLimit = new(int32(2))
+	for i := range 6 {
+		w.image = fmt.Sprintf("web:%d", i)
+		w.pass()
+		w.rolls()
+		w.pass()
+		w.pass() // the status that the last one wrote leads to this one
+	}
+	var kept []int64
+	for _, r := range w.seen.Revisions {
+		kept = append(kept, r.Revision)
+	}
+	if diff := cmp.Diff([]int64{4, 5, 6}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	w.image = "web:bad" // while it fails, the healthy one is in use, and does not count
+	w.pass()
+	w.rolls(crashing)
+	w.pass()
+	w.pass()
+	kept = nil
+	for _, r := range w.seen.Revisions {
+		kept = append(kept, r.Revision)
+	}
+	if diff := cmp.Diff([]int64{4, 5, 6, 7}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryDecisionIsRepeatable(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	a, b := w.decide(), w.decide()
+	if a.Asked.hash != b.Asked.hash || a.Keep.Name != b.Keep.Name {
+		t.Errorf("%q %q, then %q %q", a.Asked.hash, a.Keep.Name, b.Asked.hash, b.Keep.Name)
+	}
+}
+
+func TestUnreadableRevisionIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.pass()
+	w.seen.Revisions[0].Data.Raw = []byte(`{}`)
+	if _, err := Decide(w.question(), w.seen); fault.Classify(err).Class != fault.Stall {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package workload
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+)
+
+var (
+	labels   = map[string]string{"app": "web", "part": "child"}
+	selector = map[string]string{"app": "web"}
+)
+
+func read[T any](t *testing.T, spec string) *T {
+	t.Helper()
+	v := new(T)
+	if err := yaml.UnmarshalStrict([]byte(spec), v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// specOf is the spec of the child as it would be sent; the rest is checked.
+func specOf(t *testing.T, in apply.Intent, kind string) string {
+	t.Helper()
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}
+	raw, err := in.Object(owner, metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o struct {
+		metav1.PartialObjectMetadata
+		Spec json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		t.Fatal(err)
+	}
+	if o.Kind != kind || o.Name != "web" || o.Namespace != "ns" {
+		t.Errorf("%s %s/%s, want %s ns/web", o.Kind, o.Namespace, o.Name, kind)
+	}
+	for k, v := range labels {
+		if o.Labels[k] != v {
+			t.Errorf("label %s is %q, want %q", k, o.Labels[k], v)
+		}
+	}
+	return string(o.Spec)
+}
+
+func TestPodDisruptionBudget(t *testing.T) {
+	const one = `"maxUnavailable":1`
+	for name, tc := range map[string]struct {
+		spec     string
+		replicas int32
+		want     string // "": none
+	}{
+		"default":                             {"", 3, one},
+		"default of one replica":              {"", 1, ""},
+		"default of none":                     {"", 0, ""},
+		"asked for with one replica":          {`maxUnavailable: 1`, 1, one},
+		"maximum":                             {`maxUnavailable: 2`, 3, `"maxUnavailable":2`},
+		"maximum in percent":                  {`maxUnavailable: 30%`, 3, `"maxUnavailable":"30%"`},
+		"minimum":                             {`minAvailable: 2`, 3, `"minAvailable":2`},
+		"minimum in percent":                  {`minAvailable: 50%`, 3, `"minAvailable":"50%"`},
+		"minimum of all is eased":             {`minAvailable: 3`, 3, one},
+		"minimum of more than all is eased":   {`minAvailable: 4`, 3, one},
+		"minimum that rounds to all is eased": {`minAvailable: 90%`, 3, one},
+		"minimum of the only one is eased":    {`minAvailable: 1`, 1, one},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var spec *common.PodDisruptionBudget
+			if tc.spec != "" {
+				spec = read[common.PodDisruptionBudget](t, tc.spec)
+			}
+			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, tc.replicas)
+			if is != (tc.want != "") {
+				t.Fatalf("there is one: %v", is)
+			}
+			if !is {
+				return
+			}
+			got := decoded(t, json.RawMessage(specOf(t, in, "PodDisruptionBudget")))
+			want := decoded(t, json.RawMessage(`{`+tc.want+`,"selector":{"matchLabels":{"app":"web"}},"unhealthyPodEvictionPolicy":"AlwaysAllow"}`))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// children are one of each, with every field that a user can set.
+func children(t *testing.T) map[string]apply.Intent {
+	t.Helper()
+	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2)
+	ports := []corev1ac.ContainerPortApplyConfiguration{
+		*corev1ac.ContainerPort().WithContainerPort(80).WithProtocol(corev1.ProtocolTCP),
+		*corev1ac.ContainerPort().WithContainerPort(53).WithProtocol(corev1.ProtocolUDP),
+	}
+	service := corev1ac.Service("web", "ns").WithLabels(labels).WithSpec(corev1ac.ServiceSpec().
+		WithType(corev1.ServiceTypeLoadBalancer).WithSelector(selector).
+		WithPorts(
+			corev1ac.ServicePort().WithName("a").WithPort(53).WithProtocol(corev1.ProtocolTCP).WithTargetPort(intstr.FromInt32(53)),
+			corev1ac.ServicePort().WithName("b").WithPort(53).WithProtocol(corev1.ProtocolUDP).WithTargetPort(intstr.FromInt32(53))))
+	CustomizeService(service, *read[common.ServiceOptions](t, `{annotations: {a: b}, loadBalancerClass: example.com/lb, externalTrafficPolicy: Local, sessionAffinity: ClientIP}`))
+	return map[string]apply.Intent{
+		"PodDisruptionBudget": budget,
+		"HorizontalPodAutoscaler": HorizontalPodAutoscaler("web", "ns", labels, "web", read[common.Autoscaling](t,
+			`{minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70, targetMemoryUtilizationPercentage: 80, behavior: {scaleUp: {stabilizationWindowSeconds: 10, selectPolicy: Min, policies: [{type: Pods, value: 1, periodSeconds: 60}, {type: Percent, value: 10, periodSeconds: 30}]}, scaleDown: {selectPolicy: Disabled}}}`)),
+		"Ingress": Ingress("web", "ns", labels, "web-service", 80, read[common.Expose](t,
+			`{type: Ingress, hosts: [a.example.com, "*.example.com"], path: /app, ingress: {ingressClassName: nginx, tls: {secretRef: {name: cert}}, annotations: {a: b}}}`)),
+		"HTTPRoute": HTTPRoute("web", "ns", labels, "web-service", 80, read[common.Expose](t,
+			`{type: Gateway, hosts: [a.example.com, "*.example.com"], gateway: {parentRef: {name: public, namespace: gateways, sectionName: https}}}`)),
+		"NetworkPolicy": NetworkPolicy("web", "ns", labels, selector, ports, read[common.NetworkPolicy](t,
+			`{preset: Isolated, from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}`)),
+		"PodMonitor": PodMonitor("web", "ns", labels, selector, "metrics", read[common.Monitoring](t,
+			`{enabled: true, interval: 30s, labels: {release: prometheus, app: not-mine}}`)),
+		"Service": apply.New(service, func() *corev1.Service { return &corev1.Service{} }),
+	}
+}
+
+func TestChildren(t *testing.T) {
+	for kind, in := range children(t) {
+		t.Run(kind, func(t *testing.T) {
+			doc, err := yaml.JSONToYAML([]byte(specOf(t, in, kind)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, kind, string(doc))
+		})
+	}
+}
+
+func TestNetworkPolicyLetsIn(t *testing.T) {
+	tcp := []corev1ac.ContainerPortApplyConfiguration{*corev1ac.ContainerPort().WithContainerPort(80).WithProtocol(corev1.ProtocolTCP)}
+	for name, tc := range map[string]struct {
+		ports []corev1ac.ContainerPortApplyConfiguration
+		want  string
+	}{
+		"the namespace":           {tcp, `{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"ports":[{"protocol":"TCP","port":80}],"from":[{"podSelector":{}}]}],"policyTypes":["Ingress"]}`},
+		"nobody where no port is": {nil, `{"podSelector":{"matchLabels":{"app":"web"}},"policyTypes":["Ingress"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := NetworkPolicy("web", "ns", labels, selector, tc.ports, &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated})
+			if diff := cmp.Diff(tc.want, specOf(t, in, "NetworkPolicy")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNetworkPolicyOfAnyPortLetsIn(t *testing.T) {
+	in := NetworkPolicyOfAnyPort("web", "ns", labels, selector, &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated})
+	want := `{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"from":[{"podSelector":{}}]}],"policyTypes":["Ingress"]}`
+	if diff := cmp.Diff(want, specOf(t, in, "NetworkPolicy")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestServiceStatesOnlyWhatItsTypeTakes(t *testing.T) {
+	for kind, want := range map[corev1.ServiceType]string{
+		corev1.ServiceTypeClusterIP:    `{"type":"ClusterIP","sessionAffinity":"None"}`,
+		corev1.ServiceTypeNodePort:     `{"type":"NodePort","sessionAffinity":"None","externalTrafficPolicy":"Local"}`,
+		corev1.ServiceTypeLoadBalancer: `{"type":"LoadBalancer","sessionAffinity":"None","externalTrafficPolicy":"Local","loadBalancerClass":"c"}`,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := corev1ac.Service("web", "ns").WithSpec(corev1ac.ServiceSpec().WithType(kind))
+			CustomizeService(s, common.ServiceOptions{ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, LoadBalancerClass: "c"})
+			if diff := cmp.Diff(want, jsonOf(t, s.Spec)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

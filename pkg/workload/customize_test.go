@@ -1,0 +1,306 @@
+package workload
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+// said is the part of a kind's spec that Options are filled from.
+type said struct {
+	common.Container  `json:",inline"`
+	common.Entrypoint `json:",inline"`
+
+	Resources *common.Resources `json:"resources,omitempty"`
+	Pod       *common.Pod       `json:"pod,omitempty"`
+}
+
+// options reads what a user said.
+func options(t *testing.T, spec string) Options {
+	t.Helper()
+	var s said
+	if err := yaml.UnmarshalStrict([]byte(spec), &s); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Container: s.Container, Entrypoint: s.Entrypoint, Resources: s.Resources, Pod: s.Pod}
+}
+
+// everything is every field that a user can set of what goes into a pod.
+const everything = `
+env:
+- {name: A, value: a}
+- {name: B, valueFrom: {configMapKeyRef: {name: cm-env, key: k, optional: true}}}
+- {name: C, valueFrom: {secretKeyRef: {name: s, key: k, optional: false}}}
+- {name: D, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+- {name: E, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1Mi}}}
+envFrom:
+- {prefix: P_, configMapRef: {name: cm-from, optional: true}}
+- {secretRef: {name: s}}
+command: [run]
+args: [fast]
+imagePullPolicy: Always
+imagePullSecrets: [{name: registry}]
+resources: {requests: {cpu: 10m}, limits: {memory: 64Mi}}
+probes:
+  startup: {exec: {command: [started]}, failureThreshold: 30}
+  readiness: {httpGet: {port: http, httpHeaders: [{name: X, value: z}]}, initialDelaySeconds: 1, periodSeconds: 2, timeoutSeconds: 3, successThreshold: 4, failureThreshold: 5}
+  liveness: {grpc: {port: 9000, service: app}}
+pod:
+  labels: {team: a, app: mine}
+  annotations: {note: b}
+  nodeSelector: {disk: ssd}
+  tolerations: [{key: a, operator: Equal, value: b, effect: NoExecute, tolerationSeconds: 60}]
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}
+      preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]
+    podAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {a: b}}}]
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution: [{weight: 2, podAffinityTerm: {topologyKey: zone, labelSelector: {matchExpressions: [{key: a, operator: NotIn, values: [b]}]}}}]
+  topologySpreadConstraints:
+  - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {a: b}}}
+  - {maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}
+  priorityClassName: high
+  runtimeClassName: gvisor
+  terminationGracePeriodSeconds: 60
+  volumes:
+  - {name: config, configMap: {name: cm-volume, items: [{key: k, path: p, mode: 256}], optional: true}}
+  - {name: secret, secret: {secretName: s, defaultMode: 256, items: [{key: k, path: p}], optional: true}}
+  - {name: tmp, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: data, persistentVolumeClaim: {claimName: c, readOnly: true}}
+  - name: all
+    projected:
+      sources:
+      - {configMap: {name: cm-projected, items: [{key: k, path: p}], optional: true}}
+      - {secret: {name: s, items: [{key: k, path: q}], optional: true}}
+      - {downwardAPI: {items: [{path: cpu, resourceFieldRef: {resource: limits.cpu, divisor: 1m}}]}}
+  - {name: pod, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}, mode: 256}, {path: memory, resourceFieldRef: {resource: requests.memory}}]}}
+  - {name: site, image: {reference: "site:1", pullPolicy: IfNotPresent}}
+  volumeMounts:
+  - {name: config, mountPath: /etc/app, subPath: p, readOnly: true}
+  - {name: tmp, mountPath: /tmp/}
+`
+
+// built is a pod as a kind builds it, and its container.
+func built() (*corev1ac.PodSpecApplyConfiguration, *corev1ac.ContainerApplyConfiguration) {
+	tmp, mount := Scratch("tmp", "/tmp")
+	run, runMount := Scratch("run", "/run")
+	return PodSpec().WithVolumes(tmp, run), corev1ac.Container().WithName("app").WithImage("i").WithVolumeMounts(mount, runMount)
+}
+
+func customized(t *testing.T, o Options) string {
+	t.Helper()
+	pod, c := built()
+	Customize(pod, c, o)
+	raw, err := yaml.Marshal(pod.WithContainers(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestCustomize(t *testing.T) {
+	selector := map[string]string{"app": "web"}
+	copied := func(name string) string { return name + "-copy" }
+	for name, tc := range map[string]struct {
+		spec   string
+		change func(*Options)
+	}{
+		"nothing":    {`{}`, func(o *Options) { o.Selector, o.ReadinessPort = selector, 80 }},
+		"single-pod": {`{}`, func(*Options) {}},
+		"everything": {everything, func(o *Options) {
+			o.Selector, o.ReadinessPort, o.RevisionLabel, o.Rename = selector, 80, "controller-revision-hash", copied
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, tc.spec)
+			tc.change(&o)
+			got := customized(t, o)
+			golden(t, name, got)
+			if diff := cmp.Diff(got, customized(t, o)); diff != "" {
+				t.Errorf("twice is not the same:\n%s", diff)
+			}
+			// What does not decode would be refused by the API server.
+			if err := yaml.UnmarshalStrict([]byte(got), &corev1.PodSpec{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A field that the conversion lost would be missing without anybody's notice.
+func TestNothingThatIsSaidIsLost(t *testing.T) {
+	o := options(t, everything)
+	pod, c := built()
+	pod.Volumes, c.VolumeMounts = nil, nil // so that no name is taken
+	Customize(pod, c, o)
+	for what, is := range map[string]struct{ said, done any }{
+		"env":         {o.Env, c.Env},
+		"envFrom":     {o.EnvFrom, c.EnvFrom},
+		"command":     {o.Command, c.Command},
+		"args":        {o.Args, c.Args},
+		"resources":   {o.Resources, c.Resources},
+		"startup":     {o.Probes.Startup, c.StartupProbe},
+		"readiness":   {o.Probes.Readiness, c.ReadinessProbe},
+		"liveness":    {o.Probes.Liveness, c.LivenessProbe},
+		"tolerations": {o.Pod.Tolerations, pod.Tolerations},
+		"affinity":    {o.Pod.Affinity, pod.Affinity},
+		"spread":      {o.Pod.TopologySpreadConstraints, pod.TopologySpreadConstraints},
+		"volumes":     {o.Pod.Volumes, pod.Volumes},
+		"mounts":      {o.Pod.VolumeMounts, c.VolumeMounts},
+	} {
+		if missing := lost(decoded(t, is.said), decoded(t, is.done)); missing != "" {
+			t.Errorf("%s%s is lost", what, missing)
+		}
+	}
+}
+
+// lost is the path of the first thing in said that is not in done.
+func lost(said, done any) string {
+	switch s := said.(type) {
+	case map[string]any:
+		d, _ := done.(map[string]any)
+		for k := range s {
+			if _, there := d[k]; !there {
+				return "." + k
+			}
+			if l := lost(s[k], d[k]); l != "" {
+				return "." + k + l
+			}
+		}
+	case []any:
+		d, _ := done.([]any)
+		if len(d) != len(s) {
+			return "[]"
+		}
+		for i := range s {
+			if l := lost(s[i], d[i]); l != "" {
+				return "[]" + l
+			}
+		}
+	default:
+		if said != done {
+			return " "
+		}
+	}
+	return ""
+}
+
+func decoded(t *testing.T, v any) any {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d any
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestConfigMaps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"none":  {`{}`, nil},
+		"all":   {everything, []string{"cm-env", "cm-from", "cm-projected", "cm-volume"}},
+		"twice": {`envFrom: [{configMapRef: {name: a}}, {configMapRef: {name: a}}]`, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, tc.spec)
+			if diff := cmp.Diff(tc.want, ConfigMaps(o)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVolumesThatTheKindHasToo(t *testing.T) {
+	o := options(t, `pod: {volumes: [{name: tmp, emptyDir: {}}, {name: user0-tmp, emptyDir: {}}], volumeMounts: [{name: tmp, mountPath: /run}, {name: user0-tmp, mountPath: /x}]}`)
+	pod, c := built()
+	Customize(pod, c, o)
+	var names []string
+	for _, v := range pod.Volumes {
+		names = append(names, *v.Name)
+	}
+	if diff := cmp.Diff([]string{"tmp", "run", "user1-tmp", "user0-tmp"}, names); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
+	}
+	mounts := map[string]string{}
+	for _, m := range c.VolumeMounts {
+		mounts[*m.MountPath] = *m.Name
+	}
+	if diff := cmp.Diff(map[string]string{"/tmp": "tmp", "/run": "user1-tmp", "/x": "user0-tmp"}, mounts); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodLabelsAndAnnotations(t *testing.T) {
+	p := options(t, everything).Pod
+	own := map[string]string{"app": "web"}
+	if diff := cmp.Diff(map[string]string{"app": "web", "team": "a"}, PodLabels(p, own)); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(own, PodLabels(nil, own)); diff != "" {
+		t.Errorf("labels without any of the user's (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"note": "b"}, PodAnnotations(p)); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if got := PodAnnotations(nil); got != nil {
+		t.Errorf("annotations without any of the user's: %v", got)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	for name, tc := range map[string]struct{ seconds, grace, want int64 }{
+		"as asked":              {5, 30, 5},
+		"less than the grace":   {30, 30, 29},
+		"next to no grace":      {5, 2, 1},
+		"no time for a sleep":   {5, 1, 0},
+		"none asked for":        {0, 30, 0},
+		"the pod says no grace": {60, 0, 29},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, c := corev1ac.PodSpec(), corev1ac.Container()
+			if tc.grace != 0 {
+				pod.WithTerminationGracePeriodSeconds(tc.grace)
+			}
+			Drain(pod, c, tc.seconds)
+			var got int64
+			if c.Lifecycle != nil {
+				got = *c.Lifecycle.PreStop.Sleep.Seconds
+			}
+			if got != tc.want {
+				t.Errorf("sleeps for %d seconds, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// pod is a pod of that profile as the API server would decode it.
+func pod(t *testing.T, s *common.Security, own SecurityDefaults, spec string) *corev1.Pod {
+	t.Helper()
+	p, c := built()
+	forPod, forContainer := SecurityContexts(s, own)
+	Customize(p.WithSecurityContext(forPod), c.WithSecurityContext(forContainer), options(t, spec))
+	raw, err := json.Marshal(p.WithContainers(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	if err := json.Unmarshal(raw, &live.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return live
+}

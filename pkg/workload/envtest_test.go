@@ -1,0 +1,149 @@
+//go:build envtest
+
+package workload
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+)
+
+type silent struct{}
+
+func (silent) Wrote(string, string, apply.Action) {}
+func (silent) Contested(string, string)           {}
+
+// The API server takes every child, and what it adds to one by itself is no
+// reason to write: the operator would write for ever.
+func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
+	gateway, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, gatewayv1.Install, monitoring.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := &envtest.Environment{Scheme: s, ErrorIfCRDPathMissing: true, CRDDirectoryPaths: []string{
+		filepath.Join(strings.TrimSpace(string(gateway)), "config", "crd", "standard", "gateway.networking.k8s.io_httproutes.yaml"),
+		filepath.Join("testdata", "podmonitor.yaml"),
+	}}
+	cfg, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.New(cfg, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"}}
+	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, owner} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	all := func() map[string]apply.Intent {
+		in := children(t)
+		in["Deployment"] = everyField(t)
+		return in
+	}
+	again, mended, left := all(), all(), all()
+	for kind, in := range all() {
+		t.Run(kind, func(t *testing.T) {
+			for _, pass := range []struct {
+				in   apply.Intent
+				want apply.Action
+			}{{in, apply.Created}, {again[kind], apply.Unchanged}} {
+				// A new applier remembers nothing, as after a restart.
+				got, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
+					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+				}, pass.in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Action != pass.want {
+					t.Errorf("%s, want %s", got.Action, pass.want)
+				}
+			}
+		})
+	}
+
+	// What would let somebody in is taken away, though nothing that is stated
+	// was changed.
+	for kind, by := range map[string]struct {
+		object client.Object
+		patch  string
+	}{
+		"NetworkPolicy": {&networkingv1.NetworkPolicy{}, `{"spec": {"podSelector": {"matchLabels": {"no": "pod"}}}}`},
+	} {
+		t.Run(kind+" meddled with", func(t *testing.T) {
+			meddle(t, c, by.object, by.patch)
+			for _, pass := range []struct {
+				in   apply.Intent
+				want apply.Action
+			}{{mended[kind], apply.Changed}, {left[kind], apply.Unchanged}} {
+				got, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
+					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+				}, pass.in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Action != pass.want {
+					t.Errorf("%s, want %s", got.Action, pass.want)
+				}
+			}
+		})
+	}
+}
+
+// meddle changes a child by hand, and fails the test when the API server does
+// not let it.
+func meddle(t *testing.T, c client.Client, o client.Object, patch string) {
+	t.Helper()
+	o.SetNamespace("ns")
+	o.SetName("web")
+	if err := c.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("kubectl-edit")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everyField is a Deployment whose pods have every field that a user can set.
+func everyField(t *testing.T) apply.Intent {
+	t.Helper()
+	pod, c := built()
+	o := options(t, everything)
+	o.Selector, o.ReadinessPort = selector, 80
+	// The classes that it names are not in this cluster; pods would be refused,
+	// Deployments are not.
+	Customize(pod, c, o)
+	Drain(pod, c, 5)
+	return apply.New(appsv1ac.Deployment("web", "ns").WithLabels(labels).WithSpec(appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
+		WithTemplate(Template(PodLabels(o.Pod, selector), pod.WithContainers(c)).WithAnnotations(PodAnnotations(o.Pod)))),
+		func() *appsv1.Deployment { return &appsv1.Deployment{} })
+}

@@ -1,0 +1,155 @@
+// Package monitoring is the part of the Prometheus operator's API that we
+// state: monitoring.coreos.com/v1, PodMonitor. Its own module would bring far
+// more than these few fields.
+package monitoring
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+)
+
+// GroupVersion is that of PodMonitor.
+var GroupVersion = schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}
+
+const podMonitor = "PodMonitor"
+
+// AddToScheme makes PodMonitor known to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &PodMonitor{}, &PodMonitorList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// PodMonitor is one as it is read. What we do not state is not in it.
+type PodMonitor struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	Spec PodMonitorSpec `json:"spec"`
+}
+
+// PodMonitorSpec says which pods are scraped, and how.
+type PodMonitorSpec struct {
+	Selector            Selector             `json:"selector"`
+	PodMetricsEndpoints []PodMetricsEndpoint `json:"podMetricsEndpoints"`
+}
+
+// Selector selects pods of the same namespace.
+type Selector struct {
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+}
+
+// PodMetricsEndpoint is a port that is scraped.
+type PodMetricsEndpoint struct {
+	Port     string `json:"port,omitempty"`
+	Interval string `json:"interval,omitempty"`
+}
+
+// PodMonitorList is a list of PodMonitors.
+type PodMonitorList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []PodMonitor `json:"items"`
+}
+
+// DeepCopyInto copies the receiver into out.
+func (p *PodMonitor) DeepCopyInto(out *PodMonitor) {
+	*out = *p
+	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.Spec.Selector.MatchLabels = maps.Clone(p.Spec.Selector.MatchLabels)
+	out.Spec.PodMetricsEndpoints = slices.Clone(p.Spec.PodMetricsEndpoints)
+}
+
+// DeepCopyObject is a copy of the PodMonitor.
+func (p *PodMonitor) DeepCopyObject() runtime.Object {
+	out := &PodMonitor{}
+	p.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out.
+func (l *PodMonitorList) DeepCopyInto(out *PodMonitorList) {
+	*out = *l
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	if l.Items == nil {
+		return
+	}
+	out.Items = make([]PodMonitor, len(l.Items))
+	for i := range l.Items {
+		l.Items[i].DeepCopyInto(&out.Items[i])
+	}
+}
+
+// DeepCopyObject is a copy of the list.
+func (l *PodMonitorList) DeepCopyObject() runtime.Object {
+	out := &PodMonitorList{}
+	l.DeepCopyInto(out)
+	return out
+}
+
+// PodMonitorApplyConfiguration is a PodMonitor as it is applied.
+type PodMonitorApplyConfiguration struct {
+	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
+	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
+
+	Spec *PodMonitorSpec `json:"spec,omitempty"`
+}
+
+// PodMonitorConfiguration begins one.
+func PodMonitorConfiguration(name, namespace string) *PodMonitorApplyConfiguration {
+	c := &PodMonitorApplyConfiguration{ObjectMetaApplyConfiguration: metav1ac.ObjectMeta().WithName(name).WithNamespace(namespace)}
+	c.TypeMetaApplyConfiguration.WithKind(podMonitor).WithAPIVersion(GroupVersion.String())
+	return c
+}
+
+// IsApplyConfiguration marks what can be applied.
+func (c PodMonitorApplyConfiguration) IsApplyConfiguration() {}
+
+// GetKind returns the kind.
+func (c *PodMonitorApplyConfiguration) GetKind() *string { return c.Kind }
+
+// GetAPIVersion returns the group and version.
+func (c *PodMonitorApplyConfiguration) GetAPIVersion() *string { return c.APIVersion }
+
+// GetName returns the name.
+func (c *PodMonitorApplyConfiguration) GetName() *string { return c.Name }
+
+// GetNamespace returns the namespace.
+func (c *PodMonitorApplyConfiguration) GetNamespace() *string { return c.Namespace }
+
+// WithLabels adds labels.
+func (c *PodMonitorApplyConfiguration) WithLabels(entries map[string]string) *PodMonitorApplyConfiguration {
+	c.ObjectMetaApplyConfiguration.WithLabels(entries)
+	return c
+}
+
+// WithAnnotations adds annotations.
+func (c *PodMonitorApplyConfiguration) WithAnnotations(entries map[string]string) *PodMonitorApplyConfiguration {
+	c.ObjectMetaApplyConfiguration.WithAnnotations(entries)
+	return c
+}
+
+// WithOwnerReferences adds owners.
+func (c *PodMonitorApplyConfiguration) WithOwnerReferences(values ...*metav1ac.OwnerReferenceApplyConfiguration) *PodMonitorApplyConfiguration {
+	c.ObjectMetaApplyConfiguration.WithOwnerReferences(values...)
+	return c
+}
+
+// WithUID sets the UID.
+func (c *PodMonitorApplyConfiguration) WithUID(uid types.UID) *PodMonitorApplyConfiguration {
+	c.ObjectMetaApplyConfiguration.WithUID(uid)
+	return c
+}
+
+// WithResourceVersion sets the resource version.
+func (c *PodMonitorApplyConfiguration) WithResourceVersion(version string) *PodMonitorApplyConfiguration {
+	c.ObjectMetaApplyConfiguration.WithResourceVersion(version)
+	return c
+}
