@@ -153,11 +153,17 @@ test-envtest: bin/cluster ## Tests against a real API server, without nodes
 .PHONY: test-e2e
 test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'starting the cluster')
-	@bin/cluster up --nodes 2
-	@if [ "$$CLUSTER" != current ]; then $(MAKE) image-load; fi
-	@$(MAKE) install
+	@$(MAKE) e2e-cluster
 	$(call say,'end-to-end tests')
 	@go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/...
+
+# An hour, so not a part of make test; which has a short slice of it.
+.PHONY: bench-rollouts
+bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, beside a plain Deployment; an hour
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	$(call say,'load through every rollout')
+	@BENCH=1 go test -tags=e2e -count=1 -timeout=3h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestBenchRollouts$$' -v ./e2e/
 
 ##@ Cluster
 
@@ -221,6 +227,13 @@ undeploy: build bin/cluster ## Undo deploy; the kinds and their objects stay
 .PHONY: check-img
 check-img:
 	@case '$(IMG_TAG)' in */*|'$(IMG)') echo 'IMG=$(IMG) has no tag: give registry/name:tag' >&2; exit 1;; esac
+
+# Two nodes, somebody who serves metrics, Ingresses and Gateways, and the operator.
+.PHONY: e2e-cluster
+e2e-cluster: bin/cluster
+	@bin/cluster up --nodes 2
+	@if [ "$$CLUSTER" != current ]; then bin/cluster addon metrics-server traefik prometheus-operator-crds; $(MAKE) image-load; fi
+	@$(MAKE) install
 
 # go build knows better than make whether there is something to do.
 .PHONY: bin/cluster

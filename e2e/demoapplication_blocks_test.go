@@ -1,0 +1,158 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// app is a DemoApplication called web with more fields in its spec.
+func app(fields string) string {
+	return "apiVersion: paas.cmft.com/v1\nkind: DemoApplication\nmetadata: {name: web}\nspec:\n" +
+		"  image: nginx:1.27.4\n  ports: [{port: 80}]\n" + fields
+}
+
+// blockStage is kubectl in a namespace of its own.
+type blockStage struct {
+	*testing.T
+	ns string
+}
+
+func newBlockStage(t *testing.T) blockStage { return blockStage{t, namespace(t)} }
+
+func (s blockStage) kubectl(args ...string) string {
+	s.Helper()
+	return kubectl(s.T, append([]string{"-n", s.ns}, args...)...)
+}
+
+func (s blockStage) apply(yaml string) {
+	s.Helper()
+	if _, err := run(s.Context(), yaml, "kubectl", "-n", s.ns, "apply", "-f", "-"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s blockStage) ready() {
+	s.Helper()
+	s.kubectl("wait", "--for=condition=Ready", "demoapp/web", "--timeout=2m")
+}
+
+func (s blockStage) prints(want string, args ...string) {
+	s.Helper()
+	eventuallyPrints(s.T, want, append([]string{"-n", s.ns}, args...)...)
+}
+
+// TestDemoApplicationContainer: what is said about the container is what it
+// finds when it runs, and the profile Restricted is taken by a namespace that
+// enforces it.
+func TestDemoApplicationContainer(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce=restricted")
+	s.kubectl("create", "configmap", "app", "--from-literal=LEVEL=high")
+	s.apply(app(`  command: [sh, -c]
+  args: ["env > /scratch/env; sleep infinity"]
+  env: [{name: MODE, value: prod}, {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+  envFrom: [{prefix: APP_, configMapRef: {name: app}}]
+  resources: {requests: {cpu: 10m, memory: 16Mi}}
+  probes: {readiness: {exec: {command: [test, -s, /scratch/env]}, periodSeconds: 1}}
+  security: {profile: Restricted, runAsUser: 101, readOnlyRootFilesystem: true}
+  pod:
+    labels: {team: shop}
+    volumes: [{name: scratch, emptyDir: {}}]
+    volumeMounts: [{name: scratch, mountPath: /scratch}]
+`))
+	s.ready()
+	env := s.kubectl("exec", "deploy/web", "--", "cat", "/scratch/env")
+	pod := s.kubectl("get", "pods", "-l", "team=shop", "-o", "jsonpath={.items[*].metadata.name}")
+	for _, want := range []string{"MODE=prod", "POD=" + pod, "APP_LEVEL=high"} {
+		if !strings.Contains(env, want+"\n") && !strings.HasSuffix(env, want) {
+			t.Errorf("no %s in the environment:\n%s", want, env)
+		}
+	}
+	if got := s.kubectl("exec", "deploy/web", "--", "id", "-u"); got != "101" {
+		t.Errorf("it runs as %s", got)
+	}
+}
+
+// TestDemoApplicationConfig: a changed ConfigMap replaces the pods, and the way
+// back has the content of then.
+func TestDemoApplicationConfig(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	s.apply(app("  envFrom: [{configMapRef: {name: app}}]\n  rollout: {restartOnConfigChange: true}\n"))
+	s.prints("ReferenceNotFound", "get", "demoapp", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)
+	s.kubectl("create", "configmap", "app", "--from-literal=MODE=one")
+	s.ready()
+	mode := func(want string) {
+		t.Helper()
+		eventually(t, "MODE="+want+" in every pod", func() error {
+			pods := strings.Fields(s.kubectl("get", "pods", "-l", "demoapplication_cr=web", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].metadata.name}"))
+			if len(pods) == 0 {
+				return errors.New("there are no pods")
+			}
+			for _, p := range pods {
+				got, err := run(t.Context(), "", "kubectl", "-n", s.ns, "exec", p, "--", "printenv", "MODE")
+				if err != nil || strings.TrimSpace(got) != want {
+					return fmt.Errorf("%s has %q: %w", p, strings.TrimSpace(got), errors.Join(err, errors.New("not yet")))
+				}
+			}
+			return nil
+		})
+	}
+	mode("one")
+	s.kubectl("patch", "configmap", "app", "--type=merge", "-p", `{"data":{"MODE":"two"}}`)
+	mode("two")
+	s.prints("2", "get", "demoapp", "web", "-o", "jsonpath={.status.revisions.lastHealthy}")
+	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"rollout":{"pinnedRevision":1}}}`)
+	mode("one")
+}
+
+// TestDemoApplicationAutoscaling: the number goes over to the autoscaler and
+// back without a dip.
+func TestDemoApplicationAutoscaling(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	s.apply(app("  replica: 3\n  resources: {requests: {cpu: 10m}}\n"))
+	s.ready()
+	s.prints("1", "get", "pdb", "web", "-o", "jsonpath={.spec.maxUnavailable}")
+	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p",
+		`{"spec":{"replica":null,"autoscaling":{"minReplicas":3,"maxReplicas":4,"targetCPUUtilizationPercentage":80}}}`)
+	s.prints("Deployment/web 3 4", "get", "hpa", "web", "-o", "jsonpath={.spec.scaleTargetRef.kind}/{.spec.scaleTargetRef.name} {.spec.minReplicas} {.spec.maxReplicas}")
+	s.ready()
+	if got := s.kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"); got != "3" && got != "4" {
+		t.Errorf("%s replicas after the hand-over", got)
+	}
+	if out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "scale", "demoapp/web", "--replicas=9"); err == nil {
+		t.Errorf("kubectl scale beside an autoscaler: %s", out)
+	}
+	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"replica":2,"autoscaling":null}}`)
+	s.prints("2", "get", "deployment", "web", "-o", "jsonpath={.spec.replicas}")
+	s.prints("", "get", "hpa", "-o", "name")
+}
+
+// TestDemoApplicationBesides: what is asked for is there, and goes when it is
+// asked for no more.
+func TestDemoApplicationBesides(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	host := s.ns + ".example.com"
+	s.apply(app(`  replica: 2
+  expose: {type: Ingress, hosts: [` + host + `]}
+  networkPolicy: {preset: Isolated, from: [{ipBlock: {cidr: 0.0.0.0/0}}]}
+  podDisruptionBudget: {minAvailable: 1}
+  service: {sessionAffinity: ClientIP}
+`))
+	s.ready()
+	s.prints("http://"+host, "get", "demoapp", "web", "-o", "jsonpath={.status.addresses[0].url}")
+	s.prints("ClientIP", "get", "service", "web", "-o", "jsonpath={.spec.sessionAffinity}")
+	s.prints("80", "get", "networkpolicy", "web", "-o", "jsonpath={.spec.ingress[*].ports[*].port}")
+	s.prints("1", "get", "pdb", "web", "-o", "jsonpath={.spec.minAvailable}")
+	s.prints("web", "get", "ingress", "web", "-o", "jsonpath={.spec.rules[0].http.paths[0].backend.service.name}")
+	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"expose":null,"networkPolicy":null,"podDisruptionBudget":null,"replica":1}}`)
+	s.prints("", "get", "ingress,networkpolicy,pdb", "-o", "name")
+	s.ready()
+}

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fenced are the YAML blocks of a page.
+var fenced = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+
+// TestDocumentationIsTrue applies every complete YAML example of the
+// documentation: the API server takes it, and takes the children that the
+// operator makes of it.
+func TestDocumentationIsTrue(t *testing.T) {
+	pages, err := filepath.Glob("../docs/api/*.md")
+	if err != nil || len(pages) < 4 {
+		t.Fatalf("%d pages, error %v", len(pages), err)
+	}
+	for _, page := range append(pages, "../README.md") {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples := 0
+		for i, m := range fenced.FindAllStringSubmatch(string(raw), -1) {
+			if !strings.HasPrefix(m[1], "apiVersion:") {
+				continue // a part of an object, or something that is not Kubernetes'
+			}
+			examples++
+			t.Run(fmt.Sprintf("%s/%d", strings.TrimSuffix(filepath.Base(page), ".md"), i+1), func(t *testing.T) {
+				t.Parallel()
+				tryExample(t, m[1])
+			})
+		}
+		if examples == 0 {
+			t.Errorf("%s has no complete example", page)
+		}
+	}
+}
+
+func tryExample(t *testing.T, yaml string) {
+	ns := namespace(t)
+	if out, err := run(t.Context(), yaml, "kubectl", "-n", ns, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v %s\n%s", err, out, yaml)
+	}
+	eventually(t, "the operator to have made its children", func() error {
+		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "platform", "-o", "json")
+		if err != nil {
+			return err
+		}
+		var list struct{ Items []example }
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			return err
+		}
+		for _, o := range list.Items {
+			if o.Status.ObservedGeneration != o.Metadata.Generation {
+				return fmt.Errorf("%s has not been seen", o.Metadata.Name)
+			}
+			for _, c := range o.Status.Conditions {
+				if slices.Contains([]string{"Invalid", "Forbidden", "Error"}, c.Reason) {
+					return fmt.Errorf("%s: %s: %s\n%s", o.Metadata.Name, c.Reason, c.Message, yaml)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// example is what is looked at of an object.
+type example struct {
+	Metadata struct {
+		Name       string
+		Generation int64
+	}
+	Status struct {
+		ObservedGeneration int64
+		Conditions         []struct{ Type, Status, Reason, Message string }
+	}
+}

@@ -1,0 +1,89 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gatewayAddress is where the local cluster's Traefik answers: `bin/cluster
+// addon traefik` says so.
+const gatewayAddress = "http://10.10.10.1/"
+
+// needsTraefik skips where nobody serves an Ingress or a Gateway.
+func needsTraefik(t *testing.T) {
+	t.Helper()
+	if _, err := run(t.Context(), "", "kubectl", "get", "gatewayclass", "traefik"); err != nil {
+		t.Skip("there is no Traefik in this cluster: bin/cluster addon traefik")
+	}
+}
+
+// answers fetches the page of a host from the gateway.
+func answers(ctx context.Context, host string) (int, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, gatewayAddress, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	req.Host, req.Close = host, true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(body), err
+}
+
+// TestExposedFromOutside: a host leads to the pods, by an Ingress or by a
+// Gateway, the status says where, and what is no longer asked for goes.
+func TestExposedFromOutside(t *testing.T) {
+	needsTraefik(t)
+	for _, kind := range []struct{ name, resource, yaml string }{
+		{"WebServer", "webserver", "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: shop, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}%s}\n"},
+		{"DemoApplication", "demoapplication", "apiVersion: paas.cmft.com/v1\nkind: DemoApplication\nmetadata: {name: shop, namespace: %s}\nspec: {image: nginx, ports: [{port: 80}]%s}\n"},
+	} {
+		for _, way := range []struct{ name, expose, child string }{
+			{"Ingress", "type: Ingress, ingress: {ingressClassName: traefik}", "ingress"},
+			{"Gateway", "type: Gateway, gateway: {parentRef: {name: public}}", "httproute"},
+		} {
+			t.Run(kind.name+" by "+way.name, func(t *testing.T) {
+				t.Parallel()
+				ns := namespace(t)
+				host := ns + ".example.com"
+				if way.name == "Gateway" {
+					if err := apply(t, fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: public, namespace: %s}\n"+
+						"spec: {gatewayClassName: traefik, listeners: [{name: http, port: 80, protocol: HTTP}]}\n", ns)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := apply(t, fmt.Sprintf(kind.yaml, ns, fmt.Sprintf(", expose: {%s, hosts: [%s]}", way.expose, host))); err != nil {
+					t.Fatal(err)
+				}
+				kubectl(t, "-n", ns, "wait", "--for=condition=Ready", kind.resource+"/shop", "--timeout=2m")
+				kubectl(t, "-n", ns, "wait", "--for=condition=Exposed", kind.resource+"/shop", "--timeout=2m")
+				eventually(t, host+" to be served", func() error {
+					code, body, err := answers(t.Context(), host)
+					if err == nil && (code != http.StatusOK || !strings.Contains(body, "Welcome to nginx!")) {
+						err = fmt.Errorf("%d %s", code, body)
+					}
+					return err
+				})
+				if got := kubectl(t, "-n", ns, "get", kind.resource, "shop", "-o", "jsonpath={.status.addresses[0].url}"); got != "http://"+host && got != "https://"+host {
+					t.Errorf("the first address is %q", got)
+				}
+				if err := apply(t, fmt.Sprintf(kind.yaml, ns, "")); err != nil {
+					t.Fatal(err)
+				}
+				eventuallyPrints(t, "", "-n", ns, "get", way.child, "-o", "name")
+			})
+		}
+	}
+}

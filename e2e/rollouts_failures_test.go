@@ -1,0 +1,226 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// deadline is the progress deadline of rollouts that are to fail.
+const deadline = 20
+
+// failures are changes that cannot serve. Ours has to notice, to go back by
+// itself to what was healthy, and to say so, without touching the spec.
+func failures() []rolloutCase {
+	const stays = "Kubernetes keeps the old pods, too, and stays stuck there"
+	cases := []rolloutCase{
+		badImage("image that does not exist", "nginx:nosuch"),
+		badImage("image that crashes", "nginx:crash"),
+		badImage("image that never answers", "nginx:mute"),
+		invalidConfig(), missingConfigMap(),
+	}
+	cases[0].controlServes = stays
+	cases[1].quick = true
+	cases[4].controlServes = stays
+	return cases
+}
+
+// deadlineIsShort is the rollout of ours.
+var deadlineIsShort = map[string]any{"rollout": map[string]any{"progressDeadlineSeconds": deadline}}
+
+func badImage(name, image string) rolloutCase {
+	return rolloutCase{
+		name: name, kinds: bothKinds, needs: []string{"rollout.progressDeadlineSeconds"}, fields: deadlineIsShort,
+		disturb: func(s *scene) error {
+			return s.rollsBack(map[string]any{"image": image}, func(x target) error { return s.setImage(x, image) })
+		},
+	}
+}
+
+func invalidConfig() rolloutCase {
+	c := configChanged()
+	c.name = "invalid nginx configuration"
+	c.needs = append(c.needs, "rollout.progressDeadlineSeconds")
+	first := c.prepare
+	c.prepare = func(s *scene) error {
+		err := first(s)
+		s.fields["rollout"] = deadlineIsShort["rollout"]
+		return err
+	}
+	c.disturb = func(s *scene) error {
+		bad := inline("nosuchdirective on;")
+		return s.rollsBack(bad, func(x target) error { return s.setConfig(x, "nosuchdirective on;") })
+	}
+	return c
+}
+
+func missingConfigMap() rolloutCase {
+	c := configChanged()
+	c.name = "ConfigMap that does not exist"
+	c.needs = append(c.needs, "config.configMapRef")
+	c.disturb = func(s *scene) error {
+		ref := map[string]any{"inline": nil, "configMapRef": map[string]any{"name": "nosuch"}}
+		lowest := s.lowestReady()
+		err := s.both(func(x target) error {
+			if x.ours {
+				return s.patch(map[string]any{"config": ref})
+			}
+			_, err := s.kubectl("patch", x.object, "--type=json", "-p",
+				`[{"op":"replace","path":"/spec/template/spec/volumes/0/configMap/name","value":"nosuch"}]`)
+			return err
+		})
+		return errors.Join(err, s.until("the condition to name what is missing", func() error {
+			o, err := s.look()
+			if err != nil {
+				return err
+			}
+			ready := o.condition("Ready")
+			if o.condition("Available").Status != "True" || ready.Status != "False" || ready.ObservedGeneration != o.Metadata.Generation {
+				return fmt.Errorf("%+v", o.Status.Conditions)
+			}
+			if !strings.Contains(ready.Message+o.condition("Stalled").Message, "nosuch") {
+				return fmt.Errorf("the messages do not name it: %+v", o.Status.Conditions)
+			}
+			return nil
+		}), lowest())
+	}
+	return c
+}
+
+// rollsBack makes the bad change, and waits until ours has gone back from it.
+func (s *scene) rollsBack(bad map[string]any, change func(target) error) error {
+	lowest := s.lowestReady()
+	start := time.Now()
+	if err := s.both(change); err != nil {
+		return err
+	}
+	// The deadline begins again with each step that the rollout makes.
+	err := s.within(3*deadline*time.Second, "the rollout to be rolled back", func() error {
+		o, err := s.look()
+		if err != nil {
+			return err
+		}
+		ready, stalled := o.condition("Ready"), o.condition("Stalled")
+		if ready.Status != "False" || ready.Reason != "RolledBack" || stalled.Status != "True" || stalled.Reason != "RolloutFailed" ||
+			o.condition("Available").Status != "True" {
+			return fmt.Errorf("conditions %+v", o.Status.Conditions)
+		}
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, lowest())
+	}
+	s.Logf("rolled back %s after the change", time.Since(start).Round(100*time.Millisecond))
+	_, err = s.kubectl("rollout", "status", s.ours.deployment, "--timeout=1m")
+	return errors.Join(err, s.specIs(bad), lowest())
+}
+
+// specIs tells whether the spec is as its user left it, and logs what the
+// conditions say about it.
+func (s *scene) specIs(want map[string]any) error {
+	o, err := s.look()
+	if err != nil {
+		return err
+	}
+	for _, c := range o.Status.Conditions {
+		s.Logf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	for field, value := range want {
+		was, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		is, err := json.Marshal(o.Spec[field])
+		if err != nil {
+			return err
+		}
+		if string(is) != string(was) {
+			return fmt.Errorf("spec.%s is %s, the user left %s", field, is, was)
+		}
+	}
+	if said := o.condition("Ready").Message + o.condition("Stalled").Message; said == "" {
+		return errors.New("the conditions say nothing")
+	}
+	return nil
+}
+
+type conditionOf struct {
+	Type, Status, Reason, Message string
+	ObservedGeneration            int64
+}
+
+// objectOf is ours as the API server has it.
+type objectOf struct {
+	Metadata struct{ Generation int64 }
+	Spec     map[string]any
+	Status   struct{ Conditions []conditionOf }
+}
+
+func (o objectOf) condition(kind string) conditionOf {
+	for _, c := range o.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return conditionOf{}
+}
+
+func (s *scene) look() (objectOf, error) {
+	var o objectOf
+	out, err := s.kubectl("get", s.ours.object, "-o", "json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &o)
+	}
+	return o, err
+}
+
+// lowestReady watches how many replicas of ours are ready, in its status and in
+// the Deployment's. What it returns ends that, and is an error if there were
+// fewer than three at any time.
+func (s *scene) lowestReady() func() error {
+	ctx, cancel := context.WithCancel(s.ctx)
+	objects := []string{s.ours.object, s.ours.deployment}
+	lowest := make(chan error, len(objects))
+	for _, object := range objects {
+		go func() { lowest <- s.watchReady(ctx, object) }()
+	}
+	return func() error {
+		cancel()
+		var all error
+		for range objects {
+			all = errors.Join(all, <-lowest)
+		}
+		return all
+	}
+}
+
+func (s *scene) watchReady(ctx context.Context, object string) error {
+	const format = `jsonpath={.status.readyReplicas}{"\n"}`
+	cmd := exec.CommandContext(ctx, "kubectl", "-n", s.ns, "get", object, "--watch", "-o", format)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var fewer error
+	seen := 0
+	for lines := bufio.NewScanner(out); lines.Scan(); seen++ {
+		if n := lines.Text(); n != "3" {
+			fewer = fmt.Errorf("%s had %q ready replicas of 3", object, n)
+		}
+	}
+	_ = cmd.Wait() // it was ended
+	if seen == 0 {
+		return fmt.Errorf("%s was not seen", object)
+	}
+	return fewer
+}

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/load"
+)
+
+// figures are a line of the table: one load on ours, the same on the control.
+type figures struct {
+	name, kind    string
+	way           way
+	ours, control load.Result
+	took          time.Duration
+	allowed       []load.Class
+	note          string
+}
+
+// report becomes docs/benchmarks.md.
+type report struct {
+	rows    []figures
+	skipped []string
+}
+
+const (
+	benchmarks = "../docs/benchmarks.md"
+	// Between these two lines the file is written anew; around them it is
+	// yours.
+	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand get lost -->"
+	rolloutsEnd   = "<!-- rollouts: end -->"
+	benchTitle    = "# Benchmarks\n\n"
+)
+
+// write replaces what is between the markers, and adds them where they are not.
+func (r report) write(t *testing.T) error {
+	t.Helper()
+	raw, err := os.ReadFile(benchmarks)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	text := string(raw)
+	if text == "" {
+		text = benchTitle
+	}
+	text, err = between(text, rolloutsBegin, rolloutsEnd, r.markdown(machine(t)))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(benchmarks, []byte(text), 0o644) //nolint:gosec // the path is a constant
+}
+
+// between returns the text with what is between the two lines replaced.
+func between(text, begin, end, content string) (string, error) {
+	section := begin + "\n\n" + content + "\n" + end
+	before, rest, ok := strings.Cut(text, begin)
+	if !ok {
+		return strings.TrimRight(text, "\n") + "\n\n" + section + "\n", nil
+	}
+	_, after, ok := strings.Cut(rest, end)
+	if !ok {
+		return "", fmt.Errorf("%s has %q and not %q after it", benchmarks, begin, end)
+	}
+	return before + section + after, nil
+}
+
+// machine says where the figures come from.
+func machine(t *testing.T) string {
+	t.Helper()
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Error(err)
+	}
+	nodes := strings.Fields(kubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}"))
+	return fmt.Sprintf("%s; %d cores, Linux %s; Kubernetes %s with %d nodes on that machine, load and all.",
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), strings.TrimSpace(string(kernel)), nodes[0], len(nodes))
+}
+
+// markdown is the table.
+func (r report) markdown(machine string) string {
+	var b strings.Builder
+	requests, late := 0, time.Duration(0)
+	for _, f := range r.rows {
+		requests += f.ours.Requests
+		late = max(late, f.ours.Late, f.control.Late)
+	}
+	fmt.Fprintf(&b, "`make bench-rollouts`, %s\n\n", machine)
+	fmt.Fprintf(&b, "%d requests to ours, %d of which failed, and the same to a plain Deployment and Service\n", requests,
+		failed(r.rows, func(f figures) int { return f.ours.Failed(f.allowed...) }))
+	fmt.Fprintf(&b, "beside it, %d of which failed. The load itself was late by at most %s.\n\n",
+		failed(r.rows, func(f figures) int { return f.control.Failed() }), late.Round(time.Millisecond))
+	b.WriteString("| case | kind | way | keep-alive | requests | failed | failed, plain | p99 | p99, plain | time |\n")
+	b.WriteString("|---|---|---|---|---:|---:|---:|---:|---:|---:|\n")
+	var notes []string
+	for _, f := range r.rows {
+		name := f.name
+		if f.note != "" {
+			name += " ¹"
+			notes = []string{"¹ " + f.note + "."}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %s | %s | %s | %s | %s |\n", name, f.kind, f.way, onOff(f.way.keepAlive),
+			f.ours.Requests, f.failedOurs(), f.control.Classes(), ms(f.ours.P99), ms(f.control.P99), f.took.Round(100*time.Millisecond))
+	}
+	b.WriteByte('\n')
+	for _, f := range r.rows {
+		if len(f.allowed) > 0 && f.ours.Failed() > 0 {
+			notes = append(notes, "² Refused once the Service was gone, and never accepted: not failures.")
+			break
+		}
+	}
+	for _, n := range notes {
+		b.WriteString(n + "\n\n")
+	}
+	if len(r.skipped) > 0 {
+		b.WriteString("Not played:\n\n")
+		for _, s := range r.skipped {
+			b.WriteString("* " + s + "\n")
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func (f figures) failedOurs() string {
+	if len(f.allowed) > 0 && f.ours.Failed() > 0 {
+		return fmt.Sprintf("**%d** (refused %d ²)", f.ours.Failed(f.allowed...), f.ours.Failed()-f.ours.Failed(f.allowed...))
+	}
+	return "**" + f.ours.Classes() + "**"
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+
+func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"none yet": {"# A\n", "# A\n\nB\n\nnew\nE\n"},
+		"there":    {"# A\nmine\nB\nold\nE\nmine too\n", "# A\nmine\nB\n\nnew\nE\nmine too\n"},
+	} {
+		got, err := between(tc.text, "B", "E", "new")
+		if err != nil || got != tc.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := between("B old", "B", "E", "new"); err == nil {
+		t.Error("a file without an end was written")
+	}
+}
+
+func TestTheTableTellsFailuresFromRefusals(t *testing.T) {
+	refused := load.Result{Requests: 10, Failures: map[load.Class]int{load.Connect: 3}}
+	r := report{rows: []figures{
+		{name: "changed", kind: "A", way: way{nodePort: true}, ours: load.Result{Requests: 10}, control: refused},
+		{name: "deleted", kind: "A", way: way{keepAlive: true}, ours: refused, control: refused, allowed: load.NotAccepted},
+		{name: "broken", kind: "B", ours: refused, note: "it stays"},
+	}, skipped: []string{"other, A: no field"}}
+	got := r.markdown("a machine")
+	for _, want := range []string{
+		"30 requests to ours, 3 of which failed", "beside it, 6 of which failed",
+		"| changed | A | NodePort | off | 10 | **0** | 3 (connect 3) |",
+		"| deleted | A | ClusterIP | on | 10 | **0** (refused 3 ²) |",
+		"| broken ¹ | B | ClusterIP | off | 10 | **3 (connect 3)** | 0 |",
+		"¹ it stays.", "² Refused once", "* other, A: no field",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}

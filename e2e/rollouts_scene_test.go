@@ -1,0 +1,396 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/load"
+)
+
+// kind is how a kind of ours is written, and what it makes.
+type kind struct {
+	Kind, apiVersion, resource string
+	replicas                   string // the name of its field
+	service                    string // of the object called web
+}
+
+var (
+	webServerKind       = kind{"WebServer", "my.domain/v1", "webserver", "replicas", "web-service"}
+	demoApplicationKind = kind{"DemoApplication", "paas.cmft.com/v1", "demoapp", "replica", "web"}
+)
+
+// target is one of the two that are disturbed alike.
+type target struct {
+	ours       bool
+	object     string // as kubectl takes it: what a user edits
+	deployment string
+	service    string
+	container  string
+	pods       string // label selector
+}
+
+// scene is a namespace with an application of ours beside a plain Deployment of
+// the same image with a plain Service, each serving its own load.
+type scene struct {
+	*testing.T
+	ctx           context.Context
+	ns            string
+	kind          kind
+	ours, control target
+	fields        map[string]any // of ours
+	tls           *tls.Config    // nil without https
+	loads         []pair
+}
+
+// way is how requests come.
+type way struct {
+	nodePort, keepAlive bool
+}
+
+func (w way) String() string {
+	if w.nodePort {
+		return "NodePort"
+	}
+	return "ClusterIP"
+}
+
+var allWays = []way{{true, false}, {true, true}, {false, false}, {false, true}}
+
+// pair is the same load on ours and on the control.
+type pair struct {
+	way           way
+	ours, control *load.Load
+}
+
+// kubectl in the scene's namespace. Unlike the function of that name it can be
+// called beside the test's own goroutine.
+func (s *scene) kubectl(args ...string) (string, error) {
+	out, err := run(s.ctx, "", "kubectl", append([]string{"-n", s.ns}, args...)...)
+	return strings.TrimSpace(out), err
+}
+
+func (s *scene) apply(objects ...any) error {
+	var all strings.Builder
+	for _, o := range objects {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		all.Write(raw)
+		all.WriteByte('\n')
+	}
+	_, err := run(s.ctx, all.String(), "kubectl", "-n", s.ns, "apply", "-f", "-")
+	return err
+}
+
+// both does something to both at the same moment.
+func (s *scene) both(do func(target) error) error {
+	other := make(chan error, 1)
+	go func() { other <- do(s.control) }()
+	return errors.Join(do(s.ours), <-other)
+}
+
+// until polls for what kubectl cannot wait for.
+func (s *scene) until(what string, ok func() error) error {
+	return s.within(3*time.Minute, what, ok)
+}
+
+func (s *scene) within(long time.Duration, what string, ok func() error) error {
+	ctx, cancel := context.WithTimeout(s.ctx, long)
+	defer cancel()
+	for {
+		err := ok()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited %s in vain for %s: %w", long, what, err)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// patch changes the spec of ours.
+func (s *scene) patch(spec any) error {
+	raw, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return err
+	}
+	_, err = s.kubectl("patch", s.ours.object, "--type=merge", "-p", string(raw))
+	return err
+}
+
+func (s *scene) setImage(x target, image string) error {
+	if x.ours {
+		return s.patch(map[string]any{"image": image})
+	}
+	_, err := s.kubectl("set", "image", x.object, x.container+"="+image)
+	return err
+}
+
+func (s *scene) scale(x target, replicas int) error {
+	_, err := s.kubectl("scale", x.object, fmt.Sprintf("--replicas=%d", replicas))
+	return err
+}
+
+// restart replaces all pods, as a user of each would ask for it.
+func (s *scene) restart(x target) error {
+	if x.ours {
+		return s.patch(map[string]any{"rollout": map[string]any{"restartedAt": time.Now().UTC().Format(time.RFC3339)}})
+	}
+	_, err := s.kubectl("rollout", "restart", x.object)
+	return err
+}
+
+// settled waits until what was asked for last serves.
+func (s *scene) settled(x target) error {
+	if x.ours {
+		// kubectl compares the condition's generation with the object's.
+		if _, err := s.kubectl("wait", "--for=condition=Ready", x.object, "--timeout=3m"); err != nil {
+			return err
+		}
+	}
+	_, err := s.kubectl("rollout", "status", x.deployment, "--timeout=3m")
+	return err
+}
+
+// gone waits until no pod is ending any more: the last failures come with the
+// last pod.
+func (s *scene) gone() error {
+	return s.until("pods to end", func() error {
+		out, err := s.kubectl("get", "pods", "-o", `jsonpath={range .items[?(@.metadata.deletionTimestamp)]}{.metadata.name} {end}`)
+		if err == nil && out != "" {
+			err = errors.New("still ending: " + out)
+		}
+		return err
+	})
+}
+
+// url is where requests come in.
+func (s *scene) url(x target, w way) (string, error) {
+	scheme, port := "http", 80
+	if s.tls != nil {
+		scheme, port = "https", 443
+	}
+	host := `{.spec.clusterIP}`
+	if w.nodePort {
+		host = fmt.Sprintf(`{.spec.ports[?(@.port==%d)].nodePort}`, port)
+	}
+	out, err := s.kubectl("get", "service", x.service, "-o", "jsonpath="+host)
+	switch {
+	case err != nil:
+		return "", err
+	case out == "":
+		return "", fmt.Errorf("service %s has no %s for port %d", x.service, w, port)
+	case w.nodePort:
+		return fmt.Sprintf("%s://%s:%s/", scheme, nodeAddress(s.T), out), nil
+	}
+	return fmt.Sprintf("%s://%s/", scheme, out), nil
+}
+
+// begin starts the loads, all at once, and waits until they have run for a
+// second.
+func (s *scene) begin(d dose) error {
+	var ours, control []load.Config
+	for _, w := range d.ways {
+		for x, configs := range map[*target]*[]load.Config{&s.ours: &ours, &s.control: &control} {
+			url, err := s.url(*x, w)
+			if err != nil {
+				return err
+			}
+			if err := s.answers(url); err != nil {
+				return err
+			}
+			*configs = append(*configs, load.Config{
+				URL: url, Rate: d.rate, Least: d.least, Most: d.rate * int(longest/time.Second), KeepAlive: w.keepAlive, TLS: s.tls,
+			})
+		}
+	}
+	for i, w := range d.ways {
+		p := pair{way: w}
+		var errs [2]error
+		p.ours, errs[0] = load.Start(s.ctx, ours[i])
+		p.control, errs[1] = load.Start(s.ctx, control[i])
+		if err := errors.Join(errs[:]...); err != nil {
+			return err
+		}
+		s.loads = append(s.loads, p)
+	}
+	return s.more(d.rate)
+}
+
+// more waits until as many more requests have arrived on each load.
+func (s *scene) more(n int) error {
+	p := s.loads[len(s.loads)-1]
+	from := p.ours.Arrived()
+	for p.ours.Arrived() < from+n {
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-p.ours.Done():
+			return fmt.Errorf("the load ended before what it was to accompany, after %s", longest)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// answers waits until a URL answers ten times in a row: each time it may be
+// another pod.
+func (s *scene) answers(url string) error {
+	return s.all(url, "an answer", func(answer) bool { return true })
+}
+
+// answer is what there is beside the page.
+type answer struct {
+	header http.Header
+	tls    *tls.ConnectionState
+}
+
+// hasHeader tells whether an answer has a header of that value.
+func hasHeader(name, value string) func(answer) bool {
+	return func(a answer) bool { return a.header.Get(name) == value }
+}
+
+// all waits until ten answers in a row, each on a connection of its own, are
+// as they should be.
+func (s *scene) all(url, what string, ok func(answer) bool) error {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tls.Clone()}}
+	return s.until(what+" from "+url, func() error {
+		for range 10 {
+			req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, url, nil)
+			if err != nil {
+				return err
+			}
+			res, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != http.StatusOK || !ok(answer{res.Header, res.TLS}) {
+				return fmt.Errorf("%s, %v", res.Status, res.Header)
+			}
+		}
+		return nil
+	})
+}
+
+// object is ours, without what the case adds to it.
+func (k kind) object(fields map[string]any, nodePort int) map[string]any {
+	spec := map[string]any{"image": firstImage, k.replicas: 3}
+	if k == demoApplicationKind {
+		spec["ports"] = []any{map[string]any{"port": 80, "nodePort": nodePort}}
+	} else {
+		spec["service"] = map[string]any{"type": "NodePort"}
+	}
+	maps.Copy(spec, fields)
+	// A number of replicas is not to be given beside an autoscaler.
+	maps.DeleteFunc(spec, func(_ string, v any) bool { return v == nil })
+	return map[string]any{"apiVersion": k.apiVersion, "kind": k.Kind, "metadata": map[string]any{"name": "web"}, "spec": spec}
+}
+
+// mount is a volume of the control.
+type mount struct {
+	path, configMap, secret string
+}
+
+// plain is what a user writes who has read the first page of the manual: a
+// Deployment and a Service. No probe, no hook; the rest is Kubernetes'.
+func plain(mounts []mount, requests map[string]string) []any {
+	container := map[string]any{"name": "nginx", "image": firstImage}
+	if requests != nil {
+		container["resources"] = map[string]any{"requests": requests}
+	}
+	var volumes, at []any
+	for i, m := range mounts {
+		name := fmt.Sprintf("v%d", i)
+		v := map[string]any{"name": name}
+		if m.secret != "" {
+			v["secret"] = map[string]any{"secretName": m.secret}
+		} else {
+			v["configMap"] = map[string]any{"name": m.configMap}
+		}
+		volumes = append(volumes, v)
+		at = append(at, map[string]any{"name": name, "mountPath": m.path})
+	}
+	container["volumeMounts"] = at
+	labels := map[string]any{"app": "control"}
+	meta := map[string]any{"name": "control"}
+	return []any{
+		map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": map[string]any{
+			"replicas": 3, "selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{
+				"containers": []any{container}, "volumes": volumes,
+			}},
+		}},
+		map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": map[string]any{
+			"type": "NodePort", "selector": labels, "ports": []any{
+				map[string]any{"name": "http", "port": 80}, map[string]any{"name": "https", "port": 443},
+			},
+		}},
+	}
+}
+
+func configMap(name string, data map[string]string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": data}
+}
+
+// freeNodePort is one that no Service has.
+func freeNodePort(t *testing.T) int {
+	t.Helper()
+	taken := " " + kubectl(t, "get", "services", "-A", "-o", "jsonpath={..nodePort}") + " "
+	for p := 30500; p < 32768; p++ {
+		if !strings.Contains(taken, fmt.Sprintf(" %d ", p)) {
+			return p
+		}
+	}
+	t.Fatal("no node port is free")
+	return 0
+}
+
+// stage makes the scene of a case: both serve, nothing has happened yet.
+func stage(t *testing.T, k kind, c rolloutCase) *scene {
+	t.Helper()
+	s := &scene{
+		T: t, ctx: t.Context(), ns: namespace(t), kind: k,
+		ours: target{
+			ours: true, object: k.resource + "/web", deployment: "deployment/web", service: k.service,
+			pods: strings.ToLower(k.Kind) + "_cr=web",
+		},
+		control: target{
+			object: "deployment/control", deployment: "deployment/control", service: "control", container: "nginx", pods: "app=control",
+		},
+	}
+	if c.prepare != nil {
+		if err := c.prepare(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fields := maps.Clone(s.fields)
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	maps.Copy(fields, c.fields)
+	if c.unset {
+		fields[k.replicas] = nil
+	}
+	objects := append(plain(c.mounts, c.requests), k.object(fields, freeNodePort(t)))
+	if err := s.apply(append(objects, c.beside...)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.both(s.settled); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

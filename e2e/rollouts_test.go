@@ -1,0 +1,379 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/load"
+)
+
+// What happens to an application while it serves must not be noticed by those
+// that it serves. Each case has an application of ours and, beside it, a plain
+// Deployment and Service of the same image, under the same load and disturbed
+// in the same way at the same moment. Ours may not fail a single request. The
+// plain one has to fail some, or else the case was too gentle to show anything.
+
+const (
+	firstImage, secondImage, thirdImage = "nginx:1.27.3", "nginx:1.27.4", "nginx:1.23.1"
+	// longest is how long a load may run.
+	longest = 6 * time.Minute
+	// attempts is how often a case is played in which the plain Deployment
+	// fails nothing.
+	attempts = 3
+)
+
+// dose is how much load there is.
+type dose struct {
+	rate  int // of one load, requests a second
+	least int // of one load, requests
+	ways  []way
+}
+
+var (
+	// benchDose is 400 requests a second and 20,000 in all for each of the two.
+	benchDose = dose{rate: 100, least: 5000, ways: allWays}
+	// sliceDose is enough for the plain Deployment to fail.
+	sliceDose = dose{rate: 75, least: 750, ways: allWays}
+)
+
+// rolloutCase is something that happens to an application.
+type rolloutCase struct {
+	name  string
+	kinds []kind
+	// needs are the fields of ours without which it cannot happen.
+	needs []string
+	// metrics are needed: those of metrics.k8s.io.
+	metrics bool
+	// fields are added to the spec of ours; unset leaves out its replicas.
+	fields map[string]any
+	unset  bool
+	// mounts, requests and beside are added to the plain Deployment.
+	mounts   []mount
+	requests map[string]string
+	beside   []any
+	// prepare makes what both refer to.
+	prepare func(*scene) error
+	// disturb is what happens. It returns when all is well again.
+	disturb func(*scene) error
+	// late waits with it until the end of the load.
+	late bool
+	// allowed are failures of ours that are none: requests that nobody
+	// accepted, once there is nobody who should.
+	allowed []load.Class
+	// controlServes is why the plain Deployment need not fail.
+	controlServes string
+	// quick belongs to the slice that runs with all other tests.
+	quick bool
+}
+
+var bothKinds = []kind{webServerKind, demoApplicationKind}
+
+func rolloutCases() []rolloutCase {
+	return slices.Concat(changes(), disturbances(), failures())
+}
+
+// changes are those that a user asks for.
+func changes() []rolloutCase {
+	return []rolloutCase{
+		{
+			name: "image changed twice", kinds: bothKinds, quick: true,
+			disturb: func(s *scene) error {
+				return s.both(func(x target) error {
+					for _, image := range []string{secondImage, thirdImage} {
+						if err := errors.Join(s.setImage(x, image), s.settled(x)); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			},
+		},
+		configChanged(), configMapChanged(), contentChanged(), environmentChanged(), certificateRenewed(),
+		{
+			name: "scaled 3 to 6 to 2", kinds: bothKinds, quick: true,
+			disturb: func(s *scene) error {
+				return s.both(func(x target) error {
+					for _, n := range []int{6, 2} {
+						if err := errors.Join(s.scale(x, n), s.settled(x)); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			},
+		},
+		autoscaled(),
+		{
+			name: "restarted", kinds: bothKinds, needs: []string{"rollout.restartedAt"},
+			disturb: func(s *scene) error {
+				return s.both(func(x target) error { return errors.Join(s.restart(x), s.settled(x)) })
+			},
+		},
+		{
+			// The Services go with the applications, so requests that come
+			// after are refused. Those that were accepted have to be answered.
+			name: "deleted", kinds: bothKinds, late: true, allowed: load.NotAccepted,
+			disturb: func(s *scene) error {
+				return s.both(func(x target) error {
+					_, err := s.kubectl("delete", "--wait=false", x.object)
+					if !x.ours {
+						_, more := s.kubectl("delete", "--wait=false", "service/"+x.service)
+						err = errors.Join(err, more)
+					}
+					return errors.Join(err, s.until("the pods to go", func() error {
+						out, err := s.kubectl("get", "pods", "-l", x.pods, "-o", "name")
+						if err == nil && out != "" {
+							err = errors.New(out)
+						}
+						return err
+					}))
+				})
+			},
+		},
+	}
+}
+
+// disturbances come from the cluster.
+func disturbances() []rolloutCase {
+	return []rolloutCase{
+		{name: "pods evicted one by one", kinds: bothKinds, quick: true, disturb: evict},
+		{name: "node drained", kinds: bothKinds, disturb: drain},
+		{
+			name: "operator killed mid-rollout", kinds: bothKinds,
+			disturb: func(s *scene) error { return s.changeWhile(killLeader) },
+		},
+		{
+			name: "operator replaced mid-rollout", kinds: bothKinds,
+			disturb: func(s *scene) error { return s.changeWhile(replaceOperator) },
+		},
+	}
+}
+
+// changeWhile changes the image of both, and does something once the first new
+// pod of ours is there.
+func (s *scene) changeWhile(do func(*scene) error) error {
+	if err := s.both(func(x target) error { return s.setImage(x, secondImage) }); err != nil {
+		return err
+	}
+	err := s.until("the first new pod", func() error {
+		out, err := s.kubectl("get", "pods", "-l", s.ours.pods, "-o", "jsonpath={..spec.containers[*].image}")
+		if err == nil && !strings.Contains(out, secondImage) {
+			err = errors.New(out)
+		}
+		return err
+	})
+	return errors.Join(err, do(s), s.both(s.settled))
+}
+
+func killLeader(s *scene) error {
+	holder, err := run(s.ctx, "", "kubectl", "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.spec.holderIdentity}")
+	if err != nil {
+		return err
+	}
+	pod, _, _ := strings.Cut(holder, "_")
+	_, err = run(s.ctx, "", "kubectl", "-n", operatorNamespace, "delete", "pod", pod, "--grace-period=0", "--force")
+	return err
+}
+
+func replaceOperator(s *scene) error {
+	for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=3m"}} {
+		args = append(append([]string{"-n", operatorNamespace}, args...), "deployment/"+operatorName)
+		if _, err := run(s.ctx, "", "kubectl", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evict takes the pods of both one after the other, as a drain does: through
+// the eviction API, and again for as long as a budget says not now.
+func evict(s *scene) error {
+	return s.both(func(x target) error {
+		out, err := s.kubectl("get", "pods", "-l", x.pods, "-o", "jsonpath={.items[*].metadata.name}")
+		if err != nil {
+			return err
+		}
+		for pod := range strings.FieldsSeq(out) {
+			eviction := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, pod, s.ns)
+			if err := s.until("the eviction of "+pod, func() error {
+				_, err := run(s.ctx, eviction, "kubectl", "create", "--raw", "/api/v1/namespaces/"+s.ns+"/pods/"+pod+"/eviction", "-f", "-")
+				return err
+			}); err != nil {
+				return err
+			}
+			if err := s.settled(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// drain empties one of the nodes: not the one through which the load comes.
+func drain(s *scene) error {
+	nodes := strings.Fields(kubectl(s.T, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
+	if len(nodes) < 2 {
+		return errors.New("a drain needs two nodes")
+	}
+	node := nodes[1]
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if _, err := run(ctx, "", "kubectl", "uncordon", node); err != nil {
+			s.Error(err)
+		}
+		// The operator may have been on it, and the next test needs it.
+		if _, err := run(ctx, "", "kubectl", "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m"); err != nil {
+			s.Error(err)
+		}
+	})
+	_, err := run(s.ctx, "", "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=3m")
+	return errors.Join(err, s.both(s.settled))
+}
+
+// has tells whether the installed definition has a field.
+func (k kind) has(t *testing.T, field string) bool {
+	t.Helper()
+	_, err := run(t.Context(), "", "kubectl", "explain", k.resource+".spec."+field)
+	return err == nil
+}
+
+// skip tells why a case cannot be played here, "" when it can.
+func (c rolloutCase) skip(t *testing.T, k kind) string {
+	t.Helper()
+	for _, field := range c.needs {
+		if !k.has(t, field) {
+			return fmt.Sprintf("%s has no spec.%s", k.Kind, field)
+		}
+	}
+	if c.metrics {
+		if _, err := run(t.Context(), "", "kubectl", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"); err != nil {
+			return "the cluster measures no pods: there is no metrics.k8s.io"
+		}
+	}
+	return ""
+}
+
+// play plays a case until the plain Deployment fails something, and returns
+// the last time's figures.
+func (c rolloutCase) play(t *testing.T, k kind, d dose) []figures {
+	var rows []figures
+	for n := range attempts {
+		ok := t.Run(fmt.Sprintf("attempt %d", n+1), func(t *testing.T) { rows = c.once(t, k, d) })
+		if !ok || rows == nil || c.controlServes != "" || failed(rows, func(f figures) int { return f.control.Failed(c.allowed...) }) > 0 {
+			return rows
+		}
+	}
+	t.Errorf("the plain Deployment did not fail in %d attempts: this shows nothing", attempts)
+	return rows
+}
+
+func failed(rows []figures, of func(figures) int) int {
+	n := 0
+	for _, r := range rows {
+		n += of(r)
+	}
+	return n
+}
+
+// once plays a case once.
+func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
+	s := stage(t, k, c)
+	if err := s.begin(d); err != nil {
+		t.Fatal(err)
+	}
+	if c.late {
+		if err := s.more(d.least - 2*d.rate); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	err := errors.Join(c.disturb(s), s.gone())
+	took := time.Since(start)
+	if err != nil {
+		t.Errorf("%s: %v", c.name, err)
+	} else if err := s.more(d.rate); err != nil {
+		t.Error(err)
+	}
+	rows := s.end(c, took)
+	for _, r := range rows {
+		t.Logf("%s %s, keep-alive %t\n  ours:    %v\n  control: %v", k.Kind, r.way, r.way.keepAlive, r.ours, r.control)
+		if n := r.ours.Failed(c.allowed...); n > 0 {
+			t.Errorf("%s, %s through %s, keep-alive %t: %d requests failed", c.name, k.Kind, r.way, r.way.keepAlive, n)
+		}
+		if r.ours.Requests < d.least {
+			t.Errorf("only %d requests were sent", r.ours.Requests)
+		}
+	}
+	return rows
+}
+
+// end ends the loads.
+func (s *scene) end(c rolloutCase, took time.Duration) []figures {
+	for _, p := range s.loads {
+		p.ours.End()
+		p.control.End()
+	}
+	var rows []figures
+	for _, p := range s.loads {
+		rows = append(rows, figures{
+			name: c.name, kind: s.kind.Kind, way: p.way, ours: p.ours.Wait(), control: p.control.Wait(),
+			took: took, allowed: c.allowed, note: c.controlServes,
+		})
+	}
+	return rows
+}
+
+// TestRolloutsFailNoRequest is the slice that runs with all other tests.
+func TestRolloutsFailNoRequest(t *testing.T) {
+	for _, c := range rolloutCases() {
+		if !c.quick {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			k := c.kinds[0]
+			if why := c.skip(t, k); why != "" {
+				t.Skip(why)
+			}
+			c.play(t, k, sliceDose)
+		})
+	}
+}
+
+// TestBenchRollouts plays all cases with all kinds and writes the figures into
+// docs/benchmarks.md.
+func TestBenchRollouts(t *testing.T) {
+	if os.Getenv("BENCH") == "" {
+		t.Skip("takes an hour; BENCH=1, or make bench-rollouts, runs it")
+	}
+	var report report
+	all, played := 0, 0
+	for _, c := range rolloutCases() {
+		for _, k := range c.kinds {
+			all++
+			t.Run(c.name+"/"+k.Kind, func(t *testing.T) {
+				played++
+				if why := c.skip(t, k); why != "" {
+					report.skipped = append(report.skipped, fmt.Sprintf("%s, %s: %s", c.name, k.Kind, why))
+					t.Skip(why)
+				}
+				report.rows = append(report.rows, c.play(t, k, benchDose)...)
+			})
+		}
+	}
+	if played < all {
+		t.Logf("%d of %d were chosen: %s stays as it is", played, all, benchmarks)
+		return
+	}
+	if err := report.write(t); err != nil {
+		t.Error(err)
+	}
+}
