@@ -95,7 +95,7 @@ func TestDemoApplicationConfig(t *testing.T) {
 				return errors.New("there are no pods")
 			}
 			for _, p := range pods {
-				got, err := run(t.Context(), "", "kubectl", "-n", s.ns, "exec", p, "--", "printenv", "MODE")
+				got, err := run(t.Context(), "", "kubectl", "-n", s.ns, "exec", p, "--", "sh", "-c", "echo $MODE")
 				if err != nil || strings.TrimSpace(got) != want {
 					return fmt.Errorf("%s has %q: %w", p, strings.TrimSpace(got), errors.Join(err, errors.New("not yet")))
 				}

@@ -102,7 +102,10 @@ func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
 	status := "patch webservers/status 200"
 
 	web(`{image: "nginx:1.23.1", replicas: 3, service: {type: ClusterIP}}`)
-	step("create", map[string]int{"patch deployments 201": 1, "patch services 201": 1, status: 2})
+	step("create", map[string]int{
+		"patch configmaps 201": 1, "patch deployments 201": 1, "patch services 201": 1, "patch poddisruptionbudgets 201": 1,
+		"patch controllerrevisions 201": 1, status: 2,
+	})
 	kubectl(t, "-n", ns, "label", "deployment", "web", "team=a")
 	step("a label of somebody else", nil)
 	kubectl(t, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
@@ -112,7 +115,7 @@ func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
 	web(`{image: "nginx:1.23.0", replicas: 3, service: {type: ClusterIP}}`)
 	// A rollout of three pods, one after the other, may take longer than the 5
 	// seconds for which figures lag: then they are written once in between.
-	step("image changed", map[string]int{"patch deployments 200": 1, status: 3})
+	step("image changed", map[string]int{"patch deployments 200": 1, "patch controllerrevisions 201": 1, status: 3})
 	kubectl(t, "-n", ns, "delete", "webserver", "web")
 	step("deleted", nil)
 }
