@@ -4,7 +4,6 @@ package blocks
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -60,20 +59,25 @@ func Probes(p *common.Probes, ports []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	known := func(at *field.Path, port intstr.IntOrString) {
 		if port.Type == intstr.String && !slices.Contains(ports, port.StrVal) {
-			errs = append(errs, field.NotSupported(at, port.StrVal, ports))
+			what := "the container has no TCP port of that name; use a number"
+			if len(ports) > 0 {
+				what += ", or one of " + strings.Join(ports, ", ")
+			}
+			errs = append(errs, field.Invalid(at, port.StrVal, what))
 		}
 	}
-	probes := map[string]*common.Probe{"startup": p.Startup, "readiness": p.Readiness, "liveness": p.Liveness}
-	for _, name := range slices.Sorted(maps.Keys(probes)) {
-		probe := probes[name]
-		if probe == nil {
+	for _, one := range []struct {
+		name  string
+		probe *common.Probe
+	}{{"startup", p.Startup}, {"readiness", p.Readiness}, {"liveness", p.Liveness}} {
+		if one.probe == nil {
 			continue
 		}
-		if get := probe.HTTPGet; get != nil {
-			known(at.Child(name, "httpGet", "port"), get.Port)
+		if get := one.probe.HTTPGet; get != nil {
+			known(at.Child(one.name, "httpGet", "port"), get.Port)
 		}
-		if tcp := probe.TCPSocket; tcp != nil {
-			known(at.Child(name, "tcpSocket", "port"), tcp.Port)
+		if tcp := one.probe.TCPSocket; tcp != nil {
+			known(at.Child(one.name, "tcpSocket", "port"), tcp.Port)
 		}
 	}
 	return errs

@@ -29,7 +29,7 @@ func TestBlocks(t *testing.T) {
 		"a Gateway of another":            {`{expose: {type: Gateway, hosts: [a.b], gateway: {parentRef: {name: g, namespace: gateways}}}}`, []string{`spec.expose.gateway.parentRef.namespace: Forbidden: the Gateway must be in this namespace, "team-a"`}},
 		"probes by name":                  {`{tls: {secretRef: {name: a}}, probes: {readiness: {httpGet: {port: http}}, liveness: {tcpSocket: {port: https}}}}`, nil},
 		"probes by number":                {`{probes: {readiness: {httpGet: {port: 80}}}}`, nil},
-		"probes of ports there are not":   {`{probes: {startup: {httpGet: {port: web}}, readiness: {tcpSocket: {port: https}}}}`, []string{`spec.probes.readiness.tcpSocket.port: Unsupported value: "https"`, `spec.probes.startup.httpGet.port: Unsupported value: "web": supported values: "http"`}},
+		"probes of ports there are not":   {`{probes: {startup: {httpGet: {port: web}}, readiness: {tcpSocket: {port: https}}}}`, []string{`spec.probes.startup.httpGet.port: Invalid value: "web": the container has no TCP port of that name; use a number, or one of http`, `spec.probes.readiness.tcpSocket.port: Invalid value: "https"`}},
 		"mounts":                          {`{pod: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /a}, {name: a, mountPath: /var/cache/nginx}]}}`, nil},
 		"a mount of no volume":            {`{pod: {volumeMounts: [{name: a, mountPath: /a}]}}`, []string{`spec.pod.volumeMounts[0].name: Invalid value: "a": must be the name of one of spec.pod.volumes`}},
 		"mounts at one place":             {`{pod: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /a}, {name: a, mountPath: /a/}]}}`, []string{`spec.pod.volumeMounts[1].mountPath: Duplicate value: "/a"`}},
