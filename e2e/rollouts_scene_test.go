@@ -300,6 +300,39 @@ func (k kind) object(fields map[string]any, nodePort int) map[string]any {
 	return map[string]any{"apiVersion": k.apiVersion, "kind": k.Kind, "metadata": map[string]any{"name": "web"}, "spec": spec}
 }
 
+// A DemoApplication is any application, and what it says to its clients when it
+// is told to end is its own matter: an image that simply closes the connections
+// that are kept open loses a request now and then, however long it is given.
+// So the one under load does what an application should: told to end, it asks
+// its clients for other connections, and ends two seconds later.
+const (
+	drainingConfig = "draining"
+	drainingServer = `server {
+    listen 80;
+    root /usr/share/nginx/html;
+    set $draining '';
+    if (-f /tmp/draining) {
+        set $draining close;
+    }
+    add_header Connection $draining always;
+}
+`
+	drainingScript = `trap 'touch /tmp/draining; sleep 2; nginx -s quit' QUIT TERM
+nginx -g 'daemon off;' &
+wait $!
+wait $!`
+)
+
+func selfDraining() map[string]any {
+	return map[string]any{
+		"command": []any{"sh", "-c", drainingScript},
+		"pod": map[string]any{
+			"volumes":      []any{map[string]any{"name": "config", "configMap": map[string]any{"name": drainingConfig}}},
+			"volumeMounts": []any{map[string]any{"name": "config", "mountPath": "/etc/nginx/conf.d"}},
+		},
+	}
+}
+
 // mount is a volume of the control.
 type mount struct {
 	path, configMap, secret string
@@ -382,10 +415,17 @@ func stage(t *testing.T, k kind, c rolloutCase) *scene {
 		fields = map[string]any{}
 	}
 	maps.Copy(fields, c.fields)
+	drains := k == demoApplicationKind && !c.failure
+	if drains {
+		maps.Copy(fields, selfDraining())
+	}
 	if c.unset {
 		fields[k.replicas] = nil
 	}
 	objects := append(plain(c.mounts, c.requests), k.object(fields, freeNodePort(t)))
+	if drains {
+		objects = append(objects, configMap(drainingConfig, map[string]string{"default.conf": drainingServer}))
+	}
 	if err := s.apply(append(objects, c.beside...)...); err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,8 @@ type rolloutCase struct {
 	prepare func(*scene) error
 	// disturb is what happens. It returns when all is well again.
 	disturb func(*scene) error
+	// failure is a case in which what is asked for cannot serve.
+	failure bool
 	// late waits with it until the end of the load.
 	late bool
 	// allowed are failures of ours that are none: requests that nobody
@@ -77,7 +79,11 @@ type rolloutCase struct {
 var bothKinds = []kind{webServerKind, demoApplicationKind}
 
 func rolloutCases() []rolloutCase {
-	return slices.Concat(changes(), disturbances(), failures())
+	bad := failures()
+	for i := range bad {
+		bad[i].failure = true
+	}
+	return slices.Concat(changes(), disturbances(), bad)
 }
 
 // changes are those that a user asks for.
