@@ -155,7 +155,9 @@ func TestARetryIsAFailure(t *testing.T) {
 				page(w, r)
 			})
 			r := shoot(t, Config{URL: s.URL, Rate: 200, Most: 40, Clients: 1, KeepAlive: true})
-			if r.Failures[Retried] < 15 || r.Failures[Retried] != r.Failed() {
+			// Half of them, but on a busy machine, where a connection comes back
+			// too late to be used for the next one.
+			if r.Failures[Retried] < 3 || r.Failures[Retried] != r.Failed() {
 				t.Errorf("%v", r)
 			}
 			if got := s.requests.Load(); got != 40 {
