@@ -2,14 +2,12 @@ package webserver
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/references"
@@ -134,7 +132,7 @@ func (m *material) findConfig(w *webserverv1.WebServer, o Observed) error {
 	case c.ConfigMapRef == nil:
 		s.snippet = c.Inline
 	default:
-		found, err := find(o, "spec.config.configMapRef", c.ConfigMapRef.Name)
+		found, err := rollout.Find(o.Sources, "spec.config.configMapRef", c.ConfigMapRef.Name)
 		if err != nil {
 			return err
 		}
@@ -160,7 +158,7 @@ func (m *material) findContent(w *webserverv1.WebServer, o Observed) error {
 	}
 	files, source := &corev1.ConfigMap{Data: map[string]string{}}, ofSpec
 	if c.ConfigMapRef != nil {
-		found, err := find(o, "spec.content.configMapRef", c.ConfigMapRef.Name)
+		found, err := rollout.Find(o.Sources, "spec.content.configMapRef", c.ConfigMapRef.Name)
 		if err != nil {
 			return err
 		}
@@ -180,64 +178,15 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o Observed) error {
 	if !follows(w) {
 		return nil
 	}
-	m.volumes = map[string]rollout.Copy{}
-	var errs []error
-	told := map[string]bool{}
-	for _, u := range uses(w) {
-		found, err := find(o, u.field, u.name)
-		if err != nil {
-			if !u.optional && !told[u.name] {
-				told[u.name] = true
-				errs = append(errs, err)
-			}
-			continue
-		}
-		c := rollout.NewCopy(w.Name+"-volume", webserverv1.Kind, u.name, found.Content.Data, found.Content.BinaryData)
-		c.Source = found.Whole()
-		m.volumes[u.name] = c
-		m.hashes["volumes/"+u.name] = hash(found.Content.Data, found.Content.BinaryData)
+	var err error
+	m.volumes, err = rollout.CopiesOf(w.Name+"-volume", webserverv1.Kind, workload.Uses(options(w, material{})), o.Sources)
+	for name, c := range m.volumes {
+		m.hashes["volumes/"+name] = hash(c.Data, c.BinaryData)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // hash tells contents apart.
 func hash(data map[string]string, binary map[string][]byte) string {
 	return rollout.NewCopy("", webserverv1.Kind, "", data, binary).Name
-}
-
-// use is a volume that shows a ConfigMap.
-type use struct {
-	field, name string
-	optional    bool
-}
-
-func uses(w *webserverv1.WebServer) []use {
-	var all []use
-	add := func(v common.Volume, name string, optional *bool) {
-		all = append(all, use{fmt.Sprintf("spec.pod.volumes[%s]", v.Name), name, optional != nil && *optional})
-	}
-	if w.Spec.Pod == nil {
-		return nil
-	}
-	for _, v := range w.Spec.Pod.Volumes {
-		if v.ConfigMap != nil {
-			add(v, v.ConfigMap.Name, v.ConfigMap.Optional)
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, s := range v.Projected.Sources {
-			if s.ConfigMap != nil {
-				add(v, s.ConfigMap.Name, s.ConfigMap.Optional)
-			}
-		}
-	}
-	return all
-}
-
-func find(o Observed, field, name string) (references.Source, error) {
-	if s := o.Sources[name]; s.Found && s.Content != nil {
-		return s, nil
-	}
-	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
 }

@@ -108,9 +108,24 @@ func (k Kind[T, S]) Watched() []client.Object {
 	return all
 }
 
-// copies tells whether the kind makes ConfigMaps.
-func (k Kind[T, S]) copies() bool {
-	return slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok })
+// See calls Observe with all that an object refers to, so that what leads to a
+// pass and what a pass knows cannot differ. r has what is ours; refs finds the
+// rest.
+func (k Kind[T, S]) See(ctx context.Context, r Reader, refs *references.Reader, obj T) (S, error) {
+	if k.References == nil {
+		return k.Observe(ctx, r, obj)
+	}
+	var none S
+	var err error
+	if slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
+		if r.Copies, err = references.Copies(ctx, r, obj); err != nil {
+			return none, err
+		}
+	}
+	if r.Sources, err = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies); err != nil {
+		return none, err
+	}
+	return k.Observe(ctx, r, obj)
 }
 
 // LogText has the words of a kind's log lines. The seeds' users know them.

@@ -3,7 +3,6 @@ package converge
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -147,7 +146,6 @@ func (o *optional) ensure(ctx context.Context, kind string) error {
 	if err := o.control.Watch(source.Kind(o.cache, m.empty, o.handler)); err != nil {
 		return fmt.Errorf("watching %s: %w", m.gvk.Kind, err)
 	}
-	o.missing = maps.Clone(o.missing)
 	delete(o.missing, kind)
 	log.FromContext(ctx).Info("The cluster has come to know a type", "kind", m.gvk.Kind)
 	return nil

@@ -119,23 +119,8 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	return result, out.Problem.Err
 }
 
-// observe gives Observe what the object refers to, so that what leads to a pass
-// and what a pass knows cannot differ.
 func (r *Reconciler[T, S]) observe(ctx context.Context, obj T) (S, error) {
-	in := Reader{Reader: r.client, lacks: r.optional.lacks}
-	if r.kind.References != nil {
-		var none S
-		var err error
-		if r.kind.copies() {
-			if in.Copies, err = references.Copies(ctx, r.client, obj); err != nil {
-				return none, err
-			}
-		}
-		if in.Sources, err = r.refs.ConfigMaps(ctx, obj, r.kind.References(obj), in.Copies); err != nil {
-			return none, err
-		}
-	}
-	return r.kind.Observe(ctx, in, obj)
+	return r.kind.See(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, r.refs, obj)
 }
 
 // write brings the children to what Desired says. One child's failure does not

@@ -66,7 +66,7 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 	optional.handler = first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())}
 	r.optional = optional
 	for _, c := range slices.Concat(k.Children, known) {
-		b = b.Watches(c, first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())})
+		b = b.Watches(c, optional.handler)
 	}
 	for _, rel := range k.Related {
 		b = b.Watches(rel.Object, first{handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -99,8 +99,13 @@ func requests(ctx context.Context, mgr manager.Manager, empty client.Object) ([]
 	if err := mgr.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing %T: %w", empty, err)
 	}
+	return requestsOf(list)
+}
+
+// requestsOf is one for each object of a list.
+func requestsOf(list client.ObjectList) ([]reconcile.Request, error) {
 	var all []reconcile.Request
-	err = meta.EachListItem(list, func(o runtime.Object) error {
+	err := meta.EachListItem(list, func(o runtime.Object) error {
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o.(client.Object))})
 		return nil
 	})
@@ -144,11 +149,12 @@ func referred(objects client.Reader, list client.ObjectList) handler.EventHandle
 	add := func(ctx context.Context, o client.Object, q queue) {
 		l := list.DeepCopyObject().(client.ObjectList)
 		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), client.MatchingFields{naming.IndexReferences: o.GetName()}, client.UnsafeDisableDeepCopy)
+		var all []reconcile.Request
 		if err == nil {
-			err = meta.EachListItem(l, func(item runtime.Object) error {
-				raised(q).Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
-				return nil
-			})
+			all, err = requestsOf(l)
+		}
+		for _, r := range all {
+			raised(q).Add(r)
 		}
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Looking for what refers to a ConfigMap failed", "ConfigMap", client.ObjectKeyFromObject(o).String())

@@ -70,7 +70,7 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 	if st := obj.GetStatus(); st.ObservedGeneration != obj.GetGeneration() {
 		out.note("the operator that runs now has not yet acted on the latest change of its spec, which is part of what is said here")
 	}
-	observed, err := observe(ctx, w, k, obj)
+	observed, err := k.See(ctx, converge.Reader{Reader: w.client}, w.refs, obj)
 	if err != nil {
 		out.unread(err)
 		return
@@ -104,25 +104,6 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 		}
 	}
 	out.Pending = pending(k, obj, observed, w.now, stand)
-}
-
-// observe does what the loop does for Observe.
-func observe[T converge.Object, S any](ctx context.Context, w world, k converge.Kind[T, S], obj T) (S, error) {
-	in := converge.Reader{Reader: w.client}
-	if k.References != nil {
-		var none S
-		var err error
-		makes := func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }
-		if slices.ContainsFunc(k.Children, makes) {
-			if in.Copies, err = references.Copies(ctx, w.client, obj); err != nil {
-				return none, err
-			}
-		}
-		if in.Sources, err = w.refs.ConfigMaps(ctx, obj, k.References(obj), in.Copies); err != nil {
-			return none, err
-		}
-	}
-	return k.Observe(ctx, in, obj)
 }
 
 // pending is what the kind would say in status.pendingChanges. Report is pure,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,12 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // Copy is a content that pods use, in a ConfigMap that cannot be changed and is
@@ -49,6 +54,36 @@ func NewCopy(prefix, kind, of string, data map[string]string, binary map[string]
 		part(string(binary[k]))
 	}
 	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:16], Data: data, BinaryData: binary}
+}
+
+// Find returns a source that the spec names in a field, or what is to be told
+// where there is none.
+func Find(sources map[string]references.Source, field, name string) (references.Source, error) {
+	if s := sources[name]; s.Found && s.Content != nil {
+		return s, nil
+	}
+	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
+}
+
+// CopiesOf are whole copies of the ConfigMaps that are used, by the names of
+// these. An optional one that is not there has none. The error tells of all
+// that are missing.
+func CopiesOf(prefix, kind string, uses []workload.Use, sources map[string]references.Source) (map[string]Copy, error) {
+	all := map[string]Copy{}
+	var errs []error
+	told := map[string]bool{}
+	for _, u := range uses {
+		s, err := Find(sources, u.Field, u.Name)
+		if err == nil {
+			c := NewCopy(prefix, kind, u.Name, s.Content.Data, s.Content.BinaryData)
+			c.Source = s.Whole()
+			all[u.Name] = c
+		} else if !u.Optional && !told[u.Name] {
+			told[u.Name] = true
+			errs = append(errs, err)
+		}
+	}
+	return all, errors.Join(errs...)
 }
 
 // Intent is the copy as a child.

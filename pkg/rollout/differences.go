@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // mostDifferences is how many are told; the status has room for no more.
@@ -37,7 +39,7 @@ func decoded(v any) any {
 	}
 	if m, ok := d["metadata"].(map[string]any); ok {
 		if an, ok := m["annotations"].(map[string]any); ok {
-			delete(an, templateAnnotation)
+			delete(an, naming.AnnotationTemplate)
 			if len(an) == 0 {
 				delete(m, "annotations")
 			}

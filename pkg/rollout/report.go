@@ -16,8 +16,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-const templateAnnotation = naming.AnnotationTemplate
-
 // mostActions is how many actions the status keeps.
 const mostActions = 10
 
@@ -28,7 +26,7 @@ const mostActions = 10
 func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, now time.Time) conditions.State {
 	state := workload.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
-	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[templateAnnotation] != d.Serving.hash {
+	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
 		// What serves is not what was decided: the pass did not get that far.
 		if state.Ready.Holds {
 			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Deployment is not yet as it should be"}
@@ -143,7 +141,7 @@ func serves(dep *appsv1.Deployment, pods []corev1.Pod, container, template strin
 	}
 	var ids []string
 	for _, p := range pods {
-		if p.DeletionTimestamp != nil || p.Annotations[templateAnnotation] != template {
+		if p.DeletionTimestamp != nil || p.Annotations[naming.AnnotationTemplate] != template {
 			continue
 		}
 		for _, s := range p.Status.ContainerStatuses {

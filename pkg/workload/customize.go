@@ -95,11 +95,54 @@ func (o Options) rename(name *string) {
 // refers to, sorted, each once.
 func ConfigMaps(o Options) []string {
 	names := map[string]bool{}
-	o.Rename = func(name string) string { names[name] = true; return name }
-	o.env()
-	o.envFrom()
-	o.volumes("")
+	for _, u := range Uses(o) {
+		names[u.Name] = true
+	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// Use is a place of the spec that names a ConfigMap.
+type Use struct {
+	// Field is the place, such as "spec.pod.volumes[site]".
+	Field string
+	// Name is the ConfigMap's.
+	Name string
+	// Optional says that the pods do without it.
+	Optional bool
+}
+
+// Uses are all places of the user's part of the pods that name ConfigMaps, in
+// the order of the spec.
+func Uses(o Options) []Use {
+	var all []Use
+	add := func(field, name string, optional *bool) { all = append(all, Use{field, name, or(optional, false)}) }
+	for _, e := range o.Env {
+		if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+			add("spec.env["+e.Name+"]", e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Optional)
+		}
+	}
+	for i, e := range o.EnvFrom {
+		if e.ConfigMapRef != nil {
+			add(fmt.Sprintf("spec.envFrom[%d]", i), e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
+		}
+	}
+	if o.Pod == nil {
+		return all
+	}
+	for _, v := range o.Pod.Volumes {
+		if v.ConfigMap != nil {
+			add("spec.pod.volumes["+v.Name+"]", v.ConfigMap.Name, v.ConfigMap.Optional)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				add("spec.pod.volumes["+v.Name+"]", s.ConfigMap.Name, s.ConfigMap.Optional)
+			}
+		}
+	}
+	return all
 }
 
 func (o Options) probes(container *corev1ac.ContainerApplyConfiguration) {
