@@ -49,6 +49,39 @@ func TestFolderLayerIsDeterministic(t *testing.T) {
 	}
 }
 
+// The same program gives the same image, wherever it lies and whenever it was
+// built; another one does not.
+func TestImageOfAProgramIsDeterministic(t *testing.T) {
+	digest := func(lastByte byte, stamp time.Time) v1.Hash {
+		// The least that is a Linux program: a header that names no segments.
+		header := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 64-7)...)
+		header[16], header[18], header[20], header[52] = 2, 62, 1, 64
+		binary := filepath.Join(t.TempDir(), "operator")
+		if err := os.WriteFile(binary, append(header, lastByte), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(binary, stamp, stamp); err != nil {
+			t.Fatal(err)
+		}
+		im, err := binaryImage(binary, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := im.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := digest(1, time.Unix(1, 0))
+	if again := digest(1, time.Now()); first != again {
+		t.Errorf("digests differ: %s, %s", first, again)
+	}
+	if other := digest(2, time.Unix(1, 0)); first == other {
+		t.Error("two programs have the same digest")
+	}
+}
+
 func TestTagsDiffer(t *testing.T) {
 	roots := t.TempDir()
 	for _, r := range rootfses() {
