@@ -18,19 +18,24 @@ HELM_FLAGS ?=
 export CLUSTER VERSION IMG NAMESPACE
 
 GOLANGCI_LINT_VERSION := v2.15.0
+SYFT_VERSION          := v1.52.0
+GOVULNCHECK_VERSION   := v1.8.0
 # Outside of the checkout, so that a fresh clone is warm; by version, so that
 # two checkouts do not fight.
 TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/platform-operator/tools
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+SYFT          := $(TOOLS)/syft-$(SYFT_VERSION)/syft
+GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
 # linting those takes ten minutes.
-MODULES   := . e2e/cluster
+MODULES   := . e2e/cluster tools/licenses
 CHART     := charts/platform-operator
 # What make generate writes.
-GENERATED := ':(glob)apis/**/zz_generated.*.go' config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml $(CHART)/files
+GENERATED := ':(glob)apis/**/zz_generated.*.go' config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml $(CHART)/files THIRD_PARTY_LICENSES
 
-# The same commit gives the same bytes: no paths, no times.
+# The same commit gives the same bytes: no paths, no times. make reproducible
+# is the proof, and the Dockerfile runs make build.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 	-ldflags "-s -w -X github.com/platform-operator/platform-operator/pkg/version.Version=$(VERSION)"
 
@@ -51,6 +56,8 @@ IMG_TAG        = $(lastword $(subst :, ,$(IMG)))
 IMG_REPOSITORY = $(IMG:%:$(IMG_TAG)=%)
 # The tag dev names another image after each build: its digest rolls the pods.
 IMG_DIGEST     = $(if $(filter platform-operator:dev,$(IMG)),$(shell cat bin/platform-operator.digest 2>/dev/null))
+# The Go that is here, so that the image has the bytes of make build.
+BUILD_IMAGE ?= golang:$(patsubst go%,%,$(shell go env GOVERSION))
 ENGINE ?= $(firstword $(foreach e,docker podman buildah,$(if $(shell command -v $(e)),$(e))))
 
 ##@ Start here
@@ -60,7 +67,7 @@ help: ## Print this
 	@awk 'BEGIN {FS = ":.*## "; \
 		printf "Usage: make $(CYAN)TARGET$(OFF) [VARIABLE=value]\n"} \
 		/^##@ / {printf "\n$(BOLD)%s$(OFF)\n", substr($$0, 5)} \
-		/^[a-z][a-z0-9-]*:.*## / {printf "  $(CYAN)%-15s$(OFF) %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+		/^[a-z][a-z0-9-]*:.*## / {printf "  $(CYAN)%-22s$(OFF) %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@printf '%s\n' '' '$(BOLD)Variables$(OFF)' \
 		'  $(CYAN)IMG$(OFF)             the image for install, deploy, image-push: registry/name:tag (now $(IMG))' \
 		'  $(CYAN)CLUSTER=current$(OFF) work on the cluster of your kubeconfig, not on the local one' \
@@ -82,12 +89,16 @@ generate: ## Write what is generated from apis/, controllers/ and webhooks/
 	@rm -rf config/crd/bases $(CHART)/files
 	@go tool controller-gen object paths=./apis/...
 	@go tool controller-gen crd paths=./apis/... output:crd:dir=config/crd/bases
+	@# Kubernetes' maps of quantities have no bound on their length, and without
+	@# one the API server reckons that a rule about them costs too much.
+	@sed -i '/^ *- type: string$$/{n;s/^\( *\)pattern: ^(.+|-)?(.*$$/\1maxLength: 32\n&/}' config/crd/bases/*.yaml
 	@go tool controller-gen rbac:roleName=platform-operator-manager paths="./controllers/...;./pkg/..." output:rbac:dir=config/rbac
 	@go tool controller-gen webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@mkdir -p $(CHART)/files/crds
 	@cp config/crd/bases/*.yaml $(CHART)/files/crds/
 	@cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
+	@go -C tools/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build
 build: ## Build bin/platform-operator, static and reproducible
@@ -119,16 +130,33 @@ verify: generate bin/cluster ## Regenerate, lint everything, and fail if that ch
 	@new="$$(git ls-files --others --exclude-standard -- $(GENERATED))"; \
 		[ -z "$$new" ] || { printf 'generated, but not in git: add\n%s\n' "$$new" >&2; exit 1; }
 	$(call say,'are go.mod and go.sum tidy?')
-	@for m in $(MODULES) e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy -diff; done
+	@for m in $(MODULES) e2e/admits e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy -diff; done
+	$(call say,'are the modules on disk what was downloaded?')
+	@for m in $(MODULES); do go -C $$m mod verify >/dev/null; done
+	@$(MAKE) reproducible
 	@$(MAKE) lint
 	$(call say,'lint the chart')
 	@"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART)
 	@"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART) -f $(CHART)/values-production.yaml
 
+.PHONY: reproducible
+reproducible: ## Build in two folders, as here and as for the image, and compare the bytes
+	$(call say,'is the build reproducible?')
+	@e2e/reproducible.sh
+
+# Not a part of verify: it asks a database on the network, and answers differently every day.
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## Ask vuln.go.dev for known vulnerabilities in what we call
+	$(call say,'known vulnerabilities')
+	@out="$$($(GOVULNCHECK) ./cmd/... 2>&1)" && rc=0 || rc=$$?; case "$$out" in \
+		*'fetching vulnerabilities'*) echo 'cannot reach the database of vulnerabilities, https://vuln.go.dev: run this where it can be reached' >&2;; \
+		*) printf '%s\n' "$$out";; esac; exit $$rc
+
 .PHONY: test
 test: ## Run all tests, the quick ones first
 	@$(MAKE) test-unit
 	@$(MAKE) test-chart
+	@$(MAKE) test-fuzz
 	@$(MAKE) test-envtest
 	@$(MAKE) test-e2e
 
@@ -137,6 +165,24 @@ test-unit: ## Tests that need only Go
 	$(call say,'unit tests')
 	@go test $(GO_TEST_FLAGS) ./...
 	@go -C e2e/cluster test $(GO_TEST_FLAGS) ./...
+	@go -C tools/licenses test $(GO_TEST_FLAGS) ./...
+
+# How many objects each target makes by chance; GO_TEST_FLAGS=-v names them.
+DRAWS ?= 1500
+
+.PHONY: test-fuzz
+test-fuzz: bin/admits ## Objects made by chance: Kubernetes admits the children of all that we admit
+	$(call say,'objects made by chance')
+	@CGO_ENABLED=0 go -C e2e/admits test -trimpath $(GO_TEST_FLAGS) ./...
+	@ADMITS="$(CURDIR)/bin/admits" DRAWS=$(DRAWS) go test -tags=kubernetes -run '^Fuzz' $(GO_TEST_FLAGS) ./webhooks/
+
+# What is found is written to webhooks/testdata/fuzz, and tried by every go test from then on.
+.PHONY: campaign-fuzz
+campaign-fuzz: FUZZTIME ?= 10m
+campaign-fuzz: bin/admits ## Search for what breaks admission: FUZZTIME=10m for each target
+	@for f in FuzzAdmission FuzzSchemaAndGoAgree FuzzPodsKeepTheirProfile FuzzWhatWeAdmitKubernetesAdmits; do \
+		printf '$(BOLD)==> %4ds  %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$f; \
+		ADMITS="$(CURDIR)/bin/admits" go test -tags=kubernetes -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./webhooks/; done
 
 # -count=1: Go caches results by what the test reads, and does not see what helm reads.
 .PHONY: test-chart
@@ -157,6 +203,19 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'end-to-end tests')
 	@go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
 
+# make test-envtest takes some of the rights away, this all of them.
+# make test asks the corpus of specs about every rule of the schemas, by the
+# marks of its answers; this takes the rules away.
+.PHONY: campaign-admission
+campaign-admission: ## Take each rule of admission away in turn: a case of the corpus must notice; some minutes
+	$(call say,'admission with each of its rules missing')
+	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./pkg/testkit/specs/
+
+.PHONY: campaign-rights
+campaign-rights: bin/cluster ## Take each of the operator's rights away in turn: a request must be refused for it; some minutes
+	$(call say,'the operator without each of its rights')
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestEachRightIsNeeded$$' -v ./controllers/ -all-rights
+
 # An hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
 bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, beside a plain Deployment; an hour
@@ -164,6 +223,12 @@ bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every roll
 	@$(MAKE) e2e-cluster
 	$(call say,'load through every rollout')
 	@BENCH=1 go test -tags=e2e -count=1 -timeout=3h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestBenchRollouts$$' -v ./e2e/
+
+.PHONY: campaign-certificates
+campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
+	$(call say,'admission while certificate and CA rotate')
+	@CALLS=10000 KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) \
+		-run '^(TestNoCallFailsWhileCertificateAndCARotate|TestCallsFailWithoutOverlap)$$' -v ./pkg/certificates
 
 ##@ Cluster
 
@@ -186,9 +251,16 @@ image-push: check-img ## Build the image with docker, podman or buildah, and pus
 	@[ -n '$(ENGINE)' ] || { echo 'found neither docker nor podman nor buildah: install one, or set ENGINE' >&2; exit 1; }
 	@[ '$(IMG)' != platform-operator:dev ] || { echo 'set IMG=registry/name:tag: where should the image go?' >&2; exit 1; }
 	$(call say,'building $(IMG) with $(ENGINE)')
-	@$(ENGINE) build --build-arg VERSION=$(VERSION) -t $(IMG) .
+	@$(ENGINE) build --build-arg BUILD_IMAGE=$(BUILD_IMAGE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD) -t $(IMG) .
 	$(call say,'pushing $(IMG)')
 	@$(ENGINE) push $(IMG)
+
+.PHONY: sbom
+sbom: build $(SYFT) ## Write bin/platform-operator.spdx.json: which modules the program is made of
+	$(call say,'writing bin/platform-operator.spdx.json')
+	@SYFT_CHECK_FOR_APP_UPDATE=false SYFT_GOLANG_SEARCH_LOCAL_MOD_CACHE_LICENSES=true $(SYFT) scan --quiet file:bin/platform-operator \
+		--source-name platform-operator --source-version $(VERSION) --output spdx-json=bin/platform-operator.spdx.json
 
 ##@ Install
 
@@ -233,7 +305,12 @@ check-img:
 e2e-cluster: bin/cluster
 	@bin/cluster up --nodes 2
 	@if [ "$$CLUSTER" != current ]; then bin/cluster addon metrics-server traefik prometheus-operator-crds; $(MAKE) image-load; fi
-	@$(MAKE) install
+	@$(MAKE) install HELM_FLAGS='-f e2e/values.yaml $(HELM_FLAGS)'
+
+# As hyperkube is built, so that what the one compiles the other need not.
+.PHONY: bin/admits
+bin/admits:
+	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/admits -trimpath -o ../../bin/admits .
 
 # go build knows better than make whether there is something to do.
 .PHONY: bin/cluster
@@ -243,3 +320,11 @@ bin/cluster:
 $(GOLANGCI_LINT):
 	$(call say,'building golangci-lint $(GOLANGCI_LINT_VERSION) this one time; takes some minutes')
 	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+$(SYFT):
+	$(call say,'building syft $(SYFT_VERSION) this one time; takes some minutes')
+	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/anchore/syft/cmd/syft@$(SYFT_VERSION)
+
+$(GOVULNCHECK):
+	$(call say,'building govulncheck $(GOVULNCHECK_VERSION) this one time')
+	@CGO_ENABLED=0 GOBIN=$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)

@@ -1,12 +1,14 @@
 package webhooks
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,10 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/platform-operator/platform-operator/apis/common"
-	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/webhooks/policy"
 )
 
 // underTest refuses every word of the image that begins with "bad".
@@ -32,6 +32,12 @@ func underTest() kind[*webserverv1.WebServer] {
 				}
 			}
 			return errs
+		},
+		judge: func(w *webserverv1.WebServer) policy.Verdict {
+			if w.Spec.Paused {
+				return policy.Verdict{Refused: field.ErrorList{field.Forbidden(field.NewPath("spec", "paused"), "not here")}, Warnings: []string{"paused"}}
+			}
+			return policy.Verdict{}
 		},
 	}
 }
@@ -67,6 +73,65 @@ func TestCreateIsRefusedForEverythingAtOnce(t *testing.T) {
 	}
 }
 
+// What the platform decides is treated like every other rule.
+func TestWhatThePlatformSays(t *testing.T) {
+	paused := image("bad1")
+	paused.Spec.Paused = true
+	warnings, err := underTest().ValidateCreate(t.Context(), paused)
+	if diff := cmp.Diff([]string{`spec.image: Invalid value: "bad1": must be good`, "spec.paused: Forbidden: not here"}, causes(err)); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+	if !slices.Equal(warnings, []string{"paused"}) {
+		t.Errorf("warnings are %q", warnings)
+	}
+	// An object from before the rule can be changed elsewhere; the warning stays.
+	other := paused.DeepCopy()
+	other.Spec.Image = "good"
+	warnings, err = underTest().ValidateUpdate(t.Context(), paused, other)
+	if err != nil || !slices.Equal(warnings, []string{"paused"}) {
+		t.Errorf("got %v and warnings %q", err, warnings)
+	}
+	if _, err := underTest().ValidateUpdate(t.Context(), image("good"), other); err == nil {
+		t.Error("an update that makes it so is accepted")
+	}
+}
+
+// That an entry of a list moves makes nothing wrong, and that there is another
+// one like it does.
+func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
+	k := kind[*webserverv1.WebServer]{
+		validate: func(w *webserverv1.WebServer) field.ErrorList {
+			var errs field.ErrorList
+			for i, word := range strings.Fields(w.Spec.Image) {
+				if strings.HasPrefix(word, "bad") {
+					errs = append(errs, field.Invalid(field.NewPath("spec", "hosts").Index(i), word, "must be good"))
+				}
+			}
+			return errs
+		},
+		judge: func(*webserverv1.WebServer) policy.Verdict { return policy.Verdict{} },
+	}
+	for name, tc := range map[string]struct{ old, now, want string }{
+		"down":    {"bad", "good bad", ""},
+		"up":      {"good bad", "bad", ""},
+		"another": {"bad", "bad bad", `spec.hosts[1]: Invalid value: "bad": must be good`}, //nolint:dupword // the same fault twice
+		"other":   {"good bad", "bad2 good", `spec.hosts[0]: Invalid value: "bad2": must be good`},
+	} {
+		_, err := k.ValidateUpdate(t.Context(), image(tc.old), image(tc.now))
+		if got := strings.Join(causes(err), "\n"); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestNobodyReadsThousandsOfFaults(t *testing.T) {
+	_, err := underTest().ValidateCreate(t.Context(), image(strings.Repeat("bad ", 30000)))
+	got := causes(err)
+	if len(got) != 101 || got[100] != "spec: Forbidden: there are 29900 more faults like these" {
+		t.Errorf("%d causes, the last is %q", len(got), got[len(got)-1])
+	}
+}
+
 // A rule that is newer than an object must not keep it from being changed.
 func TestUpdateIsRefusedOnlyForWhatItMakesWrong(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -95,65 +160,37 @@ func TestDeletionIsNeverRefused(t *testing.T) {
 	}
 }
 
-func TestFinalizerFollowsTheDeletionPolicy(t *testing.T) {
-	const others = "others.io/hold"
-	for name, tc := range map[string]struct {
-		policy common.DeletionPolicy
-		before []string
-		want   []string
-	}{
-		"unset":                 {"", nil, nil},
-		"Delete":                {common.DeletionPolicyDelete, []string{others}, []string{others}},
-		"Delete after Orphan":   {common.DeletionPolicyDelete, []string{naming.Finalizer, others}, []string{others}},
-		"unset after Orphan":    {"", []string{naming.Finalizer}, nil},
-		"Orphan":                {common.DeletionPolicyOrphan, nil, []string{naming.Finalizer}},
-		"Orphan beside others":  {common.DeletionPolicyOrphan, []string{others}, []string{others, naming.Finalizer}},
-		"Orphan that has it":    {common.DeletionPolicyOrphan, []string{naming.Finalizer, others}, []string{naming.Finalizer, others}},
-		"a policy nobody knows": {"Keep", []string{others}, []string{others}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := image("nginx")
-			w.Spec.DeletionPolicy, w.Finalizers = tc.policy, tc.before
-			k := underTest()
-			if err := k.Default(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, w.Finalizers); diff != "" && len(tc.want)+len(w.Finalizers) > 0 {
-				t.Errorf("finalizers (-want +got):\n%s", diff)
-			}
-			// The API server may call it again after other webhooks.
-			once := w.DeepCopy()
-			if err := k.Default(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(once, w); diff != "" {
-				t.Errorf("a second call changed the object:\n%s", diff)
-			}
-		})
-	}
-}
-
-// What a user sent is not said in other words: only finalizers are patched.
-func TestDefaultingPatchesNothingButFinalizers(t *testing.T) {
+func TestScaleIsRefusedInTheNameOfTheObject(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := cachev1alpha1.AddToScheme(scheme); err != nil {
+	if err := autoscalingv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	hook := admission.WithDefaulter(scheme, kind[*cachev1alpha1.Memcached]{})
-	for policy, want := range map[string][]string{"Orphan": {"/metadata/finalizers"}, "Delete": nil} {
-		raw := `{"apiVersion":"cache.example.com/v1alpha1","kind":"Memcached","metadata":{"name":"a"},"spec":{"size":1,"memory":{"size":"1024Mi"},"deletionPolicy":"` + policy + `"}}`
-		r := onlyFinalizers{hook.Handler}.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(raw)},
+	h := scaling{
+		gk: schema.GroupKind{Group: "my.domain", Kind: "WebServer"}, decoder: admission.NewDecoder(scheme),
+		validate: func(old, now *autoscalingv1.Scale) field.ErrorList {
+			if now.Spec.Replicas > 2*old.Spec.Replicas {
+				return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), now.Spec.Replicas, "too fast")}
+			}
+			return nil
+		},
+	}
+	ask := func(old, now string) admission.Response {
+		raw := func(spec string) runtime.RawExtension {
+			return runtime.RawExtension{Raw: []byte(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"web","namespace":"ns"},"spec":` + spec + `}`)}
+		}
+		return h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Name: "web", Operation: admissionv1.Update, SubResource: "scale", OldObject: raw(old), Object: raw(now),
 		}})
-		if !r.Allowed {
-			t.Fatalf("%s: refused: %v", policy, r.Result)
-		}
-		var got []string
-		for _, p := range r.Patches {
-			got = append(got, p.Path)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: patches %v, want %v", policy, got, want)
-		}
+	}
+	if r := ask(`{"replicas":2}`, `{"replicas":4}`); !r.Allowed {
+		t.Errorf("refused: %v", r.Result)
+	}
+	r := ask(`{}`, `{"replicas":4}`)
+	want := `WebServer.my.domain "web" is invalid: spec.replicas: Invalid value: 4: too fast`
+	if r.Allowed || r.Result.Message != want || r.Result.Code != http.StatusUnprocessableEntity {
+		t.Errorf("allowed %v: %v\nwant %s", r.Allowed, r.Result, want)
+	}
+	if r := ask(`{}`, `{"replicas":"four"}`); r.Allowed || r.Result.Code != http.StatusBadRequest {
+		t.Errorf("what cannot be read: allowed %v, %v", r.Allowed, r.Result)
 	}
 }

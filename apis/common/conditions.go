@@ -76,6 +76,9 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonNotAccepted: it refuses to.
 	ReasonNotAccepted = "NotAccepted"
+	// ReasonNotAllowed: the platform configuration does not allow what the spec
+	// asks for.
+	ReasonNotAllowed = "NotAllowed"
 	// ReasonError: an unexpected error; it is retried with back-off.
 	ReasonError = "Error"
 	// ReasonDeleting: the object is being deleted.

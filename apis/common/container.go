@@ -13,6 +13,7 @@ type Container struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:XValidation:rule="self.map(e, has(e.value) ? e.value.size() : 0).sum() <= 262144",message="the values must have at most 262144 characters in all; take a ConfigMap and a volume for more"
 	Env []EnvVar `json:"env,omitempty"`
 
 	// envFrom takes all keys of ConfigMaps and Secrets as environment
@@ -48,6 +49,8 @@ type Entrypoint struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=32768
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self[0] != ''",message="the first word is the program to run, and must not be empty"
+	// +kubebuilder:validation:XValidation:rule="self.map(a, a.size()).sum() <= 262144 && self.all(a, !a.contains('\\x00'))",message="must have at most 262144 characters in all, and no NUL"
 	Command []string `json:"command,omitempty"`
 
 	// args replace the image's arguments.
@@ -55,19 +58,22 @@ type Entrypoint struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=32768
+	// +kubebuilder:validation:XValidation:rule="self.map(a, a.size()).sum() <= 262144 && self.all(a, !a.contains('\\x00'))",message="must have at most 262144 characters in all, and no NUL"
 	Args []string `json:"args,omitempty"`
 }
 
 // Resources are what the container asks for, and what it may use at most.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(r, !(r in self.limits) || quantity(string(self.requests[r])).compareTo(quantity(string(self.limits[r]))) <= 0)",message="requests must not be greater than limits",fieldPath=".requests"
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(r, !(r in self.limits) || string(self.requests[r]).matches('[eE][-+]?[0-9]{3}') || string(self.limits[r]).matches('[eE][-+]?[0-9]{3}') || quantity(string(self.requests[r])).compareTo(quantity(string(self.limits[r]))) <= 0)",message="requests must not be greater than limits",fieldPath=".requests"
 type Resources struct {
 	// requests are what the pod is scheduled with: cpu, memory and
 	// ephemeral-storage. Unset takes the limits.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r in ['cpu', 'memory', 'ephemeral-storage'])",message="requests can hold cpu, memory and ephemeral-storage; other resources are requested by their limit"
-	// +kubebuilder:validation:XValidation:rule="self.all(r, !quantity(string(self[r])).isLessThan(quantity('0')))",message="must not be negative"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, !string(self[r]).matches('^-|[eE][-+]?[0-9]{3}'))",message="must not be negative, and an exponent must have at most two digits"
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || (!string(self['cpu']).matches('[.][0-9]*m|[.][0-9]{4,}|[nu]$|[eE][-+]?[0-9]{3}') && quantity(string(self['cpu'])).isLessThan(quantity('10k')))",message="cpu must be a multiple of 1m and less than 10k, such as 2, 0.5 or 500m"
+	// +kubebuilder:validation:XValidation:rule="['memory', 'ephemeral-storage'].all(r, !(r in self) || (!string(self[r]).matches('[mun]$|[.][0-9]+$|[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isLessThan(quantity('1Ei')) && (quantity(string(self[r])).compareTo(quantity('0')) == 0 || !quantity(string(self[r])).isLessThan(quantity('1Mi')))))",message="memory and ephemeral-storage must be whole numbers of bytes, from 1Mi and less than 1Ei, such as 64Mi"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
 	// limits are what the container may use at most: cpu, memory,
@@ -75,8 +81,11 @@ type Resources struct {
 	// example.com/gpu.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule="self.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] || (r.contains('/') && !r.contains('kubernetes.io/') && !format.qualifiedName().validate(r).hasValue() && quantity(string(self[r])).isInteger()))",message="limits can hold cpu, memory, ephemeral-storage, and whole numbers of extended resources such as example.com/gpu"
-	// +kubebuilder:validation:XValidation:rule="self.all(r, !quantity(string(self[r])).isLessThan(quantity('0')))",message="must not be negative"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] || (r.contains('/') && !r.contains('kubernetes.io/') && !format.qualifiedName().validate(r).hasValue() && !string(self[r]).matches('[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isInteger()))",message="limits can hold cpu, memory, ephemeral-storage, and whole numbers of extended resources such as example.com/gpu"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, !string(self[r]).matches('^-|[eE][-+]?[0-9]{3}'))",message="must not be negative, and an exponent must have at most two digits"
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || (!string(self['cpu']).matches('[.][0-9]*m|[.][0-9]{4,}|[nu]$|[eE][-+]?[0-9]{3}') && quantity(string(self['cpu'])).isLessThan(quantity('10k')))",message="cpu must be a multiple of 1m and less than 10k, such as 2, 0.5 or 500m"
+	// +kubebuilder:validation:XValidation:rule="['memory', 'ephemeral-storage'].all(r, !(r in self) || (!string(self[r]).matches('[mun]$|[.][0-9]+$|[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isLessThan(quantity('1Ei')) && !quantity(string(self[r])).isLessThan(quantity('1Mi'))))",message="memory and ephemeral-storage must be whole numbers of bytes, from 1Mi and less than 1Ei, such as 64Mi"
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[+]?[0.]*[1-9]')",message="cpu must be more than 0; leave it out for no limit"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 
@@ -94,6 +103,7 @@ type EnvVar struct {
 	// value of the variable. $(NAME) stands for the value of an earlier one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must have no NUL: no process can be given one"
 	Value string `json:"value,omitempty"`
 
 	// valueFrom is where the value comes from.
@@ -147,6 +157,7 @@ type EnvFieldSelector struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=360
 	// +kubebuilder:validation:Pattern=`^(metadata\.(name|namespace|uid|(labels|annotations)\['[-A-Za-z0-9_./]+'\])|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?))$`
+	// +kubebuilder:validation:XValidation:rule="!self.contains('[') || !format.qualifiedName().validate(self.startsWith('metadata.annotations') ? self.split('\\'')[1].lowerAscii() : self.split('\\'')[1]).hasValue()",message="the key must be a name such as example.com/key"
 	FieldPath string `json:"fieldPath"`
 }
 
@@ -227,6 +238,7 @@ type Probes struct {
 // Probe asks the container something, again and again.
 //
 // +kubebuilder:validation:ExactlyOneOf=exec;httpGet;tcpSocket;grpc
+// +kubebuilder:validation:XValidation:rule="(has(self.timeoutSeconds) ? self.timeoutSeconds : 1) <= (has(self.periodSeconds) ? self.periodSeconds : 10)",message="timeoutSeconds, 1 unless it is set, must not be greater than periodSeconds, 10 unless it is set",fieldPath=".timeoutSeconds"
 type Probe struct {
 	// exec runs a command in the container, which has to end with 0.
 	// +optional
@@ -284,6 +296,7 @@ type ExecAction struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self[0] != ''",message="the first word is the program to run, and must not be empty"
 	Command []string `json:"command"`
 }
 
@@ -294,6 +307,7 @@ type HTTPGetAction struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[^[:space:][:cntrl:]]*$')",message="must begin with / and have no white space"
 	Path string `json:"path,omitempty"`
 
 	// port is the number or the name of a port of the container.
@@ -301,7 +315,7 @@ type HTTPGetAction struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 1 && self <= 65535)",message="must be a name, or a number from 1 to 65535"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 1 && self <= 65535)",message="must be a name, or a number from 1 to 65535"
 	Port intstr.IntOrString `json:"port"`
 
 	// scheme is HTTP or HTTPS. Unset means HTTP. No certificate is verified.
@@ -327,6 +341,7 @@ type HTTPHeader struct {
 	// value of the header.
 	// +required
 	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="must have no line breaks and other control characters"
 	Value string `json:"value"`
 }
 
@@ -337,7 +352,7 @@ type TCPSocketAction struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 1 && self <= 65535)",message="must be a name, or a number from 1 to 65535"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 1 && self <= 65535)",message="must be a name, or a number from 1 to 65535"
 	Port intstr.IntOrString `json:"port"`
 }
 

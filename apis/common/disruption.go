@@ -13,7 +13,7 @@ type PodDisruptionBudget struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 0 && self <= 10000)",message="must be a number of pods, or a percentage less than 100%, so that a node can be drained"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 10000)",message="must be a number of pods, or a percentage less than 100%, so that a node can be drained"
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
 	// maxUnavailable is how many pods, or what part of them, may be missing.
@@ -21,6 +21,6 @@ type PodDisruptionBudget struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?|100)%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 1 && self <= 10000)",message="must be at least 1 or 1%, so that a node can be drained"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 1 && self <= 10000)",message="must be at least 1 or 1%, so that a node can be drained"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }

@@ -29,7 +29,7 @@ type Expose struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`
 	// +kubebuilder:validation:XValidation:rule="self.all(h, !isIP(h))",message="a host is a name, not an address"
 	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o == h))",message="each host can be listed once"
 	Hosts []string `json:"hosts"`
@@ -98,6 +98,7 @@ type ExposeIngressOptions struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue() && !k.contains('platform-operator.io/') && !k.endsWith('-snippet'))",message="keys must be names such as example.com/key, outside of platform-operator.io, and no snippets"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
 

@@ -17,9 +17,10 @@ type LabelValue string
 type AnnotationValue string
 
 // Pod is what a user can say about the pods of every kind. What is not here,
-// such as another container, a path of the node or the token of a service
-// account, cannot be said: whoever may create the object gains no more than
-// pods of its security profile.
+// such as another container or a path of the node, cannot be said: whoever
+// may create the object gains no more than pods of its security profile, and,
+// only where the platform configuration allows it, the rights of the service
+// accounts of its namespace.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",message="each of volumeMounts must name one of volumes",fieldPath=".volumeMounts"
 type Pod struct {
@@ -36,6 +37,7 @@ type Pod struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue())",message="keys must be names such as example.com/key"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('platform-operator.io/') && !k.contains('security.beta.kubernetes.io/') && !k.contains('security.alpha.kubernetes.io/') && !k.startsWith('kubernetes.io/config.') && k != 'controller.kubernetes.io/pod-deletion-cost')",message="annotations of the operator and those by which Kubernetes is told of privileges cannot be set"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
 	// nodeSelector is which labels a node must have.
@@ -79,6 +81,16 @@ type Pod struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+
+	// serviceAccountName is the service account that the pods run as; its token
+	// is then mounted. It is refused unless the platform configuration allows
+	// it: whoever may create this object would act with the rights of every
+	// service account of the namespace. Unset means default, without its token.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// terminationGracePeriodSeconds is how long a pod may take to end. Unset
 	// means 30.
@@ -132,6 +144,7 @@ type Toleration struct {
 	// tolerationSeconds is for how long. Unset means for ever.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
@@ -464,7 +477,7 @@ type EmptyDirVolume struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('0'))",message="must not be negative"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[mun]$|[.][0-9]+$|[eE][-+]?[0-9]{3}') && quantity(string(self)).isLessThan(quantity('1Ei')) && !quantity(string(self)).isLessThan(quantity('0'))",message="must be a whole number of bytes, less than 1Ei, and not be negative, such as 64Mi"
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
 }
 
@@ -588,8 +601,8 @@ type DownwardAPIFile struct {
 type VolumeFieldSelector struct {
 	// fieldPath is the field, such as metadata.labels.
 	// +required
-	// +kubebuilder:validation:MaxLength=360
-	// +kubebuilder:validation:Pattern=`^metadata\.(name|namespace|uid|(labels|annotations)(\['[-A-Za-z0-9_./]+'\])?)$`
+	// +kubebuilder:validation:MaxLength=341
+	// +kubebuilder:validation:Pattern=`^metadata\.(name|namespace|uid|labels(\['([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'\])?|annotations(\['([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'\])?)$`
 	FieldPath string `json:"fieldPath"`
 }
 
@@ -597,10 +610,7 @@ type VolumeFieldSelector struct {
 type ImageVolume struct {
 	// reference is the image, such as registry.example/site:42.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^\S+$`
-	Reference string `json:"reference"`
+	Reference Image `json:"reference"`
 
 	// pullPolicy says when it is pulled. Unset means Always for the tag latest
 	// and IfNotPresent for any other.
@@ -619,7 +629,7 @@ type VolumeMount struct {
 	// mountPath is where it is: an absolute path without ":".
 	// +required
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^/[^:]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[^/:]+)+$') && !self.matches('/[.]{1,2}(/|$)')",message="must be an absolute path such as /data, without ':', without a slash at its end, without empty, '.' and '..' parts, and not / itself"
 	MountPath string `json:"mountPath"`
 
 	// subPath is the part of the volume that is mounted, relative and without

@@ -19,8 +19,8 @@ const (
 
 // Rollout says how a change reaches the pods, and what becomes of one that fails.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="progressDeadlineSeconds must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
-// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable)) || !(string(self.maxSurge) in ['0', '0%']) || !(string(self.maxUnavailable) in ['0', '0%'])",message="maxUnavailable must not be 0 where maxSurge is 0: no pod could ever be replaced",fieldPath=".maxUnavailable"
+// +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="progressDeadlineSeconds, 600 unless it is set, must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable)) || !string(self.maxSurge).matches('^0+%?$') || !string(self.maxUnavailable).matches('^0+%?$')",message="maxUnavailable must not be 0 where maxSurge is 0: no pod could ever be replaced",fieldPath=".maxUnavailable"
 type Rollout struct {
 	// maxSurge is how many pods, or what part of the replicas, may exist beside
 	// the replicas during a rollout. Unset means 25%.
@@ -28,7 +28,7 @@ type Rollout struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="must be 0 or more, or a percentage such as 25%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 10000)",message="must be from 0 to 10000, or a percentage such as 25%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// maxUnavailable is how many replicas, or what part of them, may be missing
@@ -38,7 +38,7 @@ type Rollout struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="must be 0 or more, or a percentage such as 25%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 10000)",message="must be from 0 to 10000, or a percentage such as 25%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// minReadySeconds is for how long a new pod must be ready before it counts.
@@ -71,6 +71,9 @@ type Rollout struct {
 	// restartedAt replaces all pods whenever it changes; set it to the time of
 	// now. A rollout that failed is tried again.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 
 	// pinnedRevision serves that revision, whatever the rest of the spec says,
@@ -78,11 +81,14 @@ type Rollout struct {
 	// controllerrevisions tell which there are.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	PinnedRevision *int64 `json:"pinnedRevision,omitempty"`
 
 	// restartOnConfigChange replaces the pods when a ConfigMap that they use
 	// changes. Each then gets an unchangeable copy of it, so that an earlier
-	// revision has its own content. What unset means, the kind says.
+	// revision has its own content. Where the platform lets the operator read
+	// Secrets, their changes replace the pods too; of these there are no copies.
+	// What unset means, the kind says.
 	// +optional
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
 }

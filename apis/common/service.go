@@ -9,6 +9,7 @@ type ServiceOptions struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue() && !k.contains('platform-operator.io/'))",message="keys must be names such as example.com/key, outside of platform-operator.io"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
 	// loadBalancerClass is who makes the load balancer. It counts for type

@@ -1630,7 +1630,7 @@ func (in *Volume) DeepCopyInto(out *Volume) {
 	if in.Image != nil {
 		in, out := &in.Image, &out.Image
 		*out = new(ImageVolume)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 

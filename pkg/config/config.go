@@ -3,7 +3,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -19,9 +18,51 @@ const Version = "platform-operator.io/config/v1"
 type Platform struct {
 	// APIVersion is Version.
 	APIVersion string `json:"apiVersion"`
+	// WatchNamespaces are the namespaces whose objects the operator looks
+	// after. Empty means all.
+	WatchNamespaces []string `json:"watchNamespaces"`
+	// Workers is how many objects of one kind are reconciled at the same time.
+	Workers int `json:"workers"`
+	// FeatureGates switch features that are on trial, or may be in the way. A
+	// name that this operator does not know is an error.
+	FeatureGates map[Feature]bool `json:"featureGates"`
+
+	// Images says which images objects may name.
+	Images Images `json:"images"`
+	// MaxReplicas is the most pods that one object may ask for, by itself or by
+	// its autoscaling. It limits nothing that Kubernetes' quotas do not limit
+	// better; it is there for the typing error of three zeros.
+	MaxReplicas int32 `json:"maxReplicas"`
 	// NodePortRange is the API server's --service-node-port-range: admission
 	// refuses node ports outside of it, because Kubernetes would.
 	NodePortRange PortRange `json:"nodePortRange"`
+	// ServiceTypes are the types of Service that an object may have. ClusterIP,
+	// which opens nothing, is always among them.
+	ServiceTypes []corev1.ServiceType `json:"serviceTypes"`
+	// Gateways are those that objects of other namespaces may lead to. A Gateway
+	// of an object's own namespace needs no entry.
+	Gateways []Gateway `json:"gateways"`
+	// Hosts says which namespaces may claim which hosts. Empty lets every
+	// namespace claim every host; with the first entry, whatever no entry
+	// allows is refused.
+	Hosts []Hosts `json:"hosts"`
+	// Annotations are the keys that objects may set on their Services and
+	// Ingresses. Load balancers, DNS and ingress controllers act on them with
+	// rights of their own, some beyond the namespace. "example.com/*" is every
+	// key of that prefix, "*" every key.
+	Annotations []string `json:"annotations"`
+	// PriorityClasses are those that pods may have, with "*" for any
+	// characters. A class may push pods of other namespaces from their nodes.
+	PriorityClasses []string `json:"priorityClasses"`
+	// ServiceAccounts lets an object name the ServiceAccount its pods run as.
+	// Whoever may create the object then acts with the rights of every
+	// ServiceAccount of the namespace.
+	ServiceAccounts bool `json:"serviceAccounts"`
+	// RestartOnSecretChange makes rollout.restartOnConfigChange look at Secrets
+	// too. The operator needs the right to read them all for it, which the
+	// installation grants together with this field.
+	RestartOnSecretChange bool `json:"restartOnSecretChange"`
+
 	// WebServer has the preferences for WebServer objects.
 	WebServer WebServer `json:"webServer"`
 	// Memcached has the preferences for Memcached objects.
@@ -45,6 +86,9 @@ type WebServer struct {
 	// NodePort is what an object of type NodePort that does not say tries to
 	// get first; 0 leaves the choice to Kubernetes.
 	NodePort int32 `json:"nodePort"`
+	// ExporterImage translates nginx's figures for Prometheus, in the pods of
+	// objects with monitoring.
+	ExporterImage string `json:"exporterImage"`
 }
 
 // Memcached has the preferences for Memcached objects.
@@ -56,12 +100,21 @@ type Memcached struct {
 
 // Default is the configuration as delivered: a WebServer answers on port 30010
 // of every node, as its article shows. 30000-32767 is Kubernetes' own default.
+// A pass is a few requests of milliseconds, so a few workers keep an API server
+// busy; see docs/benchmarks.md.
 func Default() Platform {
 	return Platform{
 		APIVersion:    Version,
+		Workers:       8,
+		Images:        Images{Latest: LatestWarn},
+		MaxReplicas:   1000,
 		NodePortRange: PortRange{From: 30000, To: 32767},
-		WebServer:     WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: 30010},
-		Memcached:     Memcached{Image: "memcached:1.6"},
+		ServiceTypes:  []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer},
+		WebServer: WebServer{
+			ServiceType: corev1.ServiceTypeNodePort, NodePort: 30010,
+			ExporterImage: "nginx/nginx-prometheus-exporter:1.4",
+		},
+		Memcached: Memcached{Image: "memcached:1.6"},
 	}
 }
 
@@ -83,26 +136,4 @@ func Load(path string) (Platform, error) {
 		return p, fmt.Errorf("platform configuration %s: %w", path, err)
 	}
 	return p, nil
-}
-
-// Validate says what is wrong with the configuration, and what would be right.
-func (p Platform) Validate() error {
-	if p.APIVersion != Version {
-		return fmt.Errorf("apiVersion is %q, must be %q", p.APIVersion, Version)
-	}
-	if r := p.NodePortRange; r.From < 1 || r.To > 65535 || r.From > r.To {
-		return fmt.Errorf("nodePortRange %d-%d must lie within 1-65535, from first", r.From, r.To)
-	}
-	switch p.WebServer.ServiceType {
-	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
-	default:
-		return fmt.Errorf("webServer.serviceType is %q, must be ClusterIP, NodePort or LoadBalancer", p.WebServer.ServiceType)
-	}
-	if n := p.WebServer.NodePort; n != 0 && !p.NodePortRange.Contains(n) {
-		return fmt.Errorf("webServer.nodePort is %d, must be 0 or within nodePortRange %d-%d", n, p.NodePortRange.From, p.NodePortRange.To)
-	}
-	if p.Memcached.Image == "" {
-		return errors.New("memcached.image is empty, must be an image such as memcached:1.6")
-	}
-	return nil
 }

@@ -24,11 +24,57 @@ func TestLoad(t *testing.T) {
 		"zero leaves the choice to Kubernetes": {
 			"webServer: {nodePort: 0}\n", func(p *Platform) { p.WebServer.NodePort = 0 },
 		},
+		"another list replaces the default": {
+			"serviceTypes: [ClusterIP, NodePort]\n", func(p *Platform) { p.ServiceTypes = []corev1.ServiceType{"ClusterIP", "NodePort"} },
+		},
 		"everything": {
-			"apiVersion: platform-operator.io/config/v1\nnodePortRange: {from: 20000, to: 20010}\nwebServer: {serviceType: ClusterIP, nodePort: 20010}\n",
+			`apiVersion: platform-operator.io/config/v1
+watchNamespaces: [team-a, team-b]
+workers: 3
+featureGates: {ReadYourWrites: false, PodMonitors: true}
+images:
+  allowed: [registry.example, docker.io/library, "localhost:5000", registry.example:8443/team/]
+  latest: Refuse
+maxReplicas: 50
+nodePortRange: {from: 20000, to: 20010}
+serviceTypes: [ClusterIP, LoadBalancer]
+gateways:
+- {namespace: gateways, name: public}
+- {namespace: gateways, name: internal.v2, from: [team-*, "*-test", ops]}
+hosts:
+- {namespaces: [team-a], hosts: ["*.a.example.com", shop.example.com]}
+- {namespaces: ["*"], hosts: ["*"]}
+annotations: [cert-manager.io/issuer, example.com/*, plain]
+priorityClasses: [batch-*, low]
+serviceAccounts: true
+restartOnSecretChange: true
+webServer: {serviceType: ClusterIP, nodePort: 20010, exporterImage: registry.example/exporter:1}
+memcached: {image: "registry.example/memcached:1.6"}
+`,
 			func(p *Platform) {
-				p.NodePortRange = PortRange{From: 20000, To: 20010}
-				p.WebServer = WebServer{ServiceType: corev1.ServiceTypeClusterIP, NodePort: 20010}
+				*p = Platform{
+					APIVersion: Version, WatchNamespaces: []string{"team-a", "team-b"}, Workers: 3,
+					FeatureGates: map[Feature]bool{ReadYourWrites: false, PodMonitors: true},
+					Images: Images{
+						Allowed: []string{"registry.example", "docker.io/library", "localhost:5000", "registry.example:8443/team/"},
+						Latest:  LatestRefuse,
+					},
+					MaxReplicas: 50, NodePortRange: PortRange{From: 20000, To: 20010},
+					ServiceTypes: []corev1.ServiceType{"ClusterIP", "LoadBalancer"},
+					Gateways: []Gateway{
+						{Namespace: "gateways", Name: "public"},
+						{Namespace: "gateways", Name: "internal.v2", From: []string{"team-*", "*-test", "ops"}},
+					},
+					Hosts: []Hosts{
+						{Namespaces: []string{"team-a"}, Hosts: []string{"*.a.example.com", "shop.example.com"}},
+						{Namespaces: []string{"*"}, Hosts: []string{"*"}},
+					},
+					Annotations:     []string{"cert-manager.io/issuer", "example.com/*", "plain"},
+					PriorityClasses: []string{"batch-*", "low"},
+					ServiceAccounts: true, RestartOnSecretChange: true,
+					WebServer: WebServer{ServiceType: "ClusterIP", NodePort: 20010, ExporterImage: "registry.example/exporter:1"},
+					Memcached: Memcached{Image: "registry.example/memcached:1.6"},
+				}
 			},
 		},
 	} {
@@ -64,19 +110,65 @@ func TestLoadRefuses(t *testing.T) {
 		file string
 		want []string // all of it in the error
 	}{
-		"unknown field":            {"webServer: {nodeport2: 1}\n", []string{"nodeport2"}},
-		"unknown field at the top": {"webserverz: {}\n", []string{"webserverz"}},
-		"field twice":              {"apiVersion: a\napiVersion: b\n", []string{"apiVersion"}},
-		"wrong type":               {"webServer: {nodePort: thirty}\n", []string{"nodePort"}},
-		"no YAML":                  {"a: [\n", []string{"platform.yaml"}},
-		"another version":          {"apiVersion: platform-operator.io/config/v9\n", []string{"v9", Version}},
-		"range from 0":             {"nodePortRange: {from: 0, to: 10}\n", []string{"nodePortRange", "0-10"}},
-		"range too high":           {"nodePortRange: {from: 30000, to: 65536}\n", []string{"nodePortRange", "65536"}},
-		"range backwards":          {"nodePortRange: {from: 32767, to: 30000}\n", []string{"nodePortRange", "from first"}},
-		"service type":             {"webServer: {serviceType: ExternalName}\n", []string{"webServer.serviceType", "ExternalName", "LoadBalancer"}},
-		"empty service type":       {"webServer: {serviceType: ''}\n", []string{"webServer.serviceType"}},
-		"node port below":          {"webServer: {nodePort: 29999}\n", []string{"webServer.nodePort", "29999", "30000-32767"}},
-		"node port above":          {"webServer: {nodePort: 32768}\n", []string{"webServer.nodePort", "32768"}},
+		"unknown field":                {"webServer: {nodeport2: 1}\n", []string{"nodeport2"}},
+		"unknown field at the top":     {"webserverz: {}\n", []string{"webserverz"}},
+		"field twice":                  {"apiVersion: a\napiVersion: b\n", []string{"apiVersion"}},
+		"wrong type":                   {"webServer: {nodePort: thirty}\n", []string{"nodePort"}},
+		"no YAML":                      {"a: [\n", []string{"platform.yaml"}},
+		"another version":              {"apiVersion: platform-operator.io/config/v9\n", []string{"v9", Version}},
+		"range from 0":                 {"nodePortRange: {from: 0, to: 10}\n", []string{"nodePortRange", "0-10"}},
+		"range too high":               {"nodePortRange: {from: 30000, to: 65536}\n", []string{"nodePortRange", "65536"}},
+		"range backwards":              {"nodePortRange: {from: 32767, to: 30000}\n", []string{"nodePortRange", "from first"}},
+		"service type":                 {"webServer: {serviceType: ExternalName}\n", []string{"webServer.serviceType", "ExternalName", "LoadBalancer"}},
+		"empty service type":           {"webServer: {serviceType: ''}\n", []string{"webServer.serviceType"}},
+		"node port below":              {"webServer: {nodePort: 29999}\n", []string{"webServer.nodePort", "29999", "30000-32767"}},
+		"node port above":              {"webServer: {nodePort: 32768}\n", []string{"webServer.nodePort", "32768"}},
+		"watched namespace":            {"watchNamespaces: [Team_A]\n", []string{"watchNamespaces[0]", "Team_A"}},
+		"all, in the words of others":  {"watchNamespaces: ['']\n", []string{"watchNamespaces[0]"}},
+		"watched twice":                {"watchNamespaces: [a, b, a]\n", []string{"watchNamespaces[2]", "second time"}},
+		"no worker":                    {"workers: 0\n", []string{"workers is 0", "between 1 and 100"}},
+		"too many workers":             {"workers: 101\n", []string{"workers is 101"}},
+		"feature that there is not":    {"featureGates: {Flying: true}\n", []string{"featureGates", "Flying", "ReadYourWrites"}},
+		"feature on in other words":    {"featureGates: {ReadYourWrites: sometimes}\n", []string{"featureGates"}},
+		"latest":                       {"images: {latest: Never}\n", []string{"images.latest", "Never", "Allow, Warn or Refuse"}},
+		"latest, empty":                {"images: {latest: ''}\n", []string{"images.latest"}},
+		"registry, empty":              {"images: {allowed: ['']}\n", []string{"images.allowed[0]", "registry.example"}},
+		"registry with a scheme":       {"images: {allowed: [a.b, 'https://registry.example']}\n", []string{"images.allowed[1]", "https://registry.example"}},
+		"registry with a digest":       {"images: {allowed: ['a.b/c@sha256:00']}\n", []string{"images.allowed[0]"}},
+		"registry with a tag":          {"images: {allowed: ['a.b/c:1']}\n", []string{"images.allowed[0]", "without scheme, tag"}},
+		"registry with a pattern":      {"images: {allowed: ['*']}\n", []string{"images.allowed[0]"}},
+		"registry that is a folder":    {"images: {allowed: [library]}\n", []string{"images.allowed[0]", "docker.io/library"}},
+		"registry with a space":        {"images: {allowed: ['a.b/c d']}\n", []string{"images.allowed[0]"}},
+		"registry by its other name":   {"images: {allowed: [index.docker.io/library]}\n", []string{"images.allowed[0]", "must begin with docker.io"}},
+		"no replicas":                  {"maxReplicas: 0\n", []string{"maxReplicas is 0", "between 1 and 10000"}},
+		"more than the kinds take":     {"maxReplicas: 10001\n", []string{"maxReplicas is 10001"}},
+		"no service type":              {"serviceTypes: []\n", []string{"serviceTypes", "ClusterIP"}},
+		"another service type":         {"serviceTypes: [ClusterIP, NodePort, ExternalName]\n", []string{"serviceTypes[2]", "ExternalName", "ClusterIP, NodePort or LoadBalancer"}},
+		"without ClusterIP":            {"serviceTypes: [NodePort]\n", []string{"serviceTypes must hold ClusterIP"}},
+		"preference that is forbidden": {"serviceTypes: [ClusterIP]\n", []string{"webServer.serviceType", "NodePort", "one of serviceTypes: ClusterIP"}},
+		"annotation of no key":         {"annotations: [example.com/a, '']\n", []string{"annotations[1]", "example.com/*"}},
+		"annotation with a space":      {"annotations: ['a b']\n", []string{"annotations[0]", "a b"}},
+		"annotation with two slashes":  {"annotations: [a/b/c]\n", []string{"annotations[0]", "a/b/c"}},
+		"priority class of no name":    {"priorityClasses: ['']\n", []string{"priorityClasses[0]"}},
+		"priority class, broken":       {"priorityClasses: ['a[']\n", []string{"priorityClasses[0]", "a["}},
+		"Gateway of no namespace":      {"gateways: [{name: g}]\n", []string{"gateways[0].namespace"}},
+		"Gateway of all namespaces":    {"gateways: [{name: g, namespace: '*'}]\n", []string{"gateways[0].namespace", "*"}},
+		"Gateway of no name":           {"gateways: [{namespace: g}]\n", []string{"gateways[0].name"}},
+		"Gateway for no namespace":     {"gateways: [{namespace: g, name: g, from: [a, '']}]\n", []string{"gateways[0].from[1]"}},
+		"Gateway for a broken pattern": {"gateways: [{namespace: g, name: g, from: ['a[']}]\n", []string{"gateways[0].from[0]", "a["}},
+		"Gateway for one of a range":   {"gateways: [{namespace: g, name: g, from: ['team-?']}]\n", []string{"gateways[0].from[0]"}},
+		"Gateway, another field":       {"gateways: [{namespace: g, name: g, to: [a]}]\n", []string{"to"}},
+		"hosts of nobody":              {"hosts: [{hosts: [a.b]}]\n", []string{"hosts[0].namespaces is empty"}},
+		"hosts of Nobody":              {"hosts: [{namespaces: [Nobody], hosts: [a.b]}]\n", []string{"hosts[0].namespaces[0]", "Nobody"}},
+		"no hosts":                     {"hosts: [{namespaces: [a]}]\n", []string{"hosts[0].hosts is empty"}},
+		"host in upper case":           {"hosts: [{namespaces: [a], hosts: [a.b, A.b]}]\n", []string{"hosts[0].hosts[1]", "A.b", "lower case"}},
+		"host with * inside":           {"hosts: [{namespaces: [a], hosts: ['a.*.b']}]\n", []string{"hosts[0].hosts[0]", "a.*.b"}},
+		"host with a port":             {"hosts: [{namespaces: [a], hosts: ['a.b:80']}]\n", []string{"hosts[0].hosts[0]"}},
+		"host, empty":                  {"hosts: [{namespaces: [a], hosts: ['']}]\n", []string{"hosts[0].hosts[0]"}},
+		"host of nothing":              {"hosts: [{namespaces: [a], hosts: ['*.']}]\n", []string{"hosts[0].hosts[0]"}},
+		"no exporter":                  {"webServer: {exporterImage: ''}\n", []string{"webServer.exporterImage", "memcached:1.6"}},
+		"no image for caches":          {"memcached: {image: ''}\n", []string{"memcached.image"}},
+		"image with a line's end":      {"memcached: {image: \"memcached:1.6\\n\"}\n", []string{"memcached.image"}},
 		"default node port out of another range": {
 			"nodePortRange: {from: 20000, to: 20010}\n", []string{"webServer.nodePort", "30010", "20000-20010"},
 		},
@@ -93,6 +185,44 @@ func TestLoadRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever writes the file corrects it once.
+func TestLoadTellsOfEverythingAtOnce(t *testing.T) {
+	path := write(t, `apiVersion: v0
+watchNamespaces: [A]
+workers: 0
+featureGates: {B: true, A: true}
+images: {allowed: ["*", "http://a.b"], latest: No}
+maxReplicas: -1
+nodePortRange: {from: 2, to: 1}
+serviceTypes: [X]
+gateways: [{from: [""]}]
+hosts: [{hosts: [""]}, {namespaces: [""]}]
+webServer: {serviceType: Y, nodePort: 7, exporterImage: ""}
+memcached: {image: ""}
+`)
+	want := []string{
+		"platform configuration " + path + ": apiVersion is", "watchNamespaces[0]", "workers", "featureGates has \"A\"", "featureGates has \"B\"",
+		"images.allowed[0]", "images.allowed[1]", "images.latest", "maxReplicas", "nodePortRange", "serviceTypes[0]", "serviceTypes must",
+		"webServer.serviceType", "webServer.nodePort", "gateways[0].namespace", "gateways[0].name", "gateways[0].from[0]",
+		"hosts[0].namespaces is", "hosts[0].hosts[0]", "hosts[1].namespaces[0]", "hosts[1].hosts is", "webServer.exporterImage", "memcached.image",
+	}
+	for range 20 { // maps must not decide the order
+		_, err := Load(path)
+		if err == nil {
+			t.Fatal("it was accepted")
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != len(want) {
+			t.Fatalf("got %d lines, want %d:\n%v", len(lines), len(want), err)
+		}
+		for i, l := range lines {
+			if !strings.HasPrefix(l, want[i]) {
+				t.Fatalf("line %d is %q, want %s…", i, l, want[i])
+			}
+		}
 	}
 }
 

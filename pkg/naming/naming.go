@@ -4,7 +4,7 @@
 package naming
 
 import (
-	"k8s.io/apimachinery/pkg/util/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Domain is the prefix of the labels, annotations and finalizers that are ours
@@ -40,6 +40,9 @@ const (
 	// AnnotationSource is on every copy of a ConfigMap of a user's: which it is
 	// a copy of, and of which version. See pkg/references.
 	AnnotationSource = Domain + "/source"
+	// AnnotationSecrets is on every pod that is replaced when a Secret changes
+	// that it uses: a digest of what these held when it was made.
+	AnnotationSecrets = Domain + "/secrets"
 )
 
 // Indexes of the caches.
@@ -48,8 +51,15 @@ const (
 	IndexOwner = "owner-uid"
 	// IndexReferences is by the names of the ConfigMaps that an object refers to.
 	IndexReferences = "references"
+	// IndexSecrets is by the names of the Secrets that an object refers to.
+	IndexSecrets = "secrets"
+	// IndexForeign has, under Foreign, what is not a child of ours.
+	IndexForeign = "foreign"
+	// Foreign is the only value of IndexForeign.
+	Foreign = "true"
 )
 
-// DNS1035 returns what is wrong with name as the name of a Service, one
-// sentence a fault, and nothing when it is right.
-func DNS1035(name string) []string { return validation.IsDNS1035Label(name) }
+// IsChild tells whether o is made by the operator, as far as can be seen of it.
+func IsChild(o metav1.Object) bool {
+	return o.GetLabels()[LabelManagedBy] == ManagedBy && metav1.GetControllerOf(o) != nil
+}

@@ -1,37 +1,11 @@
 package naming
 
 import (
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func TestDNS1035(t *testing.T) {
-	for name, tc := range map[string]struct {
-		in   string
-		want bool
-	}{
-		"word":              {"web", true},
-		"digits and dashes": {"web-2-b", true},
-		"63 characters":     {strings.Repeat("a", 63), true},
-		"64 characters":     {strings.Repeat("a", 64), false},
-		"empty":             {"", false},
-		"starts with digit": {"2web", false},
-		"upper case":        {"Web", false},
-		"dot":               {"a.b", false},
-		"ends with dash":    {"web-", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := DNS1035(tc.in); (len(got) == 0) != tc.want {
-				t.Errorf("%q: got %q, want it right: %v", tc.in, got, tc.want)
-			}
-		})
-	}
-}
-
-// These names are in clusters: a changed one loses every object that an
-// earlier version made or marked.
 func TestNamesInClustersDoNotChange(t *testing.T) {
 	for got, want := range map[string]string{
 		FieldManager:      "platform-operator",

@@ -3,52 +3,15 @@
 package blocks
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 )
-
-// Autoscaling refuses targets that are in percent of nothing.
-func Autoscaling(a *common.Autoscaling, r *common.Resources, at *field.Path) field.ErrorList {
-	if a == nil {
-		return nil
-	}
-	return append(
-		requested(r, corev1.ResourceCPU, a.TargetCPUUtilizationPercentage, at.Child("targetCPUUtilizationPercentage")),
-		requested(r, corev1.ResourceMemory, a.TargetMemoryUtilizationPercentage, at.Child("targetMemoryUtilizationPercentage"))...)
-}
-
-func requested(r *common.Resources, name corev1.ResourceName, target *int32, at *field.Path) field.ErrorList {
-	if target == nil {
-		return nil
-	}
-	if r != nil {
-		q, ok := r.Requests[name]
-		if !ok {
-			q = r.Limits[name] // which is then requested too
-		}
-		if q.Sign() > 0 {
-			return nil
-		}
-	}
-	return field.ErrorList{field.Invalid(at, *target, fmt.Sprintf("it is in percent of what the pods request: set spec.resources.requests.%s to more than 0", name))}
-}
-
-// Expose refuses a Gateway of another namespace than the object's.
-func Expose(e *common.Expose, namespace string, at *field.Path) field.ErrorList {
-	if e == nil || e.Gateway == nil || e.Gateway.ParentRef.Namespace == "" || e.Gateway.ParentRef.Namespace == namespace {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(at.Child("gateway", "parentRef", "namespace"), fmt.Sprintf(
-		"the Gateway must be in this namespace, %q: the platform configuration allows no other", namespace))}
-}
 
 // Probes refuses names of ports that are none of the container's TCP ports:
 // such a probe fails for ever.
@@ -83,33 +46,20 @@ func Probes(p *common.Probes, ports []string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Pod refuses mounts of no volume, and two files or mounts of one place.
+// Pod refuses two files of one path in a volume, as Kubernetes does.
 func Pod(p *common.Pod, at *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
 	var errs field.ErrorList
-	volumes := seen{}
 	for i, v := range p.Volumes {
-		at := at.Child("volumes").Index(i)
-		errs = append(errs, volumes.once(at.Child("name"), v.Name)...)
 		if v.Projected != nil {
-			errs = append(errs, projected(v.Projected, at.Child("projected", "sources"))...)
+			errs = append(errs, projected(v.Projected, at.Child("volumes").Index(i).Child("projected", "sources"))...)
 		}
-	}
-	places := seen{}
-	for i, m := range p.VolumeMounts {
-		at := at.Child("volumeMounts").Index(i)
-		if !volumes[m.Name] {
-			errs = append(errs, field.Invalid(at.Child("name"), m.Name, "must be the name of one of spec.pod.volumes"))
-		}
-		// Kubernetes would take /data and /data/ for two.
-		errs = append(errs, places.once(at.Child("mountPath"), path.Clean(m.MountPath))...)
 	}
 	return errs
 }
 
-// projected refuses two files of one path, as Kubernetes does.
 func projected(v *common.ProjectedVolume, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	files := seen{}
@@ -143,10 +93,4 @@ func (s seen) once(at *field.Path, value string) field.ErrorList {
 	}
 	s[value] = true
 	return nil
-}
-
-// Within tells whether a path is at, above or below a place.
-func Within(mountPath, place string) bool {
-	p := path.Clean(mountPath)
-	return p == place || p == "/" || strings.HasPrefix(place, p+"/") || strings.HasPrefix(p, place+"/")
 }

@@ -47,8 +47,8 @@ type DemoApplication struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas)",message="this kind's field is called replica: use spec.replica",fieldPath=".replicas",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replica)",message="with autoscaling the autoscaler sets the number of pods: remove replica, or autoscaling",fieldPath=".replica",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="a target for CPU is in percent of what the pods request: set resources.requests.cpu",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'memory' in self.resources.requests) || (has(self.resources.limits) && 'memory' in self.resources.limits)))",message="a target for memory is in percent of what the pods request: set resources.requests.memory",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'cpu' in self.resources.requests ? string(self.resources.requests['cpu']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'cpu' in self.resources.limits && string(self.resources.limits['cpu']).matches('^[+]?[0.]*[1-9]')))",message="a target for CPU is in percent of what the pods request: set resources.requests.cpu to more than 0",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'memory' in self.resources.requests ? string(self.resources.requests['memory']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'memory' in self.resources.limits && string(self.resources.limits['memory']).matches('^[+]?[0.]*[1-9]')))",message="a target for memory is in percent of what the pods request: set resources.requests.memory to more than 0",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
 // +kubebuilder:validation:XValidation:rule="!has(self.expose) || (has(self.ports) && self.ports.exists(p, !has(p.protocol) || p.protocol == 'TCP'))",message="expose leads to the first TCP port: add one to ports",fieldPath=".expose"
 // +kubebuilder:validation:XValidation:rule="!has(self.monitoring) || !has(self.monitoring.enabled) || !self.monitoring.enabled || (has(self.ports) && self.ports.exists(p, !has(p.protocol) || p.protocol == 'TCP'))",message="metrics are scraped from a TCP port: add one to ports",fieldPath=".monitoring"
 // +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="a Service of type ClusterIP has no node ports: remove the nodePorts, or the type",fieldPath=".service.type"
@@ -56,10 +56,7 @@ type DemoApplicationSpec struct {
 	// image is the container image that serves. It runs as it is, under the
 	// Pod Security Standard baseline.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^\S+$`
-	Image string `json:"image"`
+	Image common.Image `json:"image"`
 
 	common.Container  `json:",inline"`
 	common.Entrypoint `json:",inline"`
@@ -202,7 +199,7 @@ type Port struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^([0-9]+-)*[0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || (self >= 0 && self <= 65535)",message="must be a name, or a number from 0 to 65535"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 65535)",message="must be a name, or a number from 0 to 65535"
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 
 	// nodePort is the port on every node. It is got, or waited for; no other is

@@ -45,10 +45,7 @@ type ImmortalContainerSpec struct {
 	// running pod in place: same pod, same address, same node; only the
 	// container starts anew.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^\S+$`
-	Image string `json:"image"`
+	Image common.Image `json:"image"`
 
 	common.Container  `json:",inline"`
 	common.Entrypoint `json:",inline"`

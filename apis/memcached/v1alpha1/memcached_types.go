@@ -61,10 +61,7 @@ type MemcachedSpec struct {
 	// and keeps it from then on: another default of the platform empties no
 	// cache. The image in force is in status.image.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^\S+$`
-	Image string `json:"image,omitempty"`
+	Image common.Image `json:"image,omitempty"`
 
 	// imagePullPolicy says when the image is pulled. Unset means Always for the
 	// tag latest and IfNotPresent for any other.
@@ -156,8 +153,10 @@ type MemorySpec struct {
 	// indices; its limit is in status.memory.containerLimit. A change replaces
 	// the pods, and what they have stored is lost.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger() && quantity(string(self)).asInteger() % 1048576 == 0",message="must be whole MiB, such as 64Mi or 1Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('2Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="must be between 2Mi and 1Ti: memcached does not start with less than two items of the largest size"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][-+]?[0-9]{3}') || quantity(string(self)).isLessThan(quantity('2Mi')) || quantity(string(self)).isGreaterThan(quantity('1Ti')) || (int(quantity(string(self)).asApproximateFloat()) % 1048576 == 0 && double(int(quantity(string(self)).asApproximateFloat())) == quantity(string(self)).asApproximateFloat())",message="must be whole MiB, such as 64Mi or 1Gi"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE][-+]?[0-9]{3}') && quantity(string(self)).compareTo(quantity('2Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="must be between 2Mi and 1Ti: memcached does not start with less than two items of the largest size"
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
@@ -167,6 +166,7 @@ type ServiceSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue() && !k.contains('platform-operator.io/'))",message="keys must be names such as example.com/key, outside of platform-operator.io"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
 	Annotations map[string]common.AnnotationValue `json:"annotations,omitempty"`
 }
 

@@ -58,9 +58,8 @@ type WebServer struct {
 // WebServerSpec is what is wanted.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",message="with autoscaling the autoscaler sets the number of pods: remove replicas, or autoscaling",fieldPath=".replicas",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="a target for CPU is in percent of what the pods request: set resources.requests.cpu",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'memory' in self.resources.requests) || (has(self.resources.limits) && 'memory' in self.resources.limits)))",message="a target for memory is in percent of what the pods request: set resources.requests.memory",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
-// +kubebuilder:validation:XValidation:rule="!has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('//|/[.]{1,2}(/|$)'))",message="mountPath must have no empty, '.' and '..' parts",fieldPath=".pod.volumeMounts"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'cpu' in self.resources.requests ? string(self.resources.requests['cpu']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'cpu' in self.resources.limits && string(self.resources.limits['cpu']).matches('^[+]?[0.]*[1-9]')))",message="a target for CPU is in percent of what the pods request: set resources.requests.cpu to more than 0",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'memory' in self.resources.requests ? string(self.resources.requests['memory']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'memory' in self.resources.limits && string(self.resources.limits['memory']).matches('^[+]?[0.]*[1-9]')))",message="a target for memory is in percent of what the pods request: set resources.requests.memory to more than 0",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
 // +kubebuilder:validation:XValidation:rule="!(has(self.config) || has(self.content) || has(self.tls) || (has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled)) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc(/nginx(/conf[.]d(/.*)?)?)?/?$'))",message="/etc/nginx/conf.d holds the operator's configuration where config, content, tls or monitoring is set; take another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr(/share(/nginx(/html(/.*)?)?)?)?/?$'))",message="/usr/share/nginx/html holds the content; take another mountPath, or remove content",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc/nginx/tls(/.*)?/?$'))",message="/etc/nginx/tls holds the certificate; take another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
@@ -70,10 +69,7 @@ type WebServerSpec struct {
 	// built on it, which listens on port 80. It runs as user 101 with a
 	// read-only root file system; /var/cache/nginx, /run and /tmp are writable.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^\S+$`
-	Image string `json:"image"`
+	Image common.Image `json:"image"`
 
 	// replicas is the number of pods. Unset means 1; 0 stops all of them and
 	// keeps the Service. It cannot be set together with autoscaling.
@@ -191,6 +187,7 @@ type ConfigSource struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must have no NUL"
 	Inline string `json:"inline,omitempty"`
 
 	// configMapRef takes the text from a ConfigMap of this namespace.
@@ -260,10 +257,7 @@ type ImageSource struct {
 	// reference is the image, such as registry.example/site:1.4 or one with a
 	// digest. Its root folder is what is served.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^\S+$`
-	Reference string `json:"reference"`
+	Reference common.Image `json:"reference"`
 
 	// pullPolicy says when the image is pulled. Unset means Always for the tag
 	// latest, and IfNotPresent otherwise.

@@ -77,7 +77,7 @@ func (in *ContentSource) DeepCopyInto(out *ContentSource) {
 	if in.Image != nil {
 		in, out := &in.Image, &out.Image
 		*out = new(ImageSource)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 

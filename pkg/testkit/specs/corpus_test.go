@@ -1,0 +1,70 @@
+package specs
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+)
+
+const (
+	corpus = "../../../e2e/testdata/specs"
+	bases  = "../../../config/crd/bases"
+)
+
+// definitions are those of all versions of all kinds; to compile their rules
+// takes a while.
+var definitions = sync.OnceValues(func() (map[string]*crd.Definition, error) {
+	all := map[string]*crd.Definition{}
+	for _, k := range Kinds() {
+		for _, v := range k.Versions {
+			d, err := k.Definition(bases, v)
+			if err != nil {
+				return nil, err
+			}
+			all[k.Folder+"/"+v] = d
+		}
+	}
+	return all, nil
+})
+
+func definition(t *testing.T, k Kind, version string) *crd.Definition {
+	t.Helper()
+	all, err := definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[k.Folder+"/"+version]
+}
+
+func read(t *testing.T, k Kind) []Case {
+	t.Helper()
+	cases, err := Read(corpus, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+// TestCorpus demands of every layer exactly the verdict that the case expects:
+// a rule that is removed anywhere lets one of them change.
+func TestCorpus(t *testing.T) {
+	for _, k := range Kinds() {
+		t.Run(k.Folder, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range read(t, k) {
+				faults, err := Judge(t.Context(), k, definition(t, k, c.Version(k)), c)
+				if err != nil {
+					t.Errorf("%s: %v", c, err)
+					continue
+				}
+				if wrong := Wrong(c, faults); wrong != "" {
+					t.Errorf("%s\n  %s", c, wrong)
+					for _, f := range faults {
+						t.Errorf("  %s", f)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package specs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+)
+
+// same is what makes rules of several fields and kinds one: the same words in
+// the source. What a block says is written once, and one case shows that it
+// is there; bounds differ from field to field.
+func same(r crd.Rule) crd.Rule {
+	if r.Keyword == crd.KeywordCEL {
+		r.Path = ""
+	}
+	return r
+}
+
+// TestEveryRuleIsNeeded demands a case for each rule of each schema that would
+// have another verdict without it.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	survivors := map[crd.Rule]string{}
+	killed := map[crd.Rule]bool{}
+	counts := map[crd.Keyword]int{}
+	for _, k := range Kinds() {
+		d := definition(t, k, k.Versions[0])
+		all := read(t, k)
+		for _, r := range d.Rules() {
+			survivors[same(r)] = k.Folder + " " + r.Path
+			counts[r.Keyword]++
+		}
+		for _, c := range all {
+			if c.Refused == nil {
+				continue
+			}
+			faults, err := Judge(t.Context(), k, definition(t, k, c.Version(k)), c)
+			if err != nil {
+				continue // TestCorpus says so
+			}
+			for _, f := range faults {
+				if f.Rule == nil {
+					continue
+				}
+				less := slices.DeleteFunc(slices.Clone(faults), func(g Fault) bool { return g.Rule != nil && same(*g.Rule) == same(*f.Rule) })
+				if Wrong(c, less) != "" {
+					killed[same(*f.Rule)] = true
+				}
+			}
+		}
+		made, without := Bounds(k, d, all)
+		for _, r := range without {
+			t.Logf("%s: no good case has %s (%s %s)", k.Folder, r.Path, r.Keyword, r.Text)
+		}
+		for _, b := range made {
+			faults, err := Judge(t.Context(), k, d, b.Case)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			hit := slices.ContainsFunc(faults, func(f Fault) bool { return f.Rule != nil && same(*f.Rule) == same(b.Rule) })
+			if hit != b.Bad {
+				t.Errorf("%s: a value that is refused: %v, is refused by that rule: %v\n%v", b.Case, b.Bad, hit, faults)
+			}
+			if b.Bad && hit {
+				killed[same(b.Rule)] = true
+			}
+		}
+	}
+	for r := range killed {
+		delete(survivors, r)
+	}
+	for _, r := range slices.SortedFunc(maps.Keys(survivors), func(a, b crd.Rule) int { return strings.Compare(survivors[a], survivors[b]) }) {
+		t.Errorf("no case would notice that %s loses its %s %s %s", survivors[r], r.Keyword, r.Text, r.Message)
+	}
+	t.Logf("%d rules, %d of them different, %d of them needed by no case; %v", total(counts), len(killed)+len(survivors), len(survivors), counts)
+}
+
+func total(counts map[crd.Keyword]int) int {
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,237 @@
+//go:build envtest
+
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/yaml"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+)
+
+// admin asks an API server whose admission is ours, with its own
+// configurations, for a platform of 5 replicas at the most.
+var admin client.Client
+
+// seen are the warnings of the last answer.
+type seen struct{ warnings []string }
+
+func (s *seen) HandleWarningHeader(_ int, _, text string) { s.warnings = append(s.warnings, text) }
+
+var warned = &seen{}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := runMain(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runMain(m *testing.M) (code int, err error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return 1, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
+	}
+	scheme := runtime.NewScheme()
+	err = errors.Join(clientgoscheme.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme), demoapplicationv1beta1.AddToScheme(scheme),
+		immortalv1alpha1.AddToScheme(scheme), cachev1alpha1.AddToScheme(scheme), webserverv1.AddToScheme(scheme))
+	if err != nil {
+		return 1, err
+	}
+	env := &envtest.Environment{
+		Scheme:                scheme,
+		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd", "bases")},
+		ErrorIfCRDPathMissing: true,
+		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join("..", "config", "webhook", "manifests.yaml")}},
+	}
+	cfg, err := env.Start()
+	if err != nil {
+		return 1, fmt.Errorf("starting the API server: %w", err)
+	}
+	defer func() { err = errors.Join(err, env.Stop()) }()
+
+	local := env.WebhookInstallOptions
+	mgr, err := manager.New(cfg, manager.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: local.LocalServingHost, Port: local.LocalServingPort, CertDir: local.LocalServingCertDir}),
+	})
+	if err != nil {
+		return 1, err
+	}
+	platform := config.Default()
+	platform.MaxReplicas = 5
+	if err := Setup(mgr, platform); err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-ended)
+	}()
+	for started, until := mgr.GetWebhookServer().StartedChecker(), time.Now().Add(time.Minute); started(nil) != nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			return 1, fmt.Errorf("admission does not start: %w", started(nil))
+		}
+	}
+	asked := rest.CopyConfig(cfg)
+	asked.WarningHandler = warned
+	if admin, err = client.New(asked, client.Options{Scheme: scheme}); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// said reads what a user would apply.
+func said(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	u.SetNamespace("default")
+	return u
+}
+
+// refused fails unless err says all of want, and nothing of Go.
+func refused(t *testing.T, err error, want ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("it is accepted, want %q", want)
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("it says\n%v\nwant %q", err, w)
+		}
+	}
+	for _, not := range []string{"json: ", "unmarshal", "Go struct", "no such key"} {
+		if strings.Contains(err.Error(), not) {
+			t.Errorf("it says %q: %v", not, err)
+		}
+	}
+}
+
+// kubectl scale sends a merge patch of the subresource.
+func scale(ctx context.Context, o client.Object, replicas int) error {
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	return admin.SubResource("scale").Patch(ctx, o, patch, client.WithSubResourceBody(&autoscalingv1.Scale{}))
+}
+
+func TestScaleKeepsToThePlatform(t *testing.T) {
+	const tooMany = "spec.replicas: Invalid value: 6: must be 5 or less, says the platform configuration"
+	for name, tc := range map[string]struct{ text, as, want string }{
+		"WebServer":               {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: scaled}, spec: {image: "nginx:1", replicas: 3}}`, "", `WebServer.my.domain "scaled" is invalid: ` + tooMany},
+		"WebServer, says nothing": {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: unscaled}, spec: {image: "nginx:1"}}`, "", `WebServer.my.domain "unscaled" is invalid: ` + tooMany},
+		"DemoApplication":         {`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: scaled}, spec: {image: "nginx:1", replica: 3}}`, "", `DemoApplication.paas.cmft.com "scaled" is invalid: ` + tooMany},
+		"its other version":       {`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: other}, spec: {image: "nginx:1", replica: 3}}`, "paas.cmft.com/v1beta1", `DemoApplication.paas.cmft.com "other" is invalid: ` + tooMany},
+		"Memcached":               {`{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {name: scaled}, spec: {size: 3}}`, "", `Memcached.cache.example.com "scaled" is invalid: ` + tooMany},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := said(t, tc.text)
+			if err := admin.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			if tc.as != "" {
+				o.SetAPIVersion(tc.as)
+			}
+			refused(t, scale(t.Context(), o, 6), tc.want)
+			for _, n := range []int{5, 0, 1} {
+				if err := scale(t.Context(), o, n); err != nil {
+					t.Errorf("%d: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// The schema's rules hold on this way too, so admission need not know the object.
+func TestScaleWithAnAutoscaler(t *testing.T) {
+	for _, text := range []string{
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: autoscaled}, spec: {image: "nginx:1", resources: {requests: {cpu: 10m}}, autoscaling: {maxReplicas: 4, targetCPUUtilizationPercentage: 50}}}`,
+		`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: autoscaled}, spec: {image: "nginx:1", resources: {requests: {cpu: 10m}}, autoscaling: {maxReplicas: 4, targetCPUUtilizationPercentage: 50}}}`,
+	} {
+		o := said(t, text)
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		err := scale(t.Context(), o, 3)
+		refused(t, err, "with autoscaling the autoscaler sets the number of pods")
+		t.Log(err)
+	}
+}
+
+// What our types cannot hold is answered by the schema, which names the field.
+func TestMistakesAreToldInTheSchemasWords(t *testing.T) {
+	for text, want := range map[string]string{
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", replicas: three}}`:                                "spec.replicas: Invalid value: \"string\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", replicas: three, deletionPolicy: Orphan}}`:        "spec.replicas: Invalid value: \"string\"",
+		`{apiVersion: paas.cmft.com/v1beta1, kind: DemoApplication, metadata: {name: a}, spec: {image: "nginx:1", ports: 80}}`:                       "spec.ports: Invalid value: \"integer\"",
+		`{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {name: a}, spec: {size: 1, memory: 64Mi}}`:                              "spec.memory: Invalid value: \"string\"",
+		`{apiVersion: immortalcontainer.flugel.it/v1alpha1, kind: ImmortalContainer, metadata: {name: a}, spec: {image: [a]}}`:                       "spec.image: Invalid value: \"array\"",
+		`{apiVersion: immortalcontainer.flugel.it/v1alpha1, kind: ImmortalContainer, metadata: {name: a}, spec: {image: "a:1", env: [{name: [a]}]}}`: "spec.env[0].name: Invalid value: \"array\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}}`:                                                                           "spec: Required value",
+	} {
+		t.Run(want, func(t *testing.T) {
+			err := admin.Create(t.Context(), said(t, text))
+			refused(t, err, want)
+			t.Log(err)
+		})
+	}
+}
+
+func TestSpecCannotBeTakenAway(t *testing.T) {
+	o := said(t, `{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: specless}, spec: {image: "nginx:1"}}`)
+	if err := admin.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	unstructured.RemoveNestedField(o.Object, "spec")
+	refused(t, admin.Update(t.Context(), o), "spec: Required value")
+}
+
+func TestWarningsReachTheUser(t *testing.T) {
+	warned.warnings = nil
+	o := said(t, `{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: warned}, spec: {image: "nginx:latest"}}`)
+	if err := admin.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if want := "spec.image: nginx:latest changes under its name"; len(warned.warnings) != 1 || !strings.HasPrefix(warned.warnings[0], want) {
+		t.Errorf("got %q, want %q…", warned.warnings, want)
+	}
+	// A change of something else than the spec is none of admission's business.
+	warned.warnings = nil
+	o.SetLabels(map[string]string{"a": "b"})
+	if err := admin.Update(t.Context(), o); err != nil || len(warned.warnings) > 0 {
+		t.Errorf("got %v, warnings %q", err, warned.warnings)
+	}
+	if err := admin.Delete(t.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Error(err)
+	}
+}

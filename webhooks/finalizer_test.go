@@ -1,0 +1,106 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// mutated asks the mutating webhook about an object, and returns what the API
+// server makes of the answer.
+func mutated(t *testing.T, raw string) string {
+	t.Helper()
+	r := keepFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(raw)},
+	}})
+	if !r.Allowed {
+		t.Fatalf("refused: %v", r.Result)
+	}
+	if len(r.Patches) == 0 {
+		return raw
+	}
+	ops, err := json.Marshal(r.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := patch.Apply([]byte(raw))
+	if err != nil {
+		t.Fatalf("the API server could not apply %s: %v", ops, err)
+	}
+	return string(out)
+}
+
+func TestFinalizerFollowsTheDeletionPolicy(t *testing.T) {
+	const others, ours = `"others.io/hold"`, `"` + naming.Finalizer + `"`
+	for name, tc := range map[string]struct{ policy, before, want string }{
+		"unset":                 {`{}`, ``, ``},
+		"Delete":                {`{"deletionPolicy":"Delete"}`, others, others},
+		"Delete after Orphan":   {`{"deletionPolicy":"Delete"}`, ours + "," + others, others},
+		"unset after Orphan":    {`{}`, others + "," + ours, others},
+		"Orphan":                {`{"deletionPolicy":"Orphan"}`, ``, ours},
+		"Orphan beside others":  {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
+		"Orphan that has it":    {`{"deletionPolicy":"Orphan"}`, ours + "," + others, ours + "," + others},
+		"a policy nobody knows": {`{"deletionPolicy":"Keep"}`, others, others},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := func(finalizers string) string {
+				if finalizers == "" {
+					return `{"metadata":{"name":"a"},"spec":` + tc.policy + `}`
+				}
+				return `{"metadata":{"name":"a","finalizers":[` + finalizers + `]},"spec":` + tc.policy + `}`
+			}
+			same := func(got, want string) {
+				t.Helper()
+				var g, w any
+				if err := json.Unmarshal([]byte(got), &g); err != nil {
+					t.Fatal(err)
+				}
+				if err := json.Unmarshal([]byte(want), &w); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(w, g); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+			once := mutated(t, object(tc.before))
+			same(once, object(tc.want))
+			same(mutated(t, once), once) // the API server may call it again after other webhooks
+		})
+	}
+}
+
+// What a user sent is not said in other words, and what is wrong with it is for
+// the schema to say.
+func TestDefaultingTouchesNothingButFinalizers(t *testing.T) {
+	for name, spec := range map[string]string{
+		"a quantity said otherwise":    `{"size":1,"memory":{"size":"1024Mi"}}`,
+		"a word for a number":          `{"size":"three"}`,
+		"a list for an object":         `[]`,
+		"a number for a word":          `{"deletionPolicy":5}`,
+		"an object for a quantity":     `{"size":1,"memory":{"size":{}}}`,
+		"a number that takes for ever": `{"memory":{"size":"1e-1000000000"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := `{"metadata":{"name":"a"},"spec":` + spec + `}`
+			started := time.Now()
+			if got := mutated(t, raw); got != raw {
+				t.Errorf("it became %s", got)
+			}
+			if took := time.Since(started); took > 50*time.Millisecond {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,360 @@
+package webhooks_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/pod-security-admission/api"
+	psa "k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/controllers/demoapplication"
+	"github.com/platform-operator/platform-operator/controllers/immortalcontainer"
+	"github.com/platform-operator/platform-operator/controllers/memcached"
+	"github.com/platform-operator/platform-operator/controllers/webserver"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+	"github.com/platform-operator/platform-operator/pkg/testkit/draw"
+	"github.com/platform-operator/platform-operator/pkg/testkit/specs"
+)
+
+// known is a kind with its definition, which takes a second to read.
+type known struct {
+	specs.Kind
+	*crd.Definition
+}
+
+var kinds = sync.OnceValues(func() ([]known, error) {
+	var all []known
+	for _, k := range specs.Kinds() {
+		d, err := k.Definition("../config/crd/bases", "")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, known{k, d})
+	}
+	return all, nil
+})
+
+// drawn is an object that was made by chance.
+type drawn struct {
+	known
+	obj map[string]any
+	// old is what it is an update of, nil where it is new.
+	old []byte
+}
+
+// drawKind and drawObject make what a fuzzer's bytes say.
+func drawKind(tb testing.TB, d *draw.Dice) known {
+	tb.Helper()
+	all, err := kinds()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all[d.Below(len(all))]
+}
+
+func drawObject(d *draw.Dice, k known, old *drawn) *drawn {
+	o := &drawn{known: k, obj: draw.Object(d, k.Schema, []int{25, 60, 5, 100}[d.Below(4)])}
+	name := "web"
+	if d.One(8) {
+		name = []string{strings.Repeat("a", 63), strings.Repeat("a", 55), strings.Repeat("b", 51), "a.b", "1", "A", "a-", strings.Repeat("a", 253), "kubernetes"}[d.Below(9)]
+	}
+	if old != nil {
+		o.old, name = old.json(), old.obj["metadata"].(map[string]any)["name"].(string)
+	}
+	o.obj["apiVersion"], o.obj["kind"] = k.APIVersion, k.Kind.Kind
+	o.obj["metadata"] = map[string]any{"name": name, "namespace": "default"}
+	return o
+}
+
+func (o *drawn) json() []byte {
+	raw, err := json.Marshal(o.obj)
+	if err != nil {
+		panic(err) // it is made of what JSON has
+	}
+	return raw
+}
+
+// judge asks all layers of admission.
+func (o *drawn) judge(t *testing.T) []specs.Fault {
+	t.Helper()
+	faults, err := specs.Judge(t.Context(), o.Kind, o.Definition, specs.Case{Name: "drawn", Platform: config.Default(), Object: o.json(), Old: o.old})
+	if err != nil {
+		t.Fatalf("%s: %v", o.json(), err)
+	}
+	return faults
+}
+
+// mend takes out what is complained of until nothing is, and tells whether it
+// got there. each sees the object and its faults before each step.
+func (o *drawn) mend(t *testing.T, each func([]specs.Fault)) bool {
+	t.Helper()
+	for range 30 {
+		faults := o.judge(t)
+		if each != nil {
+			each(faults)
+		}
+		if len(faults) == 0 {
+			return true
+		}
+		mended := false
+		for _, f := range faults {
+			if f.Field == "metadata.name" && o.old == nil {
+				o.obj["metadata"].(map[string]any)["name"], mended = "web", true
+			}
+			spec, _ := o.obj["spec"].(map[string]any)
+			switch {
+			case draw.Mend(o.obj, o.Schema, f.Field):
+				mended = true
+			case f.Field == "spec.image" && spec != nil:
+				spec["image"], mended = "nginx:1.27", true
+			case f.Field == "spec.size" && spec != nil:
+				spec["size"], mended = 3, true
+			}
+		}
+		if !mended {
+			return false
+		}
+	}
+	return false
+}
+
+// typed is the object as the operator reads it.
+func (o *drawn) typed(t *testing.T) client.Object {
+	t.Helper()
+	// As it is stored: what the schema drops is dropped.
+	obj, _, err := o.Decode(o.json())
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := o.New()
+	if err := json.Unmarshal(raw, typed); err != nil {
+		t.Fatalf("admitted, and cannot be read: %v\n%s", err, raw)
+	}
+	unpin(typed)
+	typed.SetUID("8a2ba2a4-0d38-4d3e-9d5f-3f0d8b1f4c11")
+	return typed
+}
+
+// unpin takes out a pinned revision: a new object has none that it could be.
+func unpin(obj client.Object) {
+	var r *common.Rollout
+	switch o := obj.(type) {
+	case *demoapplicationv1.DemoApplication:
+		r = o.Spec.Rollout
+	case *cachev1alpha1.Memcached:
+		r = o.Spec.Rollout
+	case *webserverv1.WebServer:
+		r = o.Spec.Rollout
+	}
+	if r != nil {
+		r.PinnedRevision = nil
+	}
+}
+
+// children are those that the operator would make, as they would be sent, in a
+// cluster where everything is that the object refers to.
+func children(obj client.Object) ([]json.RawMessage, error) {
+	p := config.Default()
+	switch o := obj.(type) {
+	case *demoapplicationv1.DemoApplication:
+		k := demoapplication.Kind(p)
+		return sent(k, o, demoapplication.Observed{Sources: sources(k, o)}, demoapplicationv1.Kind, demoapplicationv1.GroupVersion.String())
+	case *immortalv1alpha1.ImmortalContainer:
+		k := immortalcontainer.Kind(func() time.Time { return time.Unix(1, 0) }, p)
+		return sent(k, o, immortalcontainer.Observed{}, immortalv1alpha1.Kind, immortalv1alpha1.GroupVersion.String())
+	case *cachev1alpha1.Memcached:
+		return sent(memcached.Kind(p), o, memcached.Observed{}, cachev1alpha1.Kind, cachev1alpha1.GroupVersion.String())
+	case *webserverv1.WebServer:
+		k := webserver.Kind(p)
+		return sent(k, o, webserver.Observed{Sources: sources(k, o)}, webserverv1.Kind, webserverv1.GroupVersion.String())
+	}
+	return nil, fmt.Errorf("%T is not a kind that is known here", obj)
+}
+
+func sent[T converge.Object, S any](k converge.Kind[T, S], obj T, o S, kind, apiVersion string) ([]json.RawMessage, error) {
+	plan, err := k.Desired(obj, o)
+	if err != nil {
+		return nil, fmt.Errorf("deciding on children: %w", err)
+	}
+	group, version, _ := strings.Cut(apiVersion, "/")
+	var all []json.RawMessage
+	for _, in := range plan.Apply {
+		raw, err := in.Object(obj, metav1.GroupVersionKind{Group: group, Version: version, Kind: kind})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", in, err)
+		}
+		all = append(all, raw)
+	}
+	return all, nil
+}
+
+// sources are ConfigMaps that hold whatever an object looks for in them.
+func sources[T converge.Object, S any](k converge.Kind[T, S], obj T) map[string]references.Source {
+	found := map[string]references.Source{}
+	if k.References == nil {
+		return found
+	}
+	for _, r := range k.References(obj) {
+		s, ok := found[r.Name]
+		if !ok {
+			s = references.Source{Found: true, Version: "0/1", Content: &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: r.Name, Namespace: obj.GetNamespace(), UID: types.UID("0"), ResourceVersion: "1"},
+				Data:       map[string]string{"index.html": "a"},
+			}}
+		}
+		if r.Key != "" {
+			s.Content.Data[r.Key] = "a b;"
+		}
+		found[r.Name] = s
+	}
+	return found
+}
+
+// pods are the pods and pod templates among children.
+func pods(children []json.RawMessage) (map[string]corev1.PodTemplateSpec, error) {
+	found := map[string]corev1.PodTemplateSpec{}
+	var errs []error
+	for _, raw := range children {
+		var head metav1.PartialObjectMetadata
+		errs = append(errs, json.Unmarshal(raw, &head))
+		switch head.Kind {
+		case "Pod":
+			var p corev1.Pod
+			errs = append(errs, json.Unmarshal(raw, &p))
+			found["Pod "+head.Name] = corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}
+		case "Deployment", "StatefulSet":
+			var d struct {
+				Spec struct{ Template corev1.PodTemplateSpec }
+			}
+			errs = append(errs, json.Unmarshal(raw, &d))
+			found[head.Kind+" "+head.Name] = d.Spec.Template
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// promised is the Pod Security profile that the pods of an object keep.
+func promised(obj client.Object) api.Level {
+	var s *common.Security
+	switch o := obj.(type) {
+	case *demoapplicationv1.DemoApplication:
+		s = o.Spec.Security
+	case *immortalv1alpha1.ImmortalContainer:
+		s = o.Spec.Security
+	default:
+		return api.LevelRestricted
+	}
+	if s != nil && s.Profile == common.SecurityRestricted {
+		return api.LevelRestricted
+	}
+	return api.LevelBaseline
+}
+
+// addSeeds gives a fuzz target numbers, of which each is an object: some, or as
+// many as DRAWS says.
+func addSeeds(f *testing.F) {
+	f.Helper()
+	n := 150
+	if s := os.Getenv("DRAWS"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			f.Fatalf("DRAWS: %v", err)
+		}
+	}
+	for i := range n {
+		f.Add(binary.BigEndian.AppendUint32(nil, uint32(i)*2654435761))
+	}
+}
+
+// FuzzPodsKeepTheirProfile: whatever is admitted, its pods keep the Pod Security
+// Standard that the kind promises.
+func FuzzPodsKeepTheirProfile(f *testing.F) {
+	addSeeds(f)
+	evaluator, err := psa.NewEvaluator(psa.DefaultChecks(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		d := draw.NewDice(bytes)
+		o := drawObject(d, drawKind(t, d), nil)
+		if !o.mend(t, nil) {
+			return
+		}
+		obj := o.typed(t)
+		made, err := children(obj)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, o.json())
+		}
+		found, err := pods(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		level := api.LevelVersion{Level: promised(obj), Version: api.LatestVersion()}
+		for name, p := range found {
+			if r := psa.AggregateCheckResults(evaluator.EvaluatePod(level, &p.ObjectMeta, &p.Spec)); !r.Allowed {
+				t.Errorf("%s is not %s: %s\n%s", name, level.Level, r.ForbiddenDetail(), o.json())
+			}
+		}
+	})
+}
+
+// Fuzzing that hardly ever gets past admission would find nothing.
+func TestDrawnObjectsAreMostlyAdmittedInTheEnd(t *testing.T) {
+	const all = 200
+	admitted, fields := 0, map[string]map[string]bool{}
+	for i := range all {
+		d := draw.NewDice([]byte{byte(i), 99})
+		o := drawObject(d, drawKind(t, d), nil)
+		if !o.mend(t, nil) {
+			continue
+		}
+		admitted++
+		of := fields[o.Kind.Kind]
+		if of == nil {
+			of = map[string]bool{}
+			fields[o.Kind.Kind] = of
+		}
+		for field := range o.obj["spec"].(map[string]any) {
+			of[field] = true
+		}
+	}
+	if admitted < all*6/10 {
+		t.Errorf("%d of %d are admitted", admitted, all)
+	}
+	known, err := kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range known {
+		spec := k.Schema.Properties["spec"]
+		for field := range spec.Properties {
+			if !fields[k.Kind.Kind][field] && field != "replicas" && field != "autoscaling" { // replicas is always refused of one kind; autoscaling needs what chance hardly gives it
+				t.Errorf("no %s with spec.%s is admitted", k.Kind.Kind, field)
+			}
+		}
+	}
+}
