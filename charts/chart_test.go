@@ -20,7 +20,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -69,14 +73,18 @@ func TestRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no image":            {want: "set image.repository and image.tag: no image is published yet; build one with make image-push IMG=…"},
-		"no tag":              {args: image[:2], want: "set image.repository and image.tag: no image is published yet"},
-		"unknown value":       {args: append([]string{"--set", "replica=3"}, image...), want: "additional properties 'replica' not allowed"},
-		"unknown preference":  {args: append([]string{"--set", "config.webServer.port=1"}, image...), want: "additional properties 'port' not allowed"},
-		"wrong log level":     {args: append([]string{"--set", "log.level=loud"}, image...), want: "value must be one of 'debug', 'info', 'error'"},
-		"account not named":   {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},
-		"Kubernetes too old":  {args: append([]string{"--kube-version", "1.33.9"}, image...), want: "requires kubeVersion: >=1.34.0-0"},
-		"configuration empty": {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
+		"no image":                   {want: "set image.repository and image.tag: no image is published yet; build one with make image-push IMG=…"},
+		"no tag":                     {args: image[:2], want: "set image.repository and image.tag: no image is published yet"},
+		"unknown value":              {args: append([]string{"--set", "replica=3"}, image...), want: "additional properties 'replica' not allowed"},
+		"unknown preference":         {args: append([]string{"--set", "config.webServer.port=1"}, image...), want: "additional properties 'port' not allowed"},
+		"two namespaces of one name": {args: append([]string{"--set", "config.watchNamespaces={a,a}"}, image...), want: "items at 0 and 1 are equal"},
+		"latest policy":              {args: append([]string{"--set", "config.images.latest=Never"}, image...), want: "value must be one of 'Allow', 'Warn', 'Refuse'"},
+		"no ClusterIP":               {args: append([]string{"--set", "config.serviceTypes={NodePort}"}, image...), want: "no items match contains schema"},
+		"unknown feature":            {args: append([]string{"--set", "config.featureGates.Flying=true"}, image...), want: "Flying"},
+		"wrong log level":            {args: append([]string{"--set", "log.level=loud"}, image...), want: "value must be one of 'debug', 'info', 'error'"},
+		"account not named":          {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},
+		"Kubernetes too old":         {args: append([]string{"--kube-version", "1.33.9"}, image...), want: "requires kubeVersion: >=1.34.0-0"},
+		"configuration empty":        {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"template", "platform-operator", chart, "--namespace", namespace}, tc.args...)
@@ -177,13 +185,35 @@ func TestPlatformConfiguration(t *testing.T) {
 		t.Fatal("there is no ConfigMap")
 		return config.Platform{}
 	}
-	if diff := cmp.Diff(config.Default(), load()); diff != "" {
+	same := cmpopts.EquateEmpty() // the chart says [] where the code says nothing
+	if diff := cmp.Diff(config.Default(), load(), same); diff != "" {
 		t.Errorf("values.yaml differs from config.Default() (-code +chart):\n%s", diff)
 	}
 	production := config.Default()
-	production.WebServer = config.WebServer{ServiceType: "ClusterIP"}
-	if diff := cmp.Diff(production, load("-f", filepath.Join(chart, "values-production.yaml"))); diff != "" {
+	production.Images.Latest = config.LatestRefuse
+	production.ServiceTypes = []corev1.ServiceType{"ClusterIP", "LoadBalancer"}
+	production.WebServer.ServiceType, production.WebServer.NodePort = "ClusterIP", 0
+	if diff := cmp.Diff(production, load("-f", filepath.Join(chart, "values-production.yaml")), same); diff != "" {
 		t.Errorf("values-production.yaml (-want +got):\n%s", diff)
+	}
+
+	everything := config.Default()
+	everything.WatchNamespaces = []string{"team-a"}
+	everything.Workers, everything.MaxReplicas = 3, 50
+	everything.FeatureGates = map[config.Feature]bool{config.ReadYourWrites: false, config.PodMonitors: true}
+	everything.Images.Allowed = []string{"registry.example.com"}
+	everything.Gateways = []config.Gateway{{Namespace: "gateways", Name: "public", From: []string{"team-*"}}}
+	everything.Hosts = []config.Hosts{{Namespaces: []string{"team-a"}, Hosts: []string{"*.team-a.example.com"}}}
+	everything.ServiceAccounts, everything.RestartOnSecretChange = true, true
+	if diff := cmp.Diff(everything, load(
+		"--set", "config.watchNamespaces={team-a}", "--set", "config.workers=3", "--set", "config.maxReplicas=50",
+		"--set", "config.featureGates.ReadYourWrites=false", "--set", "config.featureGates.PodMonitors=true",
+		"--set", "config.images.allowed={registry.example.com}",
+		"--set", "config.gateways[0].namespace=gateways,config.gateways[0].name=public,config.gateways[0].from={team-*}",
+		"--set", "config.hosts[0].namespaces={team-a},config.hosts[0].hosts={*.team-a.example.com}",
+		"--set", "config.serviceAccounts=true,config.restartOnSecretChange=true",
+	), same); diff != "" {
+		t.Errorf("everything set (-want +got):\n%s", diff)
 	}
 
 	var schema, defaults map[string]any
@@ -198,6 +228,37 @@ func TestPlatformConfiguration(t *testing.T) {
 	section := schema["properties"].(map[string]any)["config"].(map[string]any)
 	if diff := cmp.Diff(leaves(defaults, nil), leaves(section, properties)); diff != "" {
 		t.Errorf("config in values.schema.json differs from pkg/config (-code +schema):\n%s", diff)
+	}
+}
+
+// TestSecretsAreReadOnlyWhereTheyMatter: to follow Secrets takes the right to
+// read them all, so it is not there by default.
+func TestSecretsAreReadOnlyWhereTheyMatter(t *testing.T) {
+	for set, want := range map[string][]string{"false": nil, "true": {"get", "list", "watch"}} {
+		found := false
+		for _, o := range parse(t, template(t, "--set", "config.restartOnSecretChange="+set)) {
+			if o.GetKind() != "ClusterRole" {
+				continue
+			}
+			var role rbacv1.ClusterRole
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+				t.Fatal(err)
+			}
+			manager := role.Name == "platform-operator-manager"
+			found = found || manager
+			var got []string
+			for _, r := range role.Rules {
+				if slices.Contains(r.Resources, "secrets") {
+					got = append(got, r.Verbs...)
+				}
+			}
+			if manager && !slices.Equal(got, want) || !manager && got != nil {
+				t.Errorf("restartOnSecretChange %s: %s may %v secrets", set, role.Name, got)
+			}
+		}
+		if !found {
+			t.Error("there is no ClusterRole platform-operator-manager")
+		}
 	}
 }
 
@@ -258,7 +319,7 @@ func TestNames(t *testing.T) {
 	var args []any
 	for _, o := range parse(t, helm(t, append([]string{
 		"template", "other", chart, "--namespace", "elsewhere", "--set", "fullnameOverride=mine", "--set", "nameOverride=my",
-		"--set", "watchNamespaces={team-a,team-b}",
+		"--set", "config.watchNamespaces={team-a,team-b}",
 	}, image...)...)) {
 		have[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = true
 		if o.GetKind() == "Deployment" {
@@ -267,7 +328,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"--webhook-service=mine-webhook", "--webhook-secret=mine-webhook-cert", "--webhook-configuration=mine",
+		"--certificate-services=mine-webhook,mine-metrics", "--webhook-secret=mine-webhook-cert", "--webhook-configuration=mine",
 	} {
 		if !slices.Contains(args, any(want)) {
 			t.Errorf("flag %s is missing from %v", want, args)

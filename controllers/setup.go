@@ -30,11 +30,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
-// Workers is how many objects of one kind are reconciled at the same time. A
-// pass is a few requests of milliseconds, so a few workers keep an API server
-// busy; see docs/benchmarks.md.
-const Workers = 8
-
 // AddToScheme makes all kinds, and what they are made of, known to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(
@@ -52,10 +47,10 @@ func AddToScheme(s *runtime.Scheme) error {
 // Setup registers the controllers of all kinds with the manager: one line a kind.
 func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) error {
 	return errors.Join(
-		converge.Register(mgr, demoapplication.Kind(), a, Workers),
-		converge.Register(mgr, immortalcontainer.Kind(time.Now), a, Workers),
-		converge.Register(mgr, memcached.Kind(platform.Memcached), a, Workers),
-		converge.Register(mgr, webserver.Kind(platform.WebServer), a, Workers),
+		converge.Register(mgr, demoapplication.Kind(platform), a, platform.Workers),
+		converge.Register(mgr, immortalcontainer.Kind(time.Now, platform), a, platform.Workers),
+		converge.Register(mgr, memcached.Kind(platform), a, platform.Workers),
+		converge.Register(mgr, webserver.Kind(platform), a, platform.Workers),
 	)
 }
 
@@ -72,30 +67,31 @@ func Kinds() []client.ObjectList {
 // Children returns an empty object of every type that some kind makes or looks
 // at: what the caches hold of Kubernetes' own.
 func Children() []client.Object {
+	platform := config.Default() // says nothing about types
 	return slices.Concat(
-		demoapplication.Kind().Watched(),
-		immortalcontainer.Kind(time.Now).Watched(),
-		memcached.Kind(config.Memcached{}).Watched(),
-		webserver.Kind(config.WebServer{}).Watched(),
+		demoapplication.Kind(platform).Watched(),
+		immortalcontainer.Kind(time.Now, platform).Watched(),
+		memcached.Kind(platform).Watched(),
+		webserver.Kind(platform).Watched(),
 	)
 }
 
 // Renderers returns, for every kind, what prints its children.
 func Renderers(platform config.Platform) []render.Renderer {
 	return []render.Renderer{
-		render.For(demoapplication.Kind()),
-		render.For(immortalcontainer.Kind(time.Now)),
-		render.For(memcached.Kind(platform.Memcached)),
-		render.For(webserver.Kind(platform.WebServer)),
+		render.For(demoapplication.Kind(platform)),
+		render.For(immortalcontainer.Kind(time.Now, platform)),
+		render.For(memcached.Kind(platform)),
+		render.For(webserver.Kind(platform)),
 	}
 }
 
 // Preflights returns, for every kind, what tells what an upgrade would do.
 func Preflights(platform config.Platform) []preflight.Kind {
 	return []preflight.Kind{
-		preflight.For(demoapplication.Kind()),
-		preflight.For(immortalcontainer.Kind(time.Now)),
-		preflight.For(memcached.Kind(platform.Memcached)),
-		preflight.For(webserver.Kind(platform.WebServer)),
+		preflight.For(demoapplication.Kind(platform)),
+		preflight.For(immortalcontainer.Kind(time.Now, platform)),
+		preflight.For(memcached.Kind(platform)),
+		preflight.For(webserver.Kind(platform)),
 	}
 }

@@ -27,13 +27,25 @@ const ours = "platform-operator.io/e2e=true"
 
 // TestMain looks, when all tests are done, that each namespace can be deleted:
 // nothing of ours may keep one.
+//
+// When all tests have run and none failed, the operator's rights are compared
+// with what it asked for meanwhile.
 func TestMain(m *testing.M) {
+	began := time.Now()
 	code := m.Run()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if out, err := run(ctx, "", "kubectl", "wait", "--for=delete", "namespace", "-l", ours, "--timeout="+patience.String()); err != nil {
 		fmt.Fprintf(os.Stderr, "FAIL: a namespace does not go: %v %s\n", err, out)
 		code = 1
+	}
+	if code == 0 && wholeSuite() && local() {
+		table, err := compareRights(ctx, began)
+		fmt.Println(table)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = 1
+		}
 	}
 	os.Exit(code) //nolint:gocritic // nothing is left to defer for
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,12 +176,13 @@ func TestMetricsTellConditionsAndWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	m := newMonitor(t, ns)
 	scrape := func() string {
 		var all strings.Builder
-		for ip := range strings.FieldsSeq(kubectl(t, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].status.podIP}")) {
-			body, err := page(t.Context(), "http://"+ip+":8080/metrics")
-			if err != nil {
-				t.Fatal(err)
+		for _, ip := range m.pods() {
+			code, body, err := m.get("https://"+ip+":8443/metrics", m.token("reader"))
+			if err != nil || code != http.StatusOK {
+				t.Fatalf("%d %s %v", code, body, err)
 			}
 			all.WriteString(body)
 		}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -34,9 +33,9 @@ func TestHelp(t *testing.T) {
 	}{
 		"of the program": {[]string{"--help"}, []string{"\n  preflight ", "\n  release ", "\n  render ", "\n  run ", "\n  version ", "--log-level", "render -f webserver.yaml"}},
 		"of run": {[]string{"run", "--help"}, []string{
-			"WATCH_NAMESPACE", "POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
+			"POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},
-		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "WATCH_NAMESPACE", "--config", "-o, --output", "Exit code", "Nothing is written", "before the upgrade"}},
+		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "those of the platform configuration", "--config", "-o, --output", "Exit code", "Nothing is written", "before the upgrade"}},
 		"of render":    {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config"}},
 		"of release":   {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
 	} {
@@ -155,15 +154,5 @@ func TestMisspeltFieldIsNamedWithItsSource(t *testing.T) {
 	_, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nspec: {imago: x}\n", "render", "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), "standard input") || !strings.Contains(err.Error(), "spec.imago") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestSplitNamespaces(t *testing.T) {
-	for in, want := range map[string][]string{
-		"": nil, " , ": nil, "a": {"a"}, "a,b": {"a", "b"}, " a , ,b ": {"a", "b"},
-	} {
-		if got := splitNamespaces(in); !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,7 +43,8 @@ func exitCode(err error) int {
 }
 
 func preflightCommand() *cobra.Command {
-	var platformFile, output, namespaces string
+	var platformFile, output string
+	var namespaces []string
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Say what an upgrade to this version would change, and write nothing",
@@ -62,10 +62,7 @@ rights of the current kubeconfig.
 Exit code:
   0  no pod would restart
   1  pods would restart
-  2  something could not be read, or the command line is wrong
-
-Environment:
-  WATCH_NAMESPACE  namespaces to look at, separated by commas; empty means all`,
+  2  something could not be read, or the command line is wrong`,
 		Example: `  # with the new version, before the upgrade
   platform-operator preflight
 
@@ -92,10 +89,10 @@ Environment:
 				return unclear(fmt.Errorf("finding the cluster: %w", err))
 			}
 			if !c.Flags().Changed("namespaces") {
-				namespaces = os.Getenv("WATCH_NAMESPACE")
+				namespaces = platform.WatchNamespaces
 			}
 			report, err := preflight.Run(c.Context(), cfg, s, controllers.Preflights(platform), preflight.Options{
-				Namespaces: splitNamespaces(namespaces), Version: version.Version,
+				Namespaces: namespaces, Version: version.Version,
 			})
 			if err != nil {
 				return unclear(err)
@@ -115,7 +112,7 @@ Environment:
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
 	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty takes the defaults")
-	cmd.Flags().StringVarP(&namespaces, "namespaces", "n", "", "namespaces to look at, separated by commas; empty means all (default: $WATCH_NAMESPACE)")
+	cmd.Flags().StringSliceVarP(&namespaces, "namespaces", "n", nil, "namespaces to look at, separated by commas (default: those of the platform configuration, or else all)")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }

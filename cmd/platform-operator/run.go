@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
@@ -25,37 +25,39 @@ import (
 
 type runFlags struct {
 	operator.Options
-	admission operator.Certificates
+	admission certificates.Keeper
 	webhooks  bool
+	certs     bool
 	config    string
 	logLevel  string
 	logFormat string
 }
 
 func runCommand() *cobra.Command {
-	var f runFlags
+	f := runFlags{admission: certificates.Keeper{Lifetimes: certificates.DefaultLifetimes()}}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the operator (the default)",
 		Long: `Run the operator until it is told to stop (SIGTERM or Ctrl-C).
 
 Environment:
-  WATCH_NAMESPACE  namespaces to look after, separated by commas; empty means all
-  POD_NAMESPACE    the operator's own namespace: its lease and its certificate are there`,
+  POD_NAMESPACE  the operator's own namespace: its lease and its certificate are there`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c, &f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty takes the defaults")
-	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 serves none")
+	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, over TLS and for readers with the right only; 0 serves none")
 	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 serves none")
 	fl.BoolVar(&f.LeaderElection, "leader-elect", true, "take a lease before working, so that several replicas are safe")
 	fl.BoolVar(&f.webhooks, "webhooks", true, "serve admission; needs the Service, Secret and configurations named below")
 	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of admission")
-	fl.StringVar(&f.admission.Service, "webhook-service", "platform-operator-webhook", "name of the Service in front of admission")
-	fl.StringVar(&f.admission.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret that keeps the certificate of admission")
+	fl.StringVar(&f.admission.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret that keeps the certificate of admission and metrics")
 	fl.StringVar(&f.admission.Configuration, "webhook-configuration", "platform-operator", "name of the validating and of the mutating webhook configuration")
-	fl.StringVar(&f.admission.Dir, "cert-dir", "/tmp/certs", "writable folder for the certificate of admission")
+	fl.StringSliceVar(&f.admission.Services, "certificate-services", []string{"platform-operator-webhook", "platform-operator-metrics"}, "names of the Services that the certificate is for")
+	fl.BoolVar(&f.certs, "manage-certificates", true, "make and renew the certificate, and put its CA into the configurations; false leaves that to somebody else, such as cert-manager, and reads the Secret only")
+	fl.DurationVar(&f.admission.Lifetimes.Validity, "certificate-validity", f.admission.Lifetimes.Validity, "for how long a certificate is valid")
+	fl.DurationVar(&f.admission.Lifetimes.RenewBefore, "certificate-renew-before", f.admission.Lifetimes.RenewBefore, "how long before the end of a certificate the next one is made")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	fl.StringVar(&f.logFormat, "log-format", "json", "json or console")
 	return cmd
@@ -91,10 +93,13 @@ func run(cmd *cobra.Command, f *runFlags) error {
 		return errors.New("POD_NAMESPACE is not set: it names the namespace for the lease and the certificate; outside of a cluster use --leader-elect=false --webhooks=false")
 	}
 	if f.webhooks {
-		f.Admission = &f.admission
+		f.admission.ReadOnly = !f.certs
+		f.Admission, f.MetricsCertificate = &f.admission, f.admission.GetCertificate
 	}
-	f.Watch = splitNamespaces(os.Getenv("WATCH_NAMESPACE"))
+	f.Watch = platform.WatchNamespaces
+	f.ReadYourWrites = platform.Enabled(config.ReadYourWrites)
 	f.Children = controllers.Children()
+	f.Without = controllers.Without(platform)
 
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
@@ -111,6 +116,9 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err := metrics.Registry.Register(telemetry.NewConditions(mgr.GetCache(), s, controllers.Kinds(), mgr.Elected())); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if err := metrics.Registry.Register(telemetry.NewCertificate(f.admission.Ends)); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
 	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
@@ -119,6 +127,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 			return err
 		}
 	}
+	log.Info("The platform configuration in force", "configuration", platform, "gatesChanged", platform.Changed())
 	log.Info("Starting", "version", version.Version, "namespaces", f.Watch)
 	started := time.Now()
 	if err := mgr.Start(cmd.Context()); err != nil {
@@ -126,14 +135,4 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	}
 	log.Info("Stopped", "after", time.Since(started).Round(time.Second).String())
 	return nil
-}
-
-func splitNamespaces(list string) []string {
-	var ns []string
-	for n := range strings.SplitSeq(list, ",") {
-		if n = strings.TrimSpace(n); n != "" {
-			ns = append(ns, n)
-		}
-	}
-	return ns
 }

@@ -10,62 +10,41 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/beside"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// beside adds to a plan the children that there are beside the Deployment and
-// its Service. Each stands while the spec asks for it.
-func beside(a *demoapplicationv1.DemoApplication, o Observed, plan *converge.Plan) {
-	s, own := a.Spec, labels(a)
-	converge.Stand(plan, s.Autoscaling != nil, func() apply.Intent {
-		return workload.HorizontalPodAutoscaler(a.Name, a.Namespace, own, a.Name, s.Autoscaling)
-	}, o.Autoscaler)
-
-	budget, wanted := workload.PodDisruptionBudget(a.Name, a.Namespace, own, own, s.PodDisruptionBudget, least(a))
-	converge.Stand(plan, wanted, func() apply.Intent { return budget }, o.Budget)
-
-	converge.Stand(plan, s.NetworkPolicy != nil, func() apply.Intent {
-		var ports []corev1ac.ContainerPortApplyConfiguration
-		for _, p := range podPorts(a) {
-			ports = append(ports, *p)
-		}
-		return workload.NetworkPolicy(a.Name, a.Namespace, own, own, ports, s.NetworkPolicy)
-	}, o.NetworkPolicy)
-
-	port, toPort := webPort(a)
-	converge.Stand(plan, toPort && exposedBy(a, common.ExposeIngress), func() apply.Intent {
-		return workload.Ingress(a.Name, a.Namespace, own, a.Name, port, s.Expose)
-	}, o.Ingress)
-
-	// What the cluster does not know is asked for all the same, so that it is
-	// made when the cluster comes to know it; but it cannot be released.
-	going := a.DeletionTimestamp != nil
-	converge.Stand(plan, toPort && exposedBy(a, common.ExposeGateway) && !(going && o.NoRoutes), func() apply.Intent {
-		return workload.HTTPRoute(a.Name, a.Namespace, own, a.Name, port, s.Expose)
-	}, o.Route)
-
-	_, metrics := metricsPort(a)
-	converge.Stand(plan, metrics != "" && !(going && o.NoPodMonitors), func() apply.Intent {
-		in := workload.PodMonitor(a.Name, a.Namespace, own, own, metrics, s.Monitoring)
-		in.IfKnown = true
-		return in
-	}, o.PodMonitor)
+// surrounding is what there should be beside the Deployment and its Service.
+// pods are the labels of the pods.
+func surrounding(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) beside.Wanted {
+	s := a.Spec
+	b := beside.Wanted{
+		Owner: a, Labels: labels(a), Pods: pods, Deployment: a.Name, Service: a.Name,
+		Least: least(a), Ports: podPorts(a),
+		Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget, NetworkPolicy: s.NetworkPolicy,
+		Expose: s.Expose, Monitoring: s.Monitoring,
+	}
+	if workload.Exposable(platform, a.Namespace, s.Expose) == nil {
+		b.Port = webPort(a)
+	}
+	_, b.Metrics = metricsPort(a)
+	return b
 }
 
 func exposedBy(a *demoapplicationv1.DemoApplication, by common.ExposeType) bool {
 	return a.Spec.Expose != nil && a.Spec.Expose.Type == by
 }
 
-// webPort is the port of the Service that hosts lead to: the first of TCP.
-func webPort(a *demoapplicationv1.DemoApplication) (int32, bool) {
+// webPort is the port of the Service that hosts lead to: the first of TCP; 0 for
+// none.
+func webPort(a *demoapplicationv1.DemoApplication) int32 {
 	for _, p := range a.Spec.Ports {
 		if protocol(p) == corev1.ProtocolTCP {
-			return p.Port, true
+			return p.Port
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // metricsPort is the port of the container that is scraped, and its name; "" for

@@ -14,15 +14,17 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications/status,verbs=patch
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
@@ -35,8 +37,8 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a DemoApplication.
-func Kind() converge.Kind[*demoapplicationv1.DemoApplication, Observed] {
-	return converge.Kind[*demoapplicationv1.DemoApplication, Observed]{
+func Kind(platform config.Platform) converge.Kind[*demoapplicationv1.DemoApplication, Observed] {
+	k := converge.Kind[*demoapplicationv1.DemoApplication, Observed]{
 		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
 		Children: []client.Object{
 			&appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{}, &corev1.ConfigMap{},
@@ -44,6 +46,7 @@ func Kind() converge.Kind[*demoapplicationv1.DemoApplication, Observed] {
 		},
 		Optional: []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}},
 		Related:  []converge.Related{rollout.Pods(kindLabel, nil)},
+		Foreign:  []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{
 			Logger: "controllers.DemoApplication",
 			Key:    "DemoApplication",
@@ -52,7 +55,15 @@ func Kind() converge.Kind[*demoapplicationv1.DemoApplication, Observed] {
 		References: referenced,
 		Paused:     func(d *demoapplicationv1.DemoApplication) bool { return d.Spec.Paused },
 		Observe:    observe,
-		Desired:    desired,
-		Report:     report,
+		Desired: func(a *demoapplicationv1.DemoApplication, o Observed) (converge.Plan, error) {
+			return desired(a, o, platform)
+		},
+		Report: func(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome) {
+			report(a, o, out, platform)
+		},
 	}
+	if platform.RestartOnSecretChange {
+		k.Secrets = func(a *demoapplicationv1.DemoApplication) []string { return workload.Names(secrets(a)) }
+	}
+	return k
 }

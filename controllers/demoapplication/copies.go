@@ -7,8 +7,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// follows tells whether the pods are replaced when a ConfigMap changes that
-// they use.
+// follows tells whether the pods are replaced when a ConfigMap, or a Secret,
+// changes that they use.
 func follows(a *demoapplicationv1.DemoApplication) bool {
 	r := a.Spec.Rollout
 	return r != nil && r.RestartOnConfigChange != nil && *r.RestartOnConfigChange
@@ -20,10 +20,20 @@ func referenced(a *demoapplicationv1.DemoApplication) []references.Reference {
 		return nil
 	}
 	var refs []references.Reference
-	for _, name := range workload.ConfigMaps(options(a, nil)) {
+	configMaps, _ := workload.Uses(options(a, nil))
+	for _, name := range workload.Names(configMaps) {
 		refs = append(refs, references.Reference{Name: name})
 	}
 	return refs
+}
+
+// secrets are the Secrets whose content matters.
+func secrets(a *demoapplicationv1.DemoApplication) []workload.Use {
+	if !follows(a) {
+		return nil
+	}
+	_, secrets := workload.Uses(options(a, nil))
+	return secrets
 }
 
 // copies are what the pods use in the place of ConfigMaps that can change, by
@@ -32,5 +42,6 @@ func copies(a *demoapplicationv1.DemoApplication, o Observed) (map[string]rollou
 	if !follows(a) || !o.Cluster {
 		return nil, nil
 	}
-	return rollout.CopiesOf(a.Name, demoapplicationv1.Kind, workload.Uses(options(a, nil)), o.Sources)
+	configMaps, _ := workload.Uses(options(a, nil))
+	return rollout.CopiesOf(a.Name, demoapplicationv1.Kind, configMaps, o.Sources)
 }

@@ -52,24 +52,12 @@ func TestCrash(t *testing.T) {
 		s.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
 	}
 	failing := edit("failing-image", func(s *demoapplicationv1.DemoApplicationSpec) { s.Image = "nginx:bad" })
-	failing.Converged = func(ctx context.Context, w testkit.World) (bool, error) {
-		a, d := &demoapplicationv1.DemoApplication{}, &appsv1.Deployment{}
-		if err := w.Get(ctx, "web", a); err != nil {
-			return false, err
-		}
-		if err := w.Get(ctx, "web", d); err != nil {
-			return false, err
-		}
-		c := meta.FindStatusCondition(a.Status.Conditions, common.ConditionReady)
-		if c == nil || c.Reason != common.ReasonRolledBack || c.ObservedGeneration != a.Generation ||
-			a.Status.Replicas != 2 || a.Status.UpdatedReplicas != 2 { // figures come later
-			return false, nil
-		}
-		if image := d.Spec.Template.Spec.Containers[0].Image; image != "nginx:1.23.1" || !workload.Complete(d) {
-			return false, fmt.Errorf("it says that it is rolled back, and has image %s", image)
-		}
-		return true, nil
-	}
+	failing.Converged = is(common.ReasonRolledBack, "nginx:1.23.1")
+	held := from("held", func(s *demoapplicationv1.DemoApplicationSpec) { s.Ports = nil }, func(s *demoapplicationv1.DemoApplicationSpec) {
+		s.Image, s.Paused = "nginx:1.23.0", true
+		s.Ports = application("", "").Spec.Ports
+	})
+	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
 	env.Crashes(t, s,
 		edit("scale-up", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(4)) }),
 		edit("scale-to-0", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(0)) }),
@@ -87,8 +75,27 @@ func TestCrash(t *testing.T) {
 		from("autoscale-no-more", autoscaled, func(s *demoapplicationv1.DemoApplicationSpec) { s.Autoscaling = nil }),
 		edit("expose", open),
 		from("expose-no-more", open, func(s *demoapplicationv1.DemoApplicationSpec) { s.Expose, s.NetworkPolicy = nil, nil }),
-		failing,
+		failing, held,
 	)
+}
+
+// is waits until Ready is False for that reason, and that image serves.
+func is(reason, image string) func(context.Context, testkit.World) (bool, error) {
+	return func(ctx context.Context, w testkit.World) (bool, error) {
+		a, d := &demoapplicationv1.DemoApplication{}, &appsv1.Deployment{}
+		if err := errors.Join(w.Get(ctx, "web", a), w.Get(ctx, "web", d)); err != nil {
+			return false, err
+		}
+		c := meta.FindStatusCondition(a.Status.Conditions, common.ConditionReady)
+		if c == nil || c.Reason != reason || c.ObservedGeneration != a.Generation {
+			return false, nil
+		}
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != image || !workload.Complete(d) {
+			return false, fmt.Errorf("it says %s, and has image %s", reason, got)
+		}
+		// The figures may follow later than the conditions.
+		return a.Status.Replicas == d.Status.Replicas && a.Status.UpdatedReplicas == d.Status.UpdatedReplicas, nil
+	}
 }
 
 // serves says what of a DemoApplication's spec is not yet so. It is written

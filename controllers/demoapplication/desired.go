@@ -13,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -90,11 +91,13 @@ type pods struct {
 	// Sources are the names of copies, which say what is in them, by the names
 	// of the ConfigMaps.
 	Sources map[string]string `json:"sources,omitempty"`
+	// Secrets is a digest of what users' Secrets hold.
+	Secrets string `json:"secrets,omitempty"`
 }
 
 // inputs are what of an object's spec the pods depend on. What is not about
 // pods is left out: to change it is no reason to make a revision.
-func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) any {
+func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) pods {
 	s := a.Spec.DeepCopy()
 	s.Replica, s.DeletionPolicy, s.Paused = nil, "", false
 	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy, s.Monitoring = nil, nil, nil, nil, nil, nil
@@ -119,16 +122,23 @@ func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy
 }
 
 // decide decides which template serves. Where something is missing that the
-// spec refers to, nothing is decided: what serves is left as it is.
-func decide(a *demoapplicationv1.DemoApplication, o Observed) (rollout.Decision, []rollout.Copy, error) {
+// spec refers to, or the platform configuration does not allow it, nothing is
+// decided: what serves is left as it is.
+func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Copy, error) {
 	copies, err := copies(a, o)
-	if err != nil {
+	digest, missing := rollout.Secrets(secrets(a), o.Secrets)
+	if err := errors.Join(err, missing); err != nil {
 		return rollout.Decision{}, nil, err
 	}
+	in := inputs(a, copies)
+	in.Secrets = digest
 	d, err := rollout.Decide(rollout.Question{
 		Kind: demoapplicationv1.Kind, Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
-		Inputs: inputs(a, copies), Template: template(a, copies), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
+		Inputs: in, Template: rollout.WithSecrets(template(a, copies), digest), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
 	}, o.Seen)
+	if refused := workload.Granted(platform, a, d.Template); refused != nil {
+		return rollout.Decision{}, nil, refused
+	}
 	var asked []rollout.Copy
 	for _, source := range slices.Sorted(maps.Keys(copies)) {
 		asked = append(asked, copies[source])
@@ -137,8 +147,8 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed) (rollout.Decision,
 }
 
 // desired returns the children a DemoApplication should have. It is pure.
-func desired(a *demoapplicationv1.DemoApplication, o Observed) (converge.Plan, error) {
-	d, asked, err := decide(a, o)
+func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (converge.Plan, error) {
+	d, asked, err := decide(a, o, platform)
 	stay, unneeded, broken := d.Copies(asked, o.Copies, labels(a))
 	plan := converge.Plan{Apply: stay, Prune: unneeded}
 	switch {
@@ -160,7 +170,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed) (converge.Plan, e
 	default:
 		plan.Apply = append(plan.Apply, service(a, serviceSelector(a, o)))
 	}
-	beside(a, o, &plan)
+	o.Stand(&plan, surrounding(a, d.PodLabels(o.Deployment), platform))
 	if a.DeletionTimestamp != nil {
 		return d.Complete(plan), nil // what cannot be had is no reason to stay
 	}

@@ -1,10 +1,7 @@
 package demoapplication
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,35 +26,26 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
 
 // ownerKind is what the loop passes for every DemoApplication.
 var ownerKind = metav1.GroupVersionKind{Group: "paas.cmft.com", Version: "v1", Kind: "DemoApplication"}
 
-// golden reads the cases under testdata: in.yaml holds the DemoApplication, and
+// cases reads those under testdata: in.yaml holds the DemoApplication, and
 // after it what is live, if there is anything: children, and ConfigMaps of the
 // user's, which have no annotation with a source.
-func golden(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication, Observed) {
+func cases(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication, Observed) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases under testdata: %v", err)
-	}
-	cases := map[string]func() (*demoapplicationv1.DemoApplication, Observed){}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs := strings.Split(string(raw), "---\n")
-		cases[filepath.Base(filepath.Dir(f))] = func() (*demoapplicationv1.DemoApplication, Observed) {
+	all := map[string]func() (*demoapplicationv1.DemoApplication, Observed){}
+	for name, docs := range golden.Cases(t) {
+		all[name] = func() (*demoapplicationv1.DemoApplication, Observed) {
 			t.Helper()
 			a, o := &demoapplicationv1.DemoApplication{}, Observed{Cluster: len(docs) > 1}
 			into(t, docs[0], a)
@@ -67,7 +55,7 @@ func golden(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication,
 			return a, o
 		}
 	}
-	return cases
+	return all
 }
 
 func into[T any](t *testing.T, doc string, v T) T {
@@ -119,63 +107,36 @@ func live(t *testing.T, doc string, o *Observed) {
 	}
 }
 
+// platform is the configuration of these tests.
+var platform = config.Default()
+
 func planned(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) converge.Plan {
 	t.Helper()
-	plan, err := desired(a, o)
+	plan, err := desired(a, o, platform)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
-// printed is the children as they would be sent, and what would be deleted. It
-// is made from their JSON, because {} and an absent field are not the same in a
-// pod template.
+// printed is the children as they would be sent, and what would be deleted.
 func printed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) []byte {
 	t.Helper()
 	plan := planned(t, a, o)
-	var docs [][]byte
-	for _, in := range plan.Apply {
-		raw, err := in.Object(a, ownerKind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := yaml.JSONToYAML(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, doc)
-	}
-	for _, p := range plan.Prune {
-		docs = append(docs, fmt.Appendf(nil, "# deleted: %T %s\n", p, p.GetName()))
-	}
-	return bytes.Join(docs, []byte("---\n"))
+	return golden.Children(t, a, ownerKind, plan.Apply, plan.Prune)
 }
 
 func TestDesired(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
-			got := printed(t, a, o)
-			path := filepath.Join("testdata", name, "want.yaml")
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("children; if it is meant: go test -update (-want +got):\n%s", diff)
-			}
+			golden.File(t, filepath.Join("testdata", name, "want.yaml"), printed(t, a, o))
 		})
 	}
 }
 
 func TestDesiredIsPureAndDeterministic(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
 			first := printed(t, a, o)
@@ -194,7 +155,7 @@ func TestDesiredIsPureAndDeterministic(t *testing.T) {
 }
 
 func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
 			for _, in := range planned(t, a, o).Apply {
@@ -345,7 +306,7 @@ func refusals(t *testing.T, level api.Level, pod corev1.PodTemplateSpec) string 
 
 func TestPodsMeetTheirStandard(t *testing.T) {
 	restricted := 0
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
 			level := api.LevelBaseline
@@ -504,7 +465,7 @@ func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
 	}}
 	kinds := func() string {
 		var all []string
-		plan, err := desired(a, o)
+		plan, err := desired(a, o, platform)
 		for _, in := range plan.Apply {
 			all = append(all, in.Kind)
 		}

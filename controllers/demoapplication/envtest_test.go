@@ -26,6 +26,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
@@ -41,11 +42,13 @@ func TestMain(m *testing.M) {
 	}, func(e *testkit.Env) { env = e })
 }
 
-func subject() testkit.Subject {
+func subject() testkit.Subject { return subjectWith(platform) }
+
+func subjectWith(platform config.Platform) testkit.Subject {
 	return testkit.Subject{
-		Children: Kind().Watched(),
+		Children: Kind(platform).Watched(),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, Kind(), a, 2)
+			return converge.Register(mgr, Kind(platform), a, 2)
 		},
 	}
 }
@@ -140,7 +143,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 		Stated: func(o converge.Object) [][]byte {
 			var all [][]byte
 			gvk := metav1.GroupVersionKind(demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind))
-			plan, err := desired(o.(*demoapplicationv1.DemoApplication), Observed{})
+			plan, err := desired(o.(*demoapplicationv1.DemoApplication), Observed{}, platform)
 			if err != nil {
 				panic(err) // it is what the operator did a moment ago
 			}

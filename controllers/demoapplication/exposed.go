@@ -8,6 +8,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -16,14 +17,16 @@ import (
 // hosts, and returns their addresses. Ready does not depend on it: whether the
 // hosts are taken on is for an ingress controller or a Gateway to do, and not
 // all of these say so.
-func exposed(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome) []common.Address {
+func exposed(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) []common.Address {
 	if a.Spec.Expose == nil {
 		conditions.Own(&a.Status.Status, a.Generation, out.Now, common.ConditionExposed, "", "", "")
 		return nil
 	}
 	var f conditions.Finding
 	var as []common.Address
-	if exposedBy(a, common.ExposeIngress) {
+	if refused := workload.Exposable(platform, a.Namespace, a.Spec.Expose); refused != nil {
+		f = conditions.Finding{Reason: common.ReasonNotAllowed, Message: refused.Error()}
+	} else if exposedBy(a, common.ExposeIngress) {
 		i, _ := converge.Child[*networkingv1.Ingress](out, "Ingress", a.Namespace, a.Name)
 		f = workload.TakenByIngress(i)
 		if i != nil {

@@ -13,22 +13,25 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into a.
-func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome) {
+func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) {
 	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
 	s, _ := converge.Child[*corev1.Service](out, "Service", a.Namespace, a.Name)
 
 	st := &a.Status
-	decision, _, _ := decide(a, o) // its error is the pass's
+	decision, _, _ := decide(a, o, platform) // its error is the pass's
 	state := decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out.Now)
 	if state.Ready.Holds && s == nil && len(a.Spec.Ports) > 0 {
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}
+	workload.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
-	hosts := exposed(a, o, out)
+	hosts := exposed(a, o, out, platform)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas

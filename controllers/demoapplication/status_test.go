@@ -15,13 +15,14 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
 func decided(a *demoapplicationv1.DemoApplication) rollout.Decision {
-	d, _, err := decide(a, Observed{})
+	d, _, err := decide(a, Observed{}, platform)
 	if err != nil {
 		panic(err) // nothing is pinned
 	}
@@ -106,7 +107,7 @@ func TestConditions(t *testing.T) {
 				tc.deployment.Spec.Template.Annotations = decided(a).Template.Annotations
 			}
 			o := Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}, Service: tc.service}
-			report(a, o, outcome(tc.problem, tc.deployment, tc.service))
+			report(a, o, outcome(tc.problem, tc.deployment, tc.service), platform)
 			if diff := cmp.Diff(tc.want, brief(a)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
@@ -116,7 +117,7 @@ func TestConditions(t *testing.T) {
 			once := a.DeepCopy()
 			later := outcome(tc.problem, tc.deployment, tc.service)
 			later.Now = later.Now.Add(time.Hour)
-			report(a, o, later)
+			report(a, o, later, platform)
 			if diff := cmp.Diff(once, a); diff != "" {
 				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
 			}
@@ -138,7 +139,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
 			a.Status.Image = "nginx:1.0"
-			report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service))
+			report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service), platform)
 			if a.Status.Image != tc.want {
 				t.Errorf("got %q, want %q", a.Status.Image, tc.want)
 			}
@@ -149,7 +150,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 func TestStatusCountsAndSelector(t *testing.T) {
 	a := sample()
 	d := rolled(1, 2)
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil))
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
 	if diff := cmp.Diff([]int32{2, 1, 2}, []int32{a.Status.Replicas, a.Status.UpdatedReplicas, a.Status.ReadyReplicas}); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
 	}
@@ -157,13 +158,13 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	if want := "app=nginx-demo,demoapplication_cr=nginx-demo"; a.Status.Selector != want {
 		t.Errorf("selector is %q, want %q", a.Status.Selector, want)
 	}
-	report(a, Observed{Cluster: true}, outcome(errors.New("no answer"), nil, nil))
+	report(a, Observed{Cluster: true}, outcome(errors.New("no answer"), nil, nil), platform)
 	if a.Status.Replicas != 2 {
 		t.Errorf("%d replicas after a pass that saw no Deployment, want the 2 last seen", a.Status.Replicas)
 	}
 	// Pods that the article's operator made have but one label.
 	d.Spec.Selector.MatchLabels = articleLabels(a)
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil))
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
 	if want := "app=nginx-demo"; a.Status.Selector != want {
 		t.Errorf("selector during a takeover is %q, want %q", a.Status.Selector, want)
 	}
@@ -188,7 +189,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
-			report(a, Observed{Cluster: true}, outcome(nil, nil, liveService(tc.ports...)))
+			report(a, Observed{Cluster: true}, outcome(nil, nil, liveService(tc.ports...)), platform)
 			var got []string
 			for _, ad := range a.Status.Addresses {
 				got = append(got, string(ad.Type)+" "+ad.URL)
@@ -201,12 +202,12 @@ func TestAddresses(t *testing.T) {
 	t.Run("they stay while the Service is lost", func(t *testing.T) {
 		a := sample()
 		a.Status.Addresses = []common.Address{{Type: common.AddressCluster, URL: "http" + inside}}
-		report(a, Observed{Cluster: true}, outcome(nil, nil, nil))
+		report(a, Observed{Cluster: true}, outcome(nil, nil, nil), platform)
 		if len(a.Status.Addresses) != 1 {
 			t.Errorf("%v", a.Status.Addresses)
 		}
 		a.Spec.Ports = nil
-		report(a, Observed{Cluster: true}, outcome(nil, nil, nil))
+		report(a, Observed{Cluster: true}, outcome(nil, nil, nil), platform)
 		if a.Status.Addresses != nil {
 			t.Errorf("%v, and no ports are asked for", a.Status.Addresses)
 		}
@@ -243,7 +244,7 @@ func TestExposedCondition(t *testing.T) {
 		"an Ingress nobody takes":    {common.ExposeIngress, ingress(), Observed{}, "False Waiting"},
 		"an Ingress that serves":     {common.ExposeIngress, ingress("192.0.2.1"), Observed{}, "True Accepted"},
 		"no route yet":               {common.ExposeGateway, nil, Observed{}, "False Progressing"},
-		"no routes at all":           {common.ExposeGateway, nil, Observed{NoRoutes: true}, "False FeatureUnavailable"},
+		"no routes at all":           {common.ExposeGateway, nil, Observed{Children: beside.Children{NoRoutes: true}}, "False FeatureUnavailable"},
 		"a route nobody looks at":    {common.ExposeGateway, route(), Observed{}, "False Waiting"},
 		"a route half looked at":     {common.ExposeGateway, route(is(accepted, "True", 2)), Observed{}, "False Waiting"},
 		"a route as it was":          {common.ExposeGateway, route(is(accepted, "True", 1), is(resolved, "True", 1)), Observed{}, "False Waiting"},
@@ -265,7 +266,7 @@ func TestExposedCondition(t *testing.T) {
 			}
 			tc.o.Cluster = true
 			a.Status.Conditions = []metav1.Condition{{Type: common.ConditionExposed, Status: "Unknown", Reason: "Before"}}
-			report(a, tc.o, converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(nil), children))
+			report(a, tc.o, converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(nil), children), platform)
 			if got := brief(a)[common.ConditionExposed]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -282,7 +283,7 @@ func TestAddressesOfHostsComeFirst(t *testing.T) {
 		if e.Type == common.ExposeGateway {
 			child, kind = &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"}}, "HTTPRoute"
 		}
-		report(a, Observed{Cluster: true}, converge.NewOutcome(time.Time{}, fault.Classify(nil), map[string]client.Object{kind: child, "Service": s}))
+		report(a, Observed{Cluster: true}, converge.NewOutcome(time.Time{}, fault.Classify(nil), map[string]client.Object{kind: child, "Service": s}), platform)
 		var all []string
 		for _, ad := range a.Status.Addresses {
 			all = append(all, string(ad.Type)+" "+ad.URL)
@@ -326,12 +327,12 @@ func TestStatusOfAnAutoscaledOne(t *testing.T) {
 	a.Spec.Autoscaling = &common.Autoscaling{MaxReplicas: 5}
 	d, s := rolled(2, 2), liveService()
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s))
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
 	if got := brief(a)["Ready"]; got != "True Serving" {
 		t.Errorf("with the 2 that the Deployment has: %s", got)
 	}
 	d.Spec.Replicas = new(int32(3))
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s))
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
 	if got := brief(a)["Ready"]; got != "False Progressing" {
 		t.Errorf("with 2 of the 3 that the autoscaler wants: %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
@@ -20,7 +21,7 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 
 // Kind is all that there is to an ImmortalContainer. now is the clock.
-func Kind(now func() time.Time) converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed] {
+func Kind(now func() time.Time, platform config.Platform) converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed] {
 	return converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed]{
 		New:      func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
 		Children: []client.Object{&corev1.Pod{}, &networkingv1.NetworkPolicy{}},
@@ -31,7 +32,9 @@ func Kind(now func() time.Time) converge.Kind[*immortalv1alpha1.ImmortalContaine
 		},
 		Paused:  func(i *immortalv1alpha1.ImmortalContainer) bool { return i.Spec.Paused },
 		Observe: observer(now),
-		Desired: desired,
-		Report:  report,
+		Desired: func(i *immortalv1alpha1.ImmortalContainer, o Observed) (converge.Plan, error) {
+			return desired(i, o, platform)
+		},
+		Report: report,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -32,13 +33,18 @@ func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-i
 //	no pod ─▶ pod, gated ─▶ status: its UID, one more ─▶ gate lifted ─▶ runs
 //
 // Whatever crashes in between, each pod that runs was counted once.
-func desired(i *immortalv1alpha1.ImmortalContainer, o Observed) (converge.Plan, error) {
+func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.Platform) (converge.Plan, error) {
 	var plan converge.Plan
 	// The policy comes first, and the pod is never open before it stands.
 	if p := i.Spec.NetworkPolicy; p != nil {
 		plan.Apply = append(plan.Apply, workload.NetworkPolicyOfAnyPort(podName(i), i.Namespace, labels(i), labels(i), p))
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
+	}
+	// Whether a pod may run as a service account is asked before one that stands
+	// is touched: it stays as it is. To stop it is always allowed.
+	if p := i.Spec.Pod; p != nil && p.ServiceAccountName != "" && !platform.ServiceAccounts && !i.Spec.Suspend && i.DeletionTimestamp.IsZero() {
+		return plan, workload.NotGranted(p.ServiceAccountName)
 	}
 	switch {
 	case i.Spec.Suspend:

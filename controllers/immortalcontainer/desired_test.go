@@ -18,6 +18,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -69,7 +70,7 @@ func endedAs(phase corev1.PodPhase) func(*corev1.Pod) {
 
 // The article's names, and what we state beside them.
 func TestPodOfTheArticle(t *testing.T) {
-	plan, err := desired(sample(), Observed{})
+	plan, err := desired(sample(), Observed{}, config.Default())
 	if err != nil || len(plan.Apply) != 1 || len(plan.Prune) != 0 {
 		t.Fatalf("plan %+v, error %v", plan, err)
 	}
@@ -127,7 +128,7 @@ func TestPlan(t *testing.T) {
 		"failed and being deleted already: left to itself": {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodFailed), func(p *corev1.Pod) { p.DeletionTimestamp = &born }), Now: born.Add(time.Minute)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan, err := desired(tc.i, tc.o)
+			plan, err := desired(tc.i, tc.o, config.Default())
 			var f *fault.Error
 			if got := errors.As(err, &f) && f.Class == fault.Wait; got != tc.wait {
 				t.Fatalf("waits: %t (%v), want %t", got, err, tc.wait)

@@ -27,6 +27,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -47,9 +48,9 @@ func impatient() time.Time { return time.Now().Add(time.Hour) }
 
 func subject() testkit.Subject {
 	return testkit.Subject{
-		Children: Kind(impatient).Watched(),
+		Children: Kind(impatient, config.Default()).Watched(),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, Kind(impatient), a, 2)
+			return converge.Register(mgr, Kind(impatient, config.Default()), a, 2)
 		},
 	}
 }

@@ -1,9 +1,6 @@
 package immortalcontainer
 
 import (
-	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,19 +12,19 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-type golden struct {
+type pass struct {
 	i *immortalv1alpha1.ImmortalContainer
 	o Observed
 }
 
-func cases(t *testing.T) map[string]golden {
+func cases(t *testing.T) map[string]pass {
 	t.Helper()
 	counted := func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 }
-	all := map[string]golden{
+	all := map[string]pass{
 		"seed":    {i: sample()},
 		"counted": {i: sample(counted), o: Observed{Pod: livePod(withGate)}},
 	}
@@ -53,30 +50,18 @@ func cases(t *testing.T) map[string]golden {
 		if err := yaml.UnmarshalStrict([]byte(spec), &i.Spec); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		all[name] = golden{i: i}
+		all[name] = pass{i: i}
 	}
 	return all
 }
 
 func printed(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) []byte {
 	t.Helper()
-	plan, err := desired(i, o)
+	plan, err := desired(i, o, config.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var docs [][]byte
-	for _, in := range plan.Apply {
-		raw, err := in.Object(i, gvk)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := yaml.JSONToYAML(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, doc)
-	}
-	return bytes.Join(docs, []byte("---\n"))
+	return golden.Children(t, i, gvk, plan.Apply, plan.Prune)
 }
 
 // The files hold the exact children: absent and empty are not the same.
@@ -87,21 +72,7 @@ func TestGolden(t *testing.T) {
 			if again := printed(t, tc.i, tc.o); string(again) != string(got) {
 				t.Errorf("a second call says something else:\n%s", cmp.Diff(string(got), string(again)))
 			}
-			if *update {
-				if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(filepath.Clean(file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Errorf("children (-want +got):\n%s", d)
-			}
+			golden.File(t, file, got)
 		})
 	}
 }

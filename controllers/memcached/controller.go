@@ -18,7 +18,7 @@ import (
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/status,verbs=patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a Memcached.
-func Kind(platform config.Memcached) converge.Kind[*cachev1alpha1.Memcached, Observed] {
+func Kind(platform config.Platform) converge.Kind[*cachev1alpha1.Memcached, Observed] {
 	return converge.Kind[*cachev1alpha1.Memcached, Observed]{
 		New: func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
 		Children: []client.Object{
@@ -35,6 +35,7 @@ func Kind(platform config.Memcached) converge.Kind[*cachev1alpha1.Memcached, Obs
 			&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 		},
 		Related: []converge.Related{rollout.Pods(labelOwner, map[string]string{labelApp: app})},
+		Foreign: []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{
 			Logger: "controller_memcached",
 			Key:    "Memcached",

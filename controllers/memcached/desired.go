@@ -119,11 +119,19 @@ func inputs(m *cachev1alpha1.Memcached) any {
 	return s
 }
 
-func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) (rollout.Decision, error) {
+func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
 	q := rollout.Question{
 		Kind: cachev1alpha1.Kind, Namespace: m.Namespace, Name: m.Name, Labels: labels(m),
-		Inputs: inputs(m), Template: template(m, image(m, platform)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus,
+		Inputs: inputs(m), Template: template(m, image(m, platform.Memcached)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus,
 	}
+	d, err := decideImage(q, m, o, platform)
+	if refused := workload.Granted(platform, m, d.Template); refused != nil {
+		return rollout.Decision{}, refused // what serves is left as it is
+	}
+	return d, err
+}
+
+func decideImage(q rollout.Question, m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
 	d, err := rollout.Decide(q, o.Seen)
 	if err != nil || m.Spec.Image != "" {
 		return d, err
@@ -134,7 +142,7 @@ func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) (
 	if err != nil {
 		return d, err
 	}
-	if i := imageIn(kept); i != "" && i != image(m, platform) {
+	if i := imageIn(kept); i != "" && i != image(m, platform.Memcached) {
 		q.Template = template(m, i)
 		return rollout.Decide(q, o.Seen)
 	}
@@ -155,7 +163,7 @@ func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 }
 
 // desired returns the children a Memcached should have. It is pure.
-func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) (converge.Plan, error) {
+func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (converge.Plan, error) {
 	var plan converge.Plan
 	// The policy comes first, and no pod is open before it stands.
 	if p := m.Spec.NetworkPolicy; p != nil {
@@ -172,7 +180,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Memcached) 
 		}))
 	}
 	plan.Apply = append(plan.Apply, service(m, o))
-	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size); wanted {
+	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, workload.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {
 		plan.Apply = append(plan.Apply, budget)
 	} else if o.Budget != nil {
 		plan.Prune = append(plan.Prune, o.Budget)

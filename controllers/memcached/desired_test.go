@@ -3,8 +3,6 @@ package memcached
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -33,32 +31,22 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
 
 // ownerKind is what the loop passes for every Memcached.
 var ownerKind = metav1.GroupVersionKind(cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind))
 
 // platform is the configuration of these tests.
-var platform = config.Memcached{Image: "memcached:1.6"}
+var platform = config.Default()
 
-// golden reads the cases under testdata: in.yaml holds the Memcached, with its
+// cases reads those under testdata: in.yaml holds the Memcached, with its
 // status, and after it what is live, if there is anything.
-func golden(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed) {
+func cases(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases under testdata: %v", err)
-	}
-	cases := map[string]func() (*cachev1alpha1.Memcached, Observed){}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs := strings.Split(string(raw), "\n---\n")
-		cases[filepath.Base(filepath.Dir(f))] = func() (*cachev1alpha1.Memcached, Observed) {
+	all := map[string]func() (*cachev1alpha1.Memcached, Observed){}
+	for name, docs := range golden.Cases(t) {
+		all[name] = func() (*cachev1alpha1.Memcached, Observed) {
 			m, o := &cachev1alpha1.Memcached{}, Observed{}
 			decode(t, docs[0], m)
 			for _, live := range docs[1:] {
@@ -78,14 +66,14 @@ func golden(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed)
 					o.Policy = &networkingv1.NetworkPolicy{}
 					into = o.Policy
 				default:
-					t.Fatalf("%s: unknown kind %q", f, kind.Kind)
+					t.Fatalf("%s: unknown kind %q", name, kind.Kind)
 				}
 				decode(t, live, into)
 			}
 			return m, o
 		}
 	}
-	return cases
+	return all
 }
 
 func decode(t *testing.T, doc string, into any) {
@@ -104,24 +92,11 @@ func planned(t *testing.T, m *cachev1alpha1.Memcached, o Observed) converge.Plan
 	return plan
 }
 
-// printed is the children as they would be sent, from their JSON: {} and an
-// absent field are not the same in a pod template. Of those that would be
-// deleted it is a line each.
+// printed is the children as they would be sent, and what would be deleted.
 func printed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) []byte {
 	t.Helper()
-	var docs [][]byte
 	plan := planned(t, m, o)
-	for _, in := range plan.Apply {
-		doc, err := yaml.JSONToYAML(object(t, m, in))
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, doc)
-	}
-	for _, p := range plan.Prune {
-		docs = append(docs, fmt.Appendf(nil, "# deleted: %T\n", p))
-	}
-	return bytes.Join(docs, []byte("---\n"))
+	return golden.Children(t, m, ownerKind, plan.Apply, plan.Prune)
 }
 
 func object(t *testing.T, m *cachev1alpha1.Memcached, in apply.Intent) []byte {
@@ -166,29 +141,16 @@ func withMemory(size string) func(*cachev1alpha1.Memcached) {
 }
 
 func TestDesired(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			m, o := in()
-			got := printed(t, m, o)
-			path := filepath.Join("testdata", name, "want.yaml")
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("children; if it is meant: go test -update (-want +got):\n%s", diff)
-			}
+			golden.File(t, filepath.Join("testdata", name, "want.yaml"), printed(t, m, o))
 		})
 	}
 }
 
 func TestDesiredIsPureAndDeterministic(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			m, o := in()
 			first := printed(t, m, o)
@@ -311,7 +273,7 @@ func TestImage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := sample()
 			m.Spec.Image, m.Status.Image = tc.spec, tc.status
-			if got := image(m, platform); got != tc.want {
+			if got := image(m, platform.Memcached); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
@@ -321,7 +283,7 @@ func TestImage(t *testing.T) {
 // To learn which image serves is no reason to write.
 func TestLearningTheImageChangesNothing(t *testing.T) {
 	before, after := sample(), sample()
-	after.Status.Image = platform.Image
+	after.Status.Image = platform.Memcached.Image
 	if diff := cmp.Diff(string(printed(t, before, Observed{})), string(printed(t, after, Observed{}))); diff != "" {
 		t.Errorf("the children change with the status:\n%s", diff)
 	}
@@ -497,5 +459,31 @@ func TestKeptTemplateIsServed(t *testing.T) {
 	}
 	if m.Spec.Paused = true; !Kind(platform).Paused(m) {
 		t.Error("spec.paused is not heard")
+	}
+}
+
+func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
+	theirs := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
+	theirs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{labelApp: app}}
+	o := Observed{Budget: &policyv1.PodDisruptionBudget{}, Budgets: []policyv1.PodDisruptionBudget{theirs}}
+	made := func(m *cachev1alpha1.Memcached) bool {
+		plan := planned(t, m, o)
+		is := slices.ContainsFunc(plan.Apply, func(in apply.Intent) bool { return in.Kind == "PodDisruptionBudget" })
+		if is == (len(plan.Prune) == 1) {
+			t.Errorf("it is made: %v, and deleted are %v", is, plan.Prune)
+		}
+		return is
+	}
+	if made(sample()) {
+		t.Error("two budgets select the pods, and nobody asked for the second")
+	}
+	if !made(sample(func(m *cachev1alpha1.Memcached) {
+		m.Spec.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(2))}
+	})) {
+		t.Error("what is asked for is not made")
+	}
+	o.Budgets[0].Spec.Selector.MatchLabels[labelApp] = "other"
+	if !made(sample()) {
+		t.Error("the other one selects other pods")
 	}
 }

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 func subject() testkit.Subject { return subjectWith(platform) }
 
-func subjectWith(platform config.Memcached) testkit.Subject {
+func subjectWith(platform config.Platform) testkit.Subject {
 	return testkit.Subject{
 		Children: Kind(platform).Watched(),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
@@ -204,17 +204,17 @@ func TestCrash(t *testing.T) {
 	back.Converged = func(ctx context.Context, w testkit.World) (bool, error) {
 		ok, err := is(common.ReasonRolledBack, func(m *cachev1alpha1.Memcached) bool {
 			r := m.Status.Revisions // figures may follow the conditions by some seconds
-			return m.Status.Replicas == 3 && r != nil && r.Current == 1 && r.LastHealthy == 1 && r.Failed == 2 && m.Status.Image == platform.Image
+			return m.Status.Replicas == 3 && r != nil && r.Current == 1 && r.LastHealthy == 1 && r.Failed == 2 && m.Status.Image == platform.Memcached.Image
 		})(ctx, w)
 		if !ok {
 			return false, err
 		}
 		d := &appsv1.Deployment{}
 		err = w.Get(ctx, "web", d)
-		return err == nil && d.Spec.Template.Spec.Containers[0].Image == platform.Image && d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == 3, err
+		return err == nil && d.Spec.Template.Spec.Containers[0].Image == platform.Memcached.Image && d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == 3, err
 	}
 	paused := edit("pause", func(s *cachev1alpha1.MemcachedSpec) { s.Paused, s.Image = true, "memcached:1.6.18" })
-	paused.Converged = is(common.ReasonPaused, func(m *cachev1alpha1.Memcached) bool { return m.Status.Image == platform.Image })
+	paused.Converged = is(common.ReasonPaused, func(m *cachev1alpha1.Memcached) bool { return m.Status.Image == platform.Memcached.Image })
 	closed := edit("add-network-policy", func(s *cachev1alpha1.MemcachedSpec) { s.NetworkPolicy = cache("", "").Spec.NetworkPolicy })
 	closed.Prepare = s.Prepared(func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.NetworkPolicy = nil })
 	env.Crashes(t, s, back, paused, closed,

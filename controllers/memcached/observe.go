@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -23,15 +24,18 @@ type Observed struct {
 	Service *corev1.Service
 	Budget  *policyv1.PodDisruptionBudget
 	Policy  *networkingv1.NetworkPolicy
+	// Budgets are those of others in the namespace.
+	Budgets []policyv1.PodDisruptionBudget
 }
 
 func observe(ctx context.Context, r converge.Reader, m *cachev1alpha1.Memcached) (Observed, error) {
 	var o Observed
-	var errs [4]error
+	var errs [5]error
 	o.Seen, errs[0] = rollout.Observe(ctx, r, m, m.Name, labels(m), m.Status.RolloutStatus)
 	o.Service, errs[1] = converge.Ours(ctx, r, m, m.Name, &corev1.Service{})
 	o.Budget, errs[2] = converge.Ours(ctx, r, m, m.Name, &policyv1.PodDisruptionBudget{})
 	o.Policy, errs[3] = converge.Ours(ctx, r, m, m.Name, &networkingv1.NetworkPolicy{})
+	o.Budgets, errs[4] = beside.Budgets(ctx, r, m)
 	if err := errors.Join(errs[:]...); err != nil || o.Pods != nil {
 		return o, err
 	}

@@ -145,13 +145,13 @@ func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
 	m := cache(l.Namespace, "example")
 	l.Create(m)
 	l.Ready(m, "example")
-	later := env.NewLab(t, subjectWith(config.Memcached{Image: "memcached:1.7"}))
+	later := env.NewLab(t, subjectWith(config.Platform{Memcached: config.Memcached{Image: "memcached:1.7"}}))
 	later.Namespace = l.Namespace
 	later.Requests() // those of the first operator
 	later.Start()
 	later.Expect("another default of the platform")
 	l.Get(m, "example")
-	if m.Status.Image != platform.Image {
+	if m.Status.Image != platform.Memcached.Image {
 		t.Errorf("image is %s", m.Status.Image)
 	}
 }

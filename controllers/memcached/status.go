@@ -14,15 +14,17 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into m.
-func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Memcached) {
+func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Platform) {
 	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", m.Namespace, m.Name)
 
 	st := &m.Status
 	decision, _ := decide(m, o, platform) // its error is the pass's
 	state := decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out.Now)
+	workload.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
 	st.Phase, st.Reason = phase(st.Conditions)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))

@@ -17,13 +17,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // +kubebuilder:rbac:groups=my.domain,resources=webservers,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=my.domain,resources=webservers/status,verbs=patch
 // +kubebuilder:rbac:groups=my.domain,resources=webservers/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
@@ -36,8 +37,8 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a WebServer.
-func Kind(platform config.WebServer) converge.Kind[*webserverv1.WebServer, Observed] {
-	return converge.Kind[*webserverv1.WebServer, Observed]{
+func Kind(platform config.Platform) converge.Kind[*webserverv1.WebServer, Observed] {
+	k := converge.Kind[*webserverv1.WebServer, Observed]{
 		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		Children: []client.Object{
 			&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{},
@@ -45,6 +46,7 @@ func Kind(platform config.WebServer) converge.Kind[*webserverv1.WebServer, Obser
 		},
 		Optional: []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}},
 		Related:  []converge.Related{rollout.Pods("webserver_cr", map[string]string{"app": "webserver"})},
+		Foreign:  []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{
 			Logger: "controllers.WebServer",
 			Key:    "Webserver",
@@ -54,6 +56,12 @@ func Kind(platform config.WebServer) converge.Kind[*webserverv1.WebServer, Obser
 		Paused:     func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
 		Observe:    observe,
 		Desired:    func(w *webserverv1.WebServer, o Observed) (converge.Plan, error) { return desired(w, o, platform) },
-		Report:     report,
+		Report: func(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
+			report(w, o, out, platform)
+		},
 	}
+	if platform.RestartOnSecretChange {
+		k.Secrets = func(w *webserverv1.WebServer) []string { return workload.Names(secrets(w)) }
+	}
+	return k
 }

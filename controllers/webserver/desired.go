@@ -74,10 +74,11 @@ func scaled(w *webserverv1.WebServer, d *appsv1.Deployment) int32 {
 }
 
 // pods is all that the pods depend on: what of the spec is about them, and
-// what ConfigMaps hold that it refers to.
+// what ConfigMaps and Secrets hold that it refers to.
 type pods struct {
 	webserverv1.WebServerSpec
 	Sources map[string]string `json:"sources,omitempty"`
+	Secrets string            `json:"secrets,omitempty"`
 }
 
 // inputs are what the pods depend on. What is not about pods is left out: to
@@ -90,27 +91,31 @@ func inputs(w *webserverv1.WebServer, m material) pods {
 	if s.Monitoring = nil; monitored(w) {
 		s.Monitoring = &common.Monitoring{Enabled: true}
 	}
-	return pods{WebServerSpec: *s, Sources: m.hashes}
+	return pods{WebServerSpec: *s, Sources: m.hashes, Secrets: m.secrets}
 }
 
 // decide decides which template serves, and finds what the spec refers to.
-// Where some of that is missing nothing is decided: what serves is left as it
-// is.
-func decide(w *webserverv1.WebServer, o Observed) (rollout.Decision, material, error) {
+// Where some of that is missing, or the platform configuration does not allow
+// it, nothing is decided: what serves is left as it is.
+func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rollout.Decision, material, error) {
 	m, err := materialOf(w, o)
 	if err != nil {
 		return rollout.Decision{}, material{}, err
 	}
 	d, err := rollout.Decide(rollout.Question{
 		Kind: webserverv1.Kind, Namespace: w.Namespace, Name: w.Name, Labels: labels(w),
-		Inputs: inputs(w, m), Template: template(w, m), Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus,
+		Inputs: inputs(w, m), Template: template(w, m, platform.WebServer), Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus,
+		Harmless: `the "user" directive makes sense only`, // as every nginx says that is not root's
 	}, o.Seen)
+	if refused := workload.Granted(platform, w, d.Template); refused != nil {
+		return rollout.Decision{}, material{}, refused
+	}
 	return d, m, err
 }
 
 // desired returns the children a WebServer should have. It is pure.
-func desired(w *webserverv1.WebServer, o Observed, platform config.WebServer) (converge.Plan, error) {
-	d, m, err := decide(w, o)
+func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (converge.Plan, error) {
+	d, m, err := decide(w, o, platform)
 	copies, stale, broken := d.Copies(m.copies(), o.Copies, labels(w))
 	plan := converge.Plan{Apply: copies}
 	// Of what is being deleted only the children's names matter. That something
@@ -119,8 +124,8 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.WebServer) (c
 	if d.Template != nil || going {
 		plan.Apply = append(plan.Apply, deployment(w, o, d.Template))
 	}
-	plan.Apply = append(plan.Apply, service(w, o, platform))
-	beside(w, o, &plan)
+	plan.Apply = append(plan.Apply, service(w, o, platform.WebServer))
+	o.Stand(&plan, surrounding(w, d.PodLabels(o.Deployment), platform))
 	plan = d.Complete(plan)
 	plan.Prune = append(plan.Prune, stale...)
 	if going {

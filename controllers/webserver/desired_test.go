@@ -3,13 +3,11 @@ package webserver
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,39 +30,29 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/*/want.yaml")
 
 // ownerKind is what the loop passes for every WebServer.
 var ownerKind = metav1.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
 
-// golden reads the cases under testdata: in.yaml holds the WebServer, with its
+// cases reads those under testdata: in.yaml holds the WebServer, with its
 // status, and after it what is live: the Service, and ConfigMaps that the
 // object refers to.
-func golden(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
+func cases(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "*", "in.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases under testdata: %v", err)
-	}
-	cases := map[string]func() (*webserverv1.WebServer, Observed){}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs := strings.Split(string(raw), "\n---\n")
+	all := map[string]func() (*webserverv1.WebServer, Observed){}
+	for name, docs := range golden.Cases(t) {
 		w := &webserverv1.WebServer{}
 		if err := yaml.UnmarshalStrict([]byte(docs[0]), w); err != nil {
-			t.Fatalf("%s: %v", f, err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		cases[filepath.Base(filepath.Dir(f))] = func() (*webserverv1.WebServer, Observed) {
+		all[name] = func() (*webserverv1.WebServer, Observed) {
 			return w.DeepCopy(), live(t, docs[1:])
 		}
 	}
-	return cases
+	return all
 }
 
 // live is what the documents say is in the cluster.
@@ -130,8 +118,11 @@ func decode[T any](t *testing.T, doc []byte) *T {
 	return into
 }
 
+// platform is the configuration of these tests.
+var platform = config.Default()
+
 // children are the intents of what can be made.
-func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.WebServer) []apply.Intent {
+func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.Platform) []apply.Intent {
 	t.Helper()
 	plan, err := desired(w, o, platform)
 	if err != nil {
@@ -143,49 +134,23 @@ func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform confi
 	return plan.Apply
 }
 
-// printed is the children as they would be sent. It is made from their JSON,
-// because {} and an absent field are not the same in a pod template.
+// printed is the children as they would be sent.
 func printed(t *testing.T, w *webserverv1.WebServer, o Observed) []byte {
 	t.Helper()
-	var docs [][]byte
-	for _, in := range children(t, w, o, config.Default().WebServer) {
-		raw, err := in.Object(w, ownerKind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := yaml.JSONToYAML(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, doc)
-	}
-	return bytes.Join(docs, []byte("---\n"))
+	return golden.Children(t, w, ownerKind, children(t, w, o, platform), nil)
 }
 
 func TestDesired(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
-			got := printed(t, w, o)
-			path := filepath.Join("testdata", name, "want.yaml")
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("children; if it is meant: go test -update (-want +got):\n%s", diff)
-			}
+			golden.File(t, filepath.Join("testdata", name, "want.yaml"), printed(t, w, o))
 		})
 	}
 }
 
 func TestDesiredIsPureAndDeterministic(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
 			first := printed(t, w, o)
@@ -204,10 +169,10 @@ func TestDesiredIsPureAndDeterministic(t *testing.T) {
 }
 
 func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
-			for _, c := range sent(t, w, o, config.Default().WebServer) {
+			for _, c := range sent(t, w, o, platform) {
 				if diff := cmp.Diff([]metav1.OwnerReference{{
 					APIVersion: "my.domain/v1", Kind: "WebServer", Name: w.Name, UID: w.UID,
 					Controller: new(true), BlockOwnerDeletion: new(true),
@@ -357,7 +322,7 @@ func TestOnlyAPortNobodyAskedForFallsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Spec.Service = tc.spec
-			in := service(w, Observed{}, config.Default().WebServer)
+			in := service(w, Observed{}, platform.WebServer)
 			got := false
 			if in.Fallback != nil {
 				var other apply.Intent
@@ -434,7 +399,7 @@ func TestLogLinesOfAnEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			var got []string
-			for _, c := range deployment(w, Observed{Seen: rollout.Seen{Deployment: tc.live}}, template(w, material{})).Changes {
+			for _, c := range deployment(w, Observed{Seen: rollout.Seen{Deployment: tc.live}}, template(w, material{}, platform.WebServer)).Changes {
 				got = append(got, fmt.Sprintf("%s %v", c.Message, c.KeysAndValues))
 			}
 			if !slices.Equal(got, tc.want) {
@@ -452,7 +417,7 @@ func sample() *webserverv1.WebServer {
 }
 
 // sent is the metadata of the children as they would be sent.
-func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.WebServer) []metav1.PartialObjectMetadata {
+func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.Platform) []metav1.PartialObjectMetadata {
 	t.Helper()
 	var all []metav1.PartialObjectMetadata
 	for _, in := range children(t, w, o, platform) {
@@ -474,7 +439,7 @@ func typed(t *testing.T, w *webserverv1.WebServer, o Observed) (*appsv1.Deployme
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
 	found := 0
-	for _, in := range children(t, w, o, config.Default().WebServer) {
+	for _, in := range children(t, w, o, platform) {
 		var into any
 		switch in.Kind {
 		case "Deployment":

@@ -41,13 +41,15 @@ func TestMain(m *testing.M) {
 
 // sideBySide is a platform whose objects do not ask for the same node port,
 // which is cluster-wide: tests run side by side.
-func sideBySide() config.WebServer {
-	return config.WebServer{ServiceType: corev1.ServiceTypeNodePort}
+func sideBySide() config.Platform {
+	p := config.Default()
+	p.WebServer.NodePort = 0
+	return p
 }
 
 func subject() testkit.Subject { return subjectWith(sideBySide()) }
 
-func subjectWith(platform config.WebServer) testkit.Subject {
+func subjectWith(platform config.Platform) testkit.Subject {
 	return testkit.Subject{
 		Children: Kind(platform).Watched(),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {

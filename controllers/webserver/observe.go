@@ -4,51 +4,34 @@ import (
 	"context"
 	"errors"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // Observed is what desired needs to know of the cluster. A child that does not
 // stand, or is not ours, is nil.
 type Observed struct {
 	rollout.Seen
-	Service       *corev1.Service
-	Autoscaler    *autoscalingv2.HorizontalPodAutoscaler
-	Budget        *policyv1.PodDisruptionBudget
-	NetworkPolicy *networkingv1.NetworkPolicy
-	Ingress       *networkingv1.Ingress
-	Route         *gatewayv1.HTTPRoute
-	PodMonitor    *monitoring.PodMonitor
-	// NoRoutes and NoPodMonitors say that the cluster does not know the type.
-	NoRoutes, NoPodMonitors bool
+	beside.Children
+	Service *corev1.Service
 	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
-	// those that belong to the object.
+	// those that belong to the object. Secrets are digests of the Secrets that
+	// the spec refers to, nil where nobody looks at these.
 	Sources map[string]references.Source
 	Copies  []*corev1.ConfigMap
+	Secrets map[string]string
 }
 
 func observe(ctx context.Context, r converge.Reader, w *webserverv1.WebServer) (Observed, error) {
-	o := Observed{Sources: r.Sources, Copies: r.Copies}
-	var err error
-	if o.Seen, err = rollout.Observe(ctx, r, w, w.Name, labels(w), w.Status.RolloutStatus); err != nil {
-		return o, err
-	}
-	errs := make([]error, 7)
-	o.Service, errs[0] = converge.Ours(ctx, r, w, serviceName(w), &corev1.Service{})
-	o.Autoscaler, errs[1] = converge.Ours(ctx, r, w, w.Name, &autoscalingv2.HorizontalPodAutoscaler{})
-	o.Budget, errs[2] = converge.Ours(ctx, r, w, w.Name, &policyv1.PodDisruptionBudget{})
-	o.NetworkPolicy, errs[3] = converge.Ours(ctx, r, w, w.Name, &networkingv1.NetworkPolicy{})
-	o.Ingress, errs[4] = converge.Ours(ctx, r, w, w.Name, &networkingv1.Ingress{})
-	o.Route, o.NoRoutes, errs[5] = converge.OursIfKnown(ctx, r, w, w.Name, &gatewayv1.HTTPRoute{})
-	o.PodMonitor, o.NoPodMonitors, errs[6] = converge.OursIfKnown(ctx, r, w, w.Name, &monitoring.PodMonitor{})
-	return o, errors.Join(errs...)
+	o := Observed{Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
+	var errs [3]error
+	o.Seen, errs[0] = rollout.Observe(ctx, r, w, w.Name, labels(w), w.Status.RolloutStatus)
+	o.Children, errs[1] = beside.Observe(ctx, r, w)
+	o.Service, errs[2] = converge.Ours(ctx, r, w, serviceName(w), &corev1.Service{})
+	return o, errors.Join(errs[:]...)
 }

@@ -141,7 +141,7 @@ func TestHandedOverChildIsAdopted(t *testing.T) {
 func TestTakenNodePort(t *testing.T) {
 	t.Parallel()
 	const port = 31234
-	l := env.NewLab(t, subjectWith(config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: port}))
+	l := env.NewLab(t, subjectWith(config.Platform{WebServer: config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: port}}))
 	holder := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "holder"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -18,11 +19,9 @@ const (
 	containerName = "webserver"
 	exporterName  = "exporter"
 	// testVolume is what is mounted for the test in the place of "config".
-	testVolume = "config-test"
-	// exporterImage is where nginx's figures are translated for Prometheus.
-	exporterImage = "nginx/nginx-prometheus-exporter:1.4"
-	metricsName   = "metrics"
-	metricsPort   = 9113
+	testVolume  = "config-test"
+	metricsName = "metrics"
+	metricsPort = 9113
 	// nginxPort is where the stock nginx image listens.
 	nginxPort = 80
 	tlsPort   = 443
@@ -33,7 +32,7 @@ const (
 
 // template is what the pods are made from: a pure function of the object and
 // of what it refers to.
-func template(w *webserverv1.WebServer, m material) *corev1ac.PodTemplateSpecApplyConfiguration {
+func template(w *webserverv1.WebServer, m material, platform config.WebServer) *corev1ac.PodTemplateSpecApplyConfiguration {
 	volumes, mounts := volumesOf(w, m)
 	secure, confined := workload.SecurityContexts(w.Spec.Security, workload.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: nginxUser, ReadOnlyRootFilesystem: true,
@@ -56,10 +55,10 @@ func template(w *webserverv1.WebServer, m material) *corev1ac.PodTemplateSpecApp
 	}
 	pod.WithContainers(server)
 	if monitored(w) {
-		pod.WithContainers(exporter())
+		pod.WithContainers(exporter(platform.ExporterImage))
 	}
 	t := workload.Template(workload.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(workload.PodAnnotations(w.Spec.Pod))
-	return rollout.Restarted(t, w.Spec.Rollout)
+	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)
 }
 
 // options are what the user says about the pods.
@@ -139,10 +138,10 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 
 // exporter translates stub_status. It is on for all that speak to the pod: it
 // says nothing but figures.
-func exporter() *corev1ac.ContainerApplyConfiguration {
+func exporter(image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(exporterName).
-		WithImage(exporterImage).
+		WithImage(image).
 		WithArgs(fmt.Sprintf("--nginx.scrape-uri=http://127.0.0.1:%d/stub_status", statusPort)).
 		WithPorts(containerPort(metricsName, metricsPort)).
 		WithSecurityContext(workload.RestrictedContainer()).

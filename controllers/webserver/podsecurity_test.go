@@ -22,7 +22,7 @@ func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
 }
 
 func TestPodsMeetTheRestrictedStandard(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
 			d, _ := typed(t, w, o)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -30,7 +31,12 @@ import (
 // once: it returns what is observed afterwards, and what was pruned.
 func pass(t *testing.T, w *webserverv1.WebServer, o Observed, roll func(*appsv1.Deployment)) (Observed, []string) {
 	t.Helper()
-	plan, err := desired(w, o, config.Default().WebServer)
+	return passOn(t, platform, w, o, roll)
+}
+
+func passOn(t *testing.T, platform config.Platform, w *webserverv1.WebServer, o Observed, roll func(*appsv1.Deployment)) (Observed, []string) {
+	t.Helper()
+	plan, err := desired(w, o, platform)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +57,7 @@ func pass(t *testing.T, w *webserverv1.WebServer, o Observed, roll func(*appsv1.
 	roll(after.Deployment)
 	report(w, o, converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(err), map[string]client.Object{
 		"Deployment": after.Deployment, "Service": after.Service,
-	}))
+	}), platform)
 	return after, pruned
 }
 
@@ -116,7 +122,8 @@ func TestFailedRevisionGoesBackToItsOwnContent(t *testing.T) {
 	if c := configValid(w); c.Status != metav1.ConditionUnknown || c.Reason != "Testing" {
 		t.Errorf("while it is tested: %+v", c)
 	}
-	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`)}
+	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [warn] the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
+nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`)}
 	o, _ = pass(t, w, o, underway) // it is recorded
 	o, _ = pass(t, w, o, underway) // and followed
 	if diff := cmp.Diff(before, o.Deployment.Spec.Template); diff != "" {
@@ -134,8 +141,8 @@ func TestFailedRevisionGoesBackToItsOwnContent(t *testing.T) {
 	}, brief(w)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if m := configValid(w).Message; !strings.Contains(m, `unknown directive "retrun"`) {
-		t.Errorf("ConfigValid does not say what nginx says: %s", m)
+	if m, want := configValid(w).Message, `the configuration is refused: nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`; m != want {
+		t.Errorf("ConfigValid does not say what nginx says of it, and that alone: %s", m)
 	}
 	if w.Status.Image != "nginx:1.23.1" || w.Status.Revisions.Failed != 2 || w.Status.Revisions.LastHealthy != 1 {
 		t.Errorf("status %+v", w.Status.Revisions)
@@ -254,7 +261,7 @@ func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
 func TestInputs(t *testing.T) {
 	revision := func(w *webserverv1.WebServer) string {
 		t.Helper()
-		d, _, err := decide(w, Observed{})
+		d, _, err := decide(w, Observed{}, platform)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +319,7 @@ func TestInputs(t *testing.T) {
 // The name of a revision is in clusters: were it another for the same spec,
 // an upgrade of the operator would make a revision of every object.
 func TestRevisionOfFiveLines(t *testing.T) {
-	d, _, err := decide(sample(), Observed{})
+	d, _, err := decide(sample(), Observed{}, platform)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,11 +341,11 @@ func TestDeletionNeedsNothing(t *testing.T) {
 			w := referring("cfg", "", "")
 			o, _ := pass(t, w, sourced("return 201;"), rolledOut)
 			change(w, &o)
-			if _, err := desired(w, o, config.Default().WebServer); err == nil {
+			if _, err := desired(w, o, platform); err == nil {
 				t.Error("nothing is missing")
 			}
 			w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-			plan, err := desired(w, o, config.Default().WebServer)
+			plan, err := desired(w, o, platform)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -360,7 +367,7 @@ func TestChildrenThatAreNotAskedForGo(t *testing.T) {
 	o, _ := pass(t, all, Observed{}, rolledOut)
 	all.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}, Gateway: &common.ExposeGatewayOptions{ParentRef: common.GatewayReference{Name: "g"}}}
 	var gone []string
-	plan, err := desired(all, o, config.Default().WebServer)
+	plan, err := desired(all, o, platform)
 	for _, p := range plan.Prune {
 		gone = append(gone, strings.TrimPrefix(typeOf(p), "*v1."))
 	}
@@ -371,7 +378,7 @@ func TestChildrenThatAreNotAskedForGo(t *testing.T) {
 	one := sample()
 	one.Spec.Replicas = new(int32(1))
 	one.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
-	plan, err = desired(one, o, config.Default().WebServer)
+	plan, err = desired(one, o, platform)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,13 +399,13 @@ func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
 	w := sample()
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
 	w.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}}
-	o := Observed{NoRoutes: true, NoPodMonitors: true}
+	o := Observed{Children: beside.Children{NoRoutes: true, NoPodMonitors: true}}
 	with, _ := typed(t, w, Observed{})
 	without, _ := typed(t, w, o)
 	if diff := cmp.Diff(with.Spec.Template, without.Spec.Template); diff != "" {
 		t.Errorf("the pods depend on what the cluster knows:\n%s", diff)
 	}
-	plan, err := desired(w, o, config.Default().WebServer)
+	plan, err := desired(w, o, platform)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,12 +415,12 @@ func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
 			t.Errorf("%s is left out without a word: %v", in.Kind, in.IfKnown)
 		}
 	}
-	report(w, o, outcome(nil, nil, nil))
+	report(w, o, outcome(nil, nil, nil), platform)
 	if got := brief(w)["Exposed"]; got != "False FeatureUnavailable" {
 		t.Errorf("Exposed is %s", got)
 	}
 	w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	plan, err = desired(w, o, config.Default().WebServer)
+	plan, err = desired(w, o, platform)
 	if err != nil || slices.Contains(kinds(plan.Apply), "HTTPRoute") || slices.Contains(kinds(plan.Apply), "PodMonitor") {
 		t.Errorf("a deletion waits for %v, %v", kinds(plan.Apply), err)
 	}
@@ -466,16 +473,16 @@ func TestExposed(t *testing.T) {
 	}{
 		"not asked for":     {nil, Observed{}, "", nil},
 		"no Ingress yet":    {byIngress, Observed{}, "False Progressing", nil},
-		"taken by nobody":   {byIngress, Observed{Ingress: ingress()}, "False Waiting", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
-		"taken":             {byIngress, Observed{Ingress: ingress("192.0.2.1")}, "True Accepted", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
-		"no Gateway looked": {byGateway, Observed{Route: route}, "False Waiting", []string{"Gateway https://a.example"}},
+		"taken by nobody":   {byIngress, Observed{Children: beside.Children{Ingress: ingress()}}, "False Waiting", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
+		"taken":             {byIngress, Observed{Children: beside.Children{Ingress: ingress("192.0.2.1")}}, "True Accepted", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
+		"no Gateway looked": {byGateway, Observed{Children: beside.Children{Route: route}}, "False Waiting", []string{"Gateway https://a.example"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Spec.Expose = tc.expose
 			w.Status.Conditions = []metav1.Condition{{Type: "Exposed", Status: "True", Reason: "Accepted"}}
 			tc.o.Deployment = standing(counts(3, 3, 3, 3))
-			report(w, tc.o, outcome(nil, nil, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })))
+			report(w, tc.o, outcome(nil, nil, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })), platform)
 			if got := brief(w)["Exposed"]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -516,8 +523,8 @@ func TestConfigValidIsThereForOurConfigurationsOnly(t *testing.T) {
 		})
 	}
 	w := referring("cfg", "", "")
-	_, err := desired(w, Observed{}, config.Default().WebServer)
-	report(w, Observed{}, outcome(err, nil, nil))
+	_, err := desired(w, Observed{}, platform)
+	report(w, Observed{}, outcome(err, nil, nil), platform)
 	if got := brief(w)["ConfigValid"]; got != "Unknown Testing" {
 		t.Errorf("of a ConfigMap that is not there: %q", got)
 	}

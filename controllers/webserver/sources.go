@@ -25,8 +25,8 @@ const defaultConfigKey = "server.conf"
 // ofSpec is what a copy says it is a copy of, where all of it is in the spec.
 const ofSpec = "spec"
 
-// follows tells whether the pods are replaced when a ConfigMap changes that
-// they use.
+// follows tells whether the pods are replaced when a ConfigMap, or a Secret,
+// changes that they use.
 func follows(w *webserverv1.WebServer) bool {
 	r := w.Spec.Rollout
 	return r == nil || r.RestartOnConfigChange == nil || *r.RestartOnConfigChange
@@ -42,11 +42,22 @@ func referenced(w *webserverv1.WebServer) []references.Reference {
 		refs = append(refs, references.Reference{Name: c.ConfigMapRef.Name})
 	}
 	if follows(w) {
-		for _, name := range workload.ConfigMaps(options(w, material{})) {
+		configMaps, _ := workload.Uses(options(w, material{}))
+		for _, name := range workload.Names(configMaps) {
 			refs = append(refs, references.Reference{Name: name})
 		}
 	}
 	return refs
+}
+
+// secrets are the Secrets whose content matters. That of spec.tls does not:
+// nginx reads it anew for each connection.
+func secrets(w *webserverv1.WebServer) []workload.Use {
+	if !follows(w) {
+		return nil
+	}
+	_, secrets := workload.Uses(options(w, material{}))
+	return secrets
 }
 
 func configKey(r *webserverv1.ConfigMapKeyReference) string {
@@ -69,6 +80,8 @@ type material struct {
 	// change of one replaces the pods. What the operator writes around a
 	// user's text is not in them: that of its next version replaces no pod.
 	hashes map[string]string
+	// secrets is a digest of what users' Secrets hold, "" for none.
+	secrets string
 }
 
 // copies are the ConfigMaps of m.
@@ -114,7 +127,9 @@ func monitored(w *webserverv1.WebServer) bool {
 // is missing.
 func materialOf(w *webserverv1.WebServer, o Observed) (material, error) {
 	m := material{hashes: map[string]string{}}
-	err := errors.Join(m.findConfig(w, o), m.findContent(w, o), m.findVolumes(w, o))
+	var err error
+	m.secrets, err = rollout.Secrets(secrets(w), o.Secrets)
+	err = errors.Join(m.findConfig(w, o), m.findContent(w, o), m.findVolumes(w, o), err)
 	if !follows(w) {
 		m.hashes = nil
 	}
@@ -178,8 +193,9 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o Observed) error {
 	if !follows(w) {
 		return nil
 	}
+	configMaps, _ := workload.Uses(options(w, material{}))
 	var err error
-	m.volumes, err = rollout.CopiesOf(w.Name+"-volume", webserverv1.Kind, workload.Uses(options(w, material{})), o.Sources)
+	m.volumes, err = rollout.CopiesOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
 	for name, c := range m.volumes {
 		m.hashes["volumes/"+name] = hash(c.Data, c.BinaryData)
 	}

@@ -8,13 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -52,7 +56,7 @@ func TestMissingReferenceLeavesTheDeploymentAsItIs(t *testing.T) {
 		"no such key":    {referring("cfg", "mine", ""), has1("cfg", "server.conf", "x;"), "ConfigMapKeyNotFound", []string{`"mine"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan, err := desired(tc.w, Observed{Sources: tc.sources}, config.Default().WebServer)
+			plan, err := desired(tc.w, Observed{Sources: tc.sources}, platform)
 			v := fault.Classify(err)
 			if v.Class != fault.Stall || v.Reason != tc.reason {
 				t.Fatalf("got class %v, reason %q: %v", v.Class, v.Reason, err)
@@ -205,7 +209,7 @@ func TestVolumesOfConfigMaps(t *testing.T) {
 		"live":                 {unfollowing(mounting(sample(), false)), nil, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, m, err := decide(tc.w, Observed{Sources: tc.sources})
+			_, m, err := decide(tc.w, Observed{Sources: tc.sources}, platform)
 			if v := fault.Classify(err); v.Reason != tc.reason {
 				t.Fatalf("got %v", err)
 			}
@@ -247,7 +251,7 @@ func TestPodsMountTheCopiesOnly(t *testing.T) {
 // What is tested is what will serve: the same image, user and mounts, but for
 // the configuration with constant paths.
 func TestConfigTestIsLikeTheServer(t *testing.T) {
-	for name, in := range golden(t) {
+	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
 			d, _ := typed(t, w, o)
@@ -284,6 +288,98 @@ func TestConfigTestIsLikeTheServer(t *testing.T) {
 			}
 			if test.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 				t.Error("nginx's message does not reach the pod's status")
+			}
+		})
+	}
+}
+
+// A Secret in a volume matters; the certificate, which nginx reads anew, does
+// not.
+func TestSecretsThatMatter(t *testing.T) {
+	w := sample()
+	w.Spec.ImagePullSecrets = []common.LocalObjectReference{{Name: "registry"}}
+	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
+	w.Spec.Pod = &common.Pod{Volumes: []common.Volume{
+		{Name: "a", Secret: &common.SecretVolume{SecretName: "htpasswd"}},
+		{Name: "b", Projected: &common.ProjectedVolume{Sources: []common.VolumeProjection{{Secret: &common.ObjectProjection{Name: "key"}}}}},
+	}}
+	if Kind(platform).Secrets != nil {
+		t.Error("somebody looks at Secrets whom the platform does not let")
+	}
+	granted := platform
+	granted.RestartOnSecretChange = true
+	k := Kind(granted)
+	if got := k.Secrets(w); !slices.Equal(got, []string{"htpasswd", "key"}) {
+		t.Errorf("got %v", got)
+	}
+	digest := func(digests map[string]string) string {
+		d, _, err := decide(w, Observed{Secrets: digests}, granted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Template.Annotations[naming.AnnotationSecrets]
+	}
+	none, one, two := digest(nil), digest(map[string]string{"htpasswd": "1", "key": "1"}), digest(map[string]string{"htpasswd": "2", "key": "1"})
+	if none != "" || one == "" || two == "" || one == two {
+		t.Errorf("digests %q, %q and %q", none, one, two)
+	}
+	if _, _, err := decide(w, Observed{Secrets: map[string]string{"key": "1"}}, granted); fault.Classify(err).Reason != "ReferenceNotFound" || !strings.Contains(err.Error(), `spec.pod.volumes[a]: there is no Secret "htpasswd"`) {
+		t.Errorf("one is missing: %v", err)
+	}
+	unfollowing(w)
+	if got := k.Secrets(w); len(got) != 0 {
+		t.Errorf("asked not to: %v", got)
+	}
+	if got := digest(map[string]string{}); got != "" {
+		t.Errorf("asked not to: digest %q", got)
+	}
+}
+
+// A budget of somebody else's that selects the pods is enough; one that the
+// user asks for is made all the same, and what follows is told.
+func TestBudgetsOfOthers(t *testing.T) {
+	selecting := func(labels map[string]string) []policyv1.PodDisruptionBudget {
+		return []policyv1.PodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Name: "theirs"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		}}
+	}
+	labelled := func(w *webserverv1.WebServer) {
+		w.Spec.Pod = &common.Pod{Labels: map[string]common.LabelValue{"tier": "front"}}
+	}
+	asking := func(w *webserverv1.WebServer) {
+		labelled(w)
+		w.Spec.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))}
+	}
+	for name, tc := range map[string]struct {
+		change func(*webserverv1.WebServer)
+		theirs []policyv1.PodDisruptionBudget
+		made   bool
+		told   string
+	}{
+		"there is none":             {labelled, nil, true, ""},
+		"it selects other pods":     {labelled, selecting(map[string]string{"tier": "back"}), true, ""},
+		"it selects by our label":   {labelled, selecting(map[string]string{"webserver_cr": sample().Name}), false, ""},
+		"it selects by the user's":  {labelled, selecting(map[string]string{"tier": "front"}), false, ""},
+		"it selects what we manage": {labelled, selecting(map[string]string{naming.LabelManagedBy: naming.ManagedBy}), false, ""},
+		"ours is asked for":         {asking, selecting(map[string]string{"tier": "front"}), true, `; PodDisruptionBudget "theirs" selects the pods too, and Kubernetes evicts no pod of two budgets: remove it, or spec.podDisruptionBudget`},
+		"only ours is asked for":    {asking, selecting(map[string]string{"tier": "back"}), true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			tc.change(w)
+			o := Observed{Children: beside.Children{Budgets: tc.theirs, Budget: &policyv1.PodDisruptionBudget{}}}
+			plan, err := desired(w, o, platform)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made := slices.Contains(kinds(plan.Apply), "PodDisruptionBudget"); made != tc.made || (len(plan.Prune) == 1) == tc.made {
+				t.Errorf("there is one: %v, deleted: %v", made, plan.Prune)
+			}
+			pass(t, w, o, rolledOut)
+			c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionReady)
+			if c == nil || c.Status != metav1.ConditionTrue || strings.Contains(c.Message, "two budgets") != (tc.told != "") || !strings.HasSuffix(c.Message, tc.told) {
+				t.Errorf("told: %+v", c)
 			}
 		})
 	}

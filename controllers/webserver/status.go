@@ -12,24 +12,27 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into w.
-func report(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
+func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform config.Platform) {
 	// A child whose write failed stands as it was observed, and may well serve.
 	d := stands(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
 	s := stands(out, "Service", w.Namespace, serviceName(w), o.Service)
 
 	st := &w.Status
-	decision, m, _ := decide(w, o) // its error is the pass's
+	decision, m, _ := decide(w, o, platform) // its error is the pass's
 	want := scaled(w, d)
 	state := decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out.Now)
+	workload.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
 	reportConfig(w, decision, m, state.Ready.Holds && want > 0, out)
-	reportExposed(w, o, out)
+	refused := workload.Exposable(platform, w.Namespace, w.Spec.Expose)
+	reportExposed(w, o, out, refused)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
@@ -38,7 +41,7 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
 	// be the same when it is made again.
 	if s != nil {
 		st.Service = serviceStatus(s)
-		st.Addresses = append(exposedAddresses(w, o, out), addresses(s)...)
+		st.Addresses = append(exposedAddresses(w, o, out, refused), addresses(s)...)
 		st.Addresses = st.Addresses[:min(len(st.Addresses), maxAddresses)]
 	}
 }
@@ -98,12 +101,14 @@ func refusal(actions []common.Action, revision int64) string {
 // reportExposed says whether the hosts of spec.expose are taken on. Ready does
 // not depend on it: that is for an ingress controller or a Gateway to do, and
 // not all of these say so.
-func reportExposed(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
+func reportExposed(w *webserverv1.WebServer, o Observed, out converge.Outcome, refused error) {
 	var f conditions.Finding
 	switch {
 	case w.Spec.Expose == nil:
 		conditions.Own(&w.Status.Status, w.Generation, out.Now, common.ConditionExposed, "", "", "")
 		return
+	case refused != nil:
+		f = conditions.Finding{Reason: common.ReasonNotAllowed, Message: refused.Error()}
 	case exposedBy(w, common.ExposeIngress):
 		f = workload.TakenByIngress(stands(out, "Ingress", w.Namespace, w.Name, o.Ingress))
 	case o.NoRoutes:
@@ -119,7 +124,10 @@ func reportExposed(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
 }
 
 // exposedAddresses are the hosts, where there is what leads them here.
-func exposedAddresses(w *webserverv1.WebServer, o Observed, out converge.Outcome) []common.Address {
+func exposedAddresses(w *webserverv1.WebServer, o Observed, out converge.Outcome, refused error) []common.Address {
+	if refused != nil {
+		return nil // what led them here is being deleted
+	}
 	ingress := stands(out, "Ingress", w.Namespace, w.Name, o.Ingress)
 	route := stands(out, "HTTPRoute", w.Namespace, w.Name, o.Route)
 	if exposedBy(w, common.ExposeIngress) && ingress != nil || exposedBy(w, common.ExposeGateway) && route != nil {

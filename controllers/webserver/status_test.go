@@ -38,7 +38,7 @@ func standing(change func(*appsv1.Deployment)) *appsv1.Deployment {
 
 // made gives a Deployment the template that an object asks for.
 func made(d *appsv1.Deployment, w *webserverv1.WebServer) {
-	decision, _, err := decide(w, Observed{})
+	decision, _, err := decide(w, Observed{}, platform)
 	if err != nil {
 		panic(err)
 	}
@@ -212,7 +212,7 @@ func TestConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			tc.spec(w)
-			report(w, Observed{}, outcome(tc.problem, tc.deployment, nil))
+			report(w, Observed{}, outcome(tc.problem, tc.deployment, nil), platform)
 			if diff := cmp.Diff(tc.want, brief(w)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
@@ -223,7 +223,7 @@ func TestConditions(t *testing.T) {
 			once := w.DeepCopy()
 			later := outcome(tc.problem, tc.deployment, nil)
 			later.Now = later.Now.Add(time.Hour)
-			report(w, Observed{}, later)
+			report(w, Observed{}, later, platform)
 			if diff := cmp.Diff(once, w); diff != "" {
 				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
 			}
@@ -237,7 +237,7 @@ func TestNamesOfPodsAreNotInMessages(t *testing.T) {
 	message := func(pod string) string {
 		w := sample()
 		report(w, Observed{}, outcome(nil, standing(has(appsv1.DeploymentReplicaFailure, true,
-			`pods "`+pod+`" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`)), nil))
+			`pods "`+pod+`" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`)), nil), platform)
 		for _, c := range w.Status.Conditions {
 			if c.Type == common.ConditionStalled {
 				return c.Message
@@ -260,7 +260,7 @@ func TestMessagesOfARolloutDoNotCount(t *testing.T) {
 		standing(counts(4, 1, 3, 3)), standing(counts(4, 2, 3, 3)), standing(counts(4, 3, 4, 4)),
 	} {
 		w := sample()
-		report(w, Observed{}, outcome(nil, d, nil))
+		report(w, Observed{}, outcome(nil, d, nil), platform)
 		if first == nil {
 			first = w
 		}
@@ -290,7 +290,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Status.Image = tc.before
-			report(w, Observed{}, outcome(tc.problem, tc.deployment, nil))
+			report(w, Observed{}, outcome(tc.problem, tc.deployment, nil), platform)
 			if w.Status.Image != tc.want {
 				t.Errorf("got %q, want %q", w.Status.Image, tc.want)
 			}
@@ -299,7 +299,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 	t.Run("the last one while nothing serves", func(t *testing.T) {
 		w := sample()
 		w.Spec.Replicas, w.Status.Image = new(int32(0)), "nginx:1.23.0"
-		report(w, Observed{}, outcome(nil, standing(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil))
+		report(w, Observed{}, outcome(nil, standing(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil), platform)
 		if w.Status.Image != "nginx:1.23.0" {
 			t.Errorf("got %q", w.Status.Image)
 		}
@@ -308,7 +308,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 
 func TestStatusCountsAndSelector(t *testing.T) {
 	w := sample()
-	report(w, Observed{}, outcome(nil, standing(counts(4, 2, 3, 3)), nil))
+	report(w, Observed{}, outcome(nil, standing(counts(4, 2, 3, 3)), nil), platform)
 	got := []int32{w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas}
 	if diff := cmp.Diff([]int32{4, 2, 3}, got); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
@@ -317,7 +317,7 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	if want := "app=webserver,webserver_cr=webserver-sample"; w.Status.Selector != want {
 		t.Errorf("selector is %q, want %q", w.Status.Selector, want)
 	}
-	report(w, Observed{}, outcome(errors.New("no answer"), nil, nil))
+	report(w, Observed{}, outcome(errors.New("no answer"), nil, nil), platform)
 	if w.Status.Replicas != 4 {
 		t.Errorf("%d replicas after a pass that saw no Deployment, want the 4 last seen", w.Status.Replicas)
 	}
@@ -356,7 +356,7 @@ func TestStatusOfTheService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Status.Service = known.DeepCopy()
-			report(w, Observed{}, outcome(nil, nil, tc.live))
+			report(w, Observed{}, outcome(nil, nil, tc.live), platform)
 			if diff := cmp.Diff(tc.want, w.Status.Service); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -407,7 +407,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
-			report(w, Observed{}, outcome(nil, nil, liveService(tc.live)))
+			report(w, Observed{}, outcome(nil, nil, liveService(tc.live)), platform)
 			var got []string
 			for _, a := range w.Status.Addresses {
 				got = append(got, string(a.Type)+" "+a.URL)
@@ -423,7 +423,7 @@ func TestAddresses(t *testing.T) {
 func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
 	w := sample()
 	serving := Observed{Seen: rollout.Seen{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
-	report(w, serving, outcome(errors.New("no answer"), nil, nil))
+	report(w, serving, outcome(errors.New("no answer"), nil, nil), platform)
 	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(w)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)

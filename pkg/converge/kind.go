@@ -49,6 +49,11 @@ type Kind[T Object, S any] struct {
 	// Related are types that are not children but matter to the status, such
 	// as the pods of a Deployment.
 	Related []Related
+	// Foreign are types of which the objects of others matter too, to all
+	// objects in their namespace, such as budgets that may select their pods.
+	// The cache must hold all of them, with and without the label of our
+	// children.
+	Foreign []client.Object
 	// Log has the words of the kind's log lines.
 	Log LogText
 
@@ -56,6 +61,10 @@ type Kind[T Object, S any] struct {
 	// object: their changes lead to a pass, and Observe is given the content.
 	// Nil: none ever.
 	References func(T) []references.Reference
+	// Secrets names the Secrets of users whose content matters to an object, in
+	// the same way; but Observe is given only digests. The operator must be
+	// allowed to read all Secrets. Nil: nobody looks at any.
+	Secrets func(T) []string
 	// Observe reads, from the cache only, what Desired needs to know.
 	Observe func(context.Context, Reader, T) (S, error)
 	// Paused tells whether an object's children are to be left as they are.
@@ -82,6 +91,9 @@ type Reader struct {
 	// Copies are the ConfigMaps that belong to the object, where its kind makes
 	// ConfigMaps and refers to some.
 	Copies []*corev1.ConfigMap
+	// Secrets are digests of the Secrets that the object refers to, by name.
+	// One that is not there has none. Nil: nobody looks at Secrets.
+	Secrets map[string]string
 
 	// lacks tells of which types the cluster is known to have none. Nil: of none.
 	lacks func(client.Object) bool
@@ -112,11 +124,16 @@ func (k Kind[T, S]) Watched() []client.Object {
 // pass and what a pass knows cannot differ. r has what is ours; refs finds the
 // rest.
 func (k Kind[T, S]) See(ctx context.Context, r Reader, refs *references.Reader, obj T) (S, error) {
+	var none S
+	var err error
+	if k.Secrets != nil {
+		if r.Secrets, err = refs.Secrets(ctx, obj, k.Secrets(obj)); err != nil {
+			return none, err
+		}
+	}
 	if k.References == nil {
 		return k.Observe(ctx, r, obj)
 	}
-	var none S
-	var err error
 	if slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
 		if r.Copies, err = references.Copies(ctx, r, obj); err != nil {
 			return none, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Ours reads a child of owner by its name into the given empty object. It
@@ -41,6 +44,24 @@ func OursIfKnown[L client.Object](ctx context.Context, r client.Reader, owner cl
 		return child, true, nil
 	}
 	return child, false, err
+}
+
+// Foreign lists those of a type in owner's namespace that are not owner's. The
+// type must be among the kind's Foreign; into is an empty list.
+func Foreign(ctx context.Context, r client.Reader, owner client.Object, into client.ObjectList) error {
+	err := r.List(ctx, into, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexForeign: naming.Foreign})
+	if err != nil {
+		return fmt.Errorf("listing %T of others: %w", into, err)
+	}
+	all, err := meta.ExtractList(into)
+	if err != nil {
+		return err
+	}
+	return meta.SetList(into, slices.DeleteFunc(all, func(o runtime.Object) bool {
+		m, err := meta.Accessor(o)
+		// One that lost its owner reference is to get it back.
+		return err != nil || metav1.IsControlledBy(m, owner) || m.GetAnnotations()[naming.AnnotationOwner] == string(owner.GetUID())
+	}))
 }
 
 // notRegistered is runtime.IsNotRegisteredError for an error that is wrapped.

@@ -26,8 +26,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
-
 // arrival is how long after its definition a type is looked for: the API
 // server takes a moment to serve it.
 const arrival = 2 * time.Second
@@ -138,7 +136,7 @@ func (o *optional) ensure(ctx context.Context, kind string) error {
 			return fmt.Errorf("asking whether the cluster knows %s: %w", m.gvk.Kind, err)
 		}
 		return fault.Stalled(common.ReasonFeatureUnavailable,
-			"this cluster does not know %s of %s; it is made as soon as its definition is installed", m.gvk.Kind, m.gvk.GroupVersion())
+			"this cluster does not know %s of %s, or a feature gate keeps the operator from it; it is made as soon as its definition is installed", m.gvk.Kind, m.gvk.GroupVersion())
 	}
 	if _, err := o.cache.GetInformer(ctx, m.empty); err != nil {
 		return fmt.Errorf("reading %s: %w", m.gvk.Kind, err)

@@ -180,7 +180,11 @@ func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Pla
 	}
 	for _, p := range plan.Prune {
 		if held == "" && p.GetDeletionTimestamp().IsZero() {
-			held = fmt.Sprintf("%T %q", p, p.GetName())
+			gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+			if err != nil {
+				return err
+			}
+			held = fmt.Sprintf("%s %q", gvk.Kind, p.GetName())
 		}
 	}
 	if held == "" {

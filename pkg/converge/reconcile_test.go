@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -303,6 +304,20 @@ func TestPausedObjectIsLookedAtAndLeftAlone(t *testing.T) {
 	l.pass("Observe", "Desired", "Report")
 	paused = false
 	l.pass("Observe", "Desired", "apply", "Report", "status")
+}
+
+func TestPausedTellsWhatWouldBeDeleted(t *testing.T) {
+	l := newLoop(t, object())
+	l.kind.Paused = func(*webserverv1.WebServer) bool { return true }
+	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
+		return Plan{Prune: []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}}}}, nil
+	}
+	l.restart()
+	l.pass("Observe", "Report", "status")
+	c := meta.FindStatusCondition(l.stored().Status.Conditions, common.ConditionReady)
+	if want := `Service "x" is not as the spec says, and is left so: spec.paused is true`; c == nil || c.Message != want {
+		t.Errorf("got %+v, want %s", c, want)
+	}
 }
 
 func TestLostRaceIsNotReported(t *testing.T) {

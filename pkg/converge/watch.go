@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -78,11 +79,27 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 		})})
 	}
 	if k.References != nil {
-		refer, err := referring(mgr, k)
+		refer, err := referring(mgr, k, naming.IndexReferences, func(o T) []string { return references.Names(k.References(o)) })
 		if err != nil {
 			return err
 		}
 		b = b.WatchesMetadata(&corev1.ConfigMap{}, refer)
+	}
+	if k.Secrets != nil {
+		refer, err := referring(mgr, k, naming.IndexSecrets, k.Secrets)
+		if err != nil {
+			return err
+		}
+		b = b.WatchesMetadata(&corev1.Secret{}, refer)
+	}
+	for _, f := range k.Foreign {
+		list, err := listOf(mgr, k.New())
+		if err != nil {
+			return err
+		}
+		b = b.Watches(f, concerned(mgr.GetCache(), list, inNamespace), builder.WithPredicates(
+			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
+			predicate.GenerationChangedPredicate{})) // what others say, and not what becomes of it
 	}
 	if optional.control, err = b.Build(r); err != nil {
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
@@ -126,11 +143,10 @@ func listOf(mgr manager.Manager, empty client.Object) (client.ObjectList, error)
 	return list.(client.ObjectList), nil
 }
 
-// referring maps events of ConfigMaps to the kind's objects that refer to them.
-func referring[T Object, S any](mgr manager.Manager, k Kind[T, S]) (handler.EventHandler, error) {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), naming.IndexReferences, func(o client.Object) []string {
-		return references.Names(k.References(o.(T)))
-	})
+// referring maps events of what objects refer to by names to the kind's objects
+// that do. index is for these.
+func referring[T Object, S any](mgr manager.Manager, k Kind[T, S], index string, names func(T) []string) (handler.EventHandler, error) {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), index, func(o client.Object) []string { return names(o.(T)) })
 	if err != nil {
 		return nil, fmt.Errorf("indexing what %s refers to: %w", k.Log.Key, err)
 	}
@@ -138,17 +154,26 @@ func referring[T Object, S any](mgr manager.Manager, k Kind[T, S]) (handler.Even
 	if err != nil {
 		return nil, err
 	}
-	return referred(mgr.GetCache(), list), nil
+	return concerned(mgr.GetCache(), list, named(index)), nil
 }
 
-// referred enqueues the objects that refer to a ConfigMap that came, changed or
-// went, with childPriority: somebody waits for it. objects is a cache, and not
-// a client that would wait for its own writes while events pile up; list is an
-// empty list of the objects.
-func referred(objects client.Reader, list client.ObjectList) handler.EventHandler {
+// named picks the objects that refer to another by its name.
+func named(index string) func(client.Object) client.ListOption {
+	return func(o client.Object) client.ListOption { return client.MatchingFields{index: o.GetName()} }
+}
+
+// inNamespace picks all objects of another's namespace.
+func inNamespace(o client.Object) client.ListOption { return client.InNamespace(o.GetNamespace()) }
+
+// concerned enqueues the objects of a namespace that have to do with something
+// there that came, changed or went, with childPriority: somebody waits for it.
+// objects is a cache, and not a client that would wait for its own writes while
+// events pile up; list is an empty list of the objects, and which picks from
+// them.
+func concerned(objects client.Reader, list client.ObjectList, which func(client.Object) client.ListOption) handler.EventHandler {
 	add := func(ctx context.Context, o client.Object, q queue) {
 		l := list.DeepCopyObject().(client.ObjectList)
-		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), client.MatchingFields{naming.IndexReferences: o.GetName()}, client.UnsafeDisableDeepCopy)
+		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), which(o), client.UnsafeDisableDeepCopy)
 		var all []reconcile.Request
 		if err == nil {
 			all, err = requestsOf(l)
@@ -157,7 +182,7 @@ func referred(objects client.Reader, list client.ObjectList) handler.EventHandle
 			raised(q).Add(r)
 		}
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Looking for what refers to a ConfigMap failed", "ConfigMap", client.ObjectKeyFromObject(o).String())
+			log.FromContext(ctx).Error(err, "Looking for the objects that a change matters to failed", "changed", client.ObjectKeyFromObject(o).String())
 		}
 	}
 	return handler.Funcs{

@@ -104,7 +104,7 @@ func TestConfigMapLeadsToWhatRefersToIt(t *testing.T) {
 		WithIndex(&webserverv1.WebServer{}, naming.IndexReferences, func(o client.Object) []string {
 			return []string{o.(*webserverv1.WebServer).Spec.Image}
 		}).Build()
-	h := referred(objects, &webserverv1.WebServerList{})
+	h := concerned(objects, &webserverv1.WebServerList{}, named(naming.IndexReferences))
 	version := func(name, rv string) client.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: rv}}
 	}

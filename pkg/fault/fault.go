@@ -162,7 +162,7 @@ func classifyOne(err error) *Error {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return &Error{Class: Stall, Reason: common.ReasonQuotaExceeded, After: jitter(Probe), Message: message(err)}
 	case apierrors.IsForbidden(err):
-		return &Error{Class: Stall, Reason: common.ReasonForbidden, After: jitter(Probe), Message: message(err)}
+		return &Error{Class: Stall, Reason: common.ReasonForbidden, After: jitter(Probe), Message: message(err) + Advice(err.Error())}
 	case NodePort(err):
 		return &Error{Class: Stall, Reason: common.ReasonNodePortUnavailable, After: jitter(Probe), Message: message(err)}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -177,6 +177,26 @@ func classifyOne(err error) *Error {
 		Message: fmt.Sprintf("the API server refused a request (%s); it is retried", reason),
 	}
 }
+
+// OfNamespace tells whether pods are refused for what their namespace enforces:
+// a quota, a LimitRange, a Pod Security Standard. That ends without any change
+// of what is refused.
+func OfNamespace(message string) bool {
+	return strings.Contains(message, "exceeded quota") || strings.Contains(message, podSecurity) || limitRange.MatchString(message)
+}
+
+// Advice is what to do about a refusal of pods that says only what is wrong: an
+// end of a sentence, "" for none.
+func Advice(message string) string {
+	if !strings.Contains(message, podSecurity) {
+		return ""
+	}
+	return "; set spec.security.profile to Restricted, or let the namespace enforce less by its label pod-security.kubernetes.io/enforce"
+}
+
+const podSecurity = "violates PodSecurity"
+
+var limitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per \S+ is|max limit to request ratio per \S+ is`)
 
 // maxMessage keeps a message within what a person reads and what a condition holds (32 KiB).
 const maxMessage = 1024

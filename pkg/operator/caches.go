@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// caches are two in one. Whole objects are only ours: they carry our label. Of
+// caches are two in one. Whole objects are only ours: they carry our label, but
+// for the types that foreign returns. Of
 // *metav1.PartialObjectMetadata there is everything, with or without label, in
 // the same namespaces: which version of which object there is, and no more.
 // That is how users' objects are seen that ours refer to. Nothing is watched in

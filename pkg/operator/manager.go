@@ -7,25 +7,28 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -35,18 +38,28 @@ type Options struct {
 	Namespace string
 	// Watch are the namespaces whose objects are handled; empty means all.
 	Watch []string
+	// ReadYourWrites lets reads from the caches wait for the operator's own
+	// writes, where that is correct.
+	ReadYourWrites bool
 	// Children are empty objects of every type that some kind makes. A type
 	// may be named more than once.
 	Children []client.Object
 
+	// Without are API groups that the operator has no right to, and treats as if
+	// the cluster did not know them.
+	Without []string
+
 	// MetricsAddress and ProbeAddress are where metrics and health are served;
 	// "0" serves none.
 	MetricsAddress, ProbeAddress string
+	// MetricsCertificate is what metrics are served with. Nil makes one that
+	// nobody has signed.
+	MetricsCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// LeaderElection makes several replicas safe: one works, the others wait.
 	LeaderElection bool
 	// Admission keeps the certificate of admission, which is served at
 	// WebhookPort. Nil serves none.
-	Admission   *Certificates
+	Admission   *certificates.Keeper
 	WebhookPort int
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
@@ -70,23 +83,25 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	// write saw the state before it and wrote again. It is not correct with
 	// several namespaces; there the memo of pkg/apply and the resource version
 	// in status patches do the same at the price of a request now and then.
-	ownWrites := len(o.Watch) <= 1
-	server := webhook.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		// HTTP/2 brings its rapid-reset flaws and nothing that admission needs.
-		c.NextProtos = []string{"http/1.1"}
+	ownWrites := o.ReadYourWrites && len(o.Watch) <= 1
+	server := webhook.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){secure, func(c *tls.Config) {
 		if o.Admission != nil {
-			c.GetCertificate = o.Admission.get
+			c.GetCertificate = o.Admission.GetCertificate
 		}
 	}}}
 	mgr, err := manager.New(cfg, manager.Options{
-		Scheme:   scheme,
+		Scheme: scheme,
+		MapperProvider: func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) {
+			all, err := apiutil.NewDynamicRESTMapper(cfg, c)
+			return mapper{all, o.Without}, err
+		},
 		Cache:    cacheOptions(scheme, o),
 		NewCache: newCaches,
 		Client: client.Options{
 			FieldOwner: naming.FieldManager,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
 		},
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metricsOptions(o),
 		HealthProbeBindAddress:        o.ProbeAddress,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              naming.ManagedBy,
@@ -99,7 +114,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	if err := indexOwners(mgr, o.Children); err != nil {
+	if err := errors.Join(indexOwners(mgr, o.Children), indexForeign(mgr, o.Children)); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -111,12 +126,12 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	if o.Admission == nil {
 		return mgr, nil
 	}
-	if err := o.Admission.manage(mgr, o.Namespace); err != nil {
+	if err := o.Admission.AddTo(mgr, o.Namespace); err != nil {
 		return nil, err
 	}
 	// A replica is ready when it can answer admission.
 	err = errors.Join(
-		mgr.AddReadyzCheck("certificate", o.Admission.check),
+		mgr.AddReadyzCheck("certificate", o.Admission.Ready),
 		mgr.AddReadyzCheck("admission", mgr.GetWebhookServer().StartedChecker()),
 	)
 	if err != nil {
@@ -131,6 +146,9 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for _, k := range ownKinds(scheme) {
 		byObject[k] = cache.ByObject{Label: labels.Everything()}
+	}
+	for _, f := range foreign() {
+		byObject[f] = cache.ByObject{Label: labels.Everything()}
 	}
 	var namespaces map[string]cache.Config
 	if len(o.Watch) > 0 {
@@ -173,18 +191,22 @@ func ownKinds(scheme *runtime.Scheme) []client.Object {
 // indexOwners makes an object's revisions and ConfigMaps be found without a look
 // at all those of its namespace.
 func indexOwners(mgr manager.Manager, children []client.Object) error {
-	for _, indexed := range []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}} {
+	return index(mgr, children, []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}, naming.IndexOwner, func(o client.Object) []string {
+		if c := metav1.GetControllerOf(o); c != nil {
+			return []string{string(c.UID)}
+		}
+		return nil
+	})
+}
+
+// index adds an index over those of the types that are children of some kind.
+func index(mgr manager.Manager, children, types []client.Object, name string, values client.IndexerFunc) error {
+	for _, indexed := range types {
 		t := reflect.TypeOf(indexed)
 		if !slices.ContainsFunc(children, func(c client.Object) bool { return reflect.TypeOf(c) == t }) {
 			continue
 		}
-		err := mgr.GetFieldIndexer().IndexField(context.Background(), indexed, naming.IndexOwner, func(o client.Object) []string {
-			if c := metav1.GetControllerOf(o); c != nil {
-				return []string{string(c.UID)}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), indexed, name, values); err != nil {
 			return fmt.Errorf("indexing %T: %w", indexed, err)
 		}
 	}

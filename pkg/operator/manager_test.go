@@ -2,6 +2,7 @@ package operator
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -54,13 +55,12 @@ func TestCacheHoldsOnlyOurChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := cacheOptions(scheme, Options{Watch: []string{"a", "b"}})
-	if len(o.ByObject) != 1 {
-		t.Errorf("%d types have a selector of their own, want the one kind", len(o.ByObject))
-	}
+	all := map[string]bool{}
 	for k, by := range o.ByObject {
-		if _, ok := k.(*webserverv1.WebServer); !ok || !by.Label.Matches(labels.Set{}) {
-			t.Errorf("%T is selected by %s", k, by.Label)
-		}
+		all[fmt.Sprintf("%T", k)] = by.Label.Matches(labels.Set{})
+	}
+	if diff := cmp.Diff(map[string]bool{"*v1.WebServer": true, "*v1.PodDisruptionBudget": true}, all); diff != "" {
+		t.Errorf("types of which everybody's are held (-want +got):\n%s", diff)
 	}
 	selector := o.DefaultLabelSelector
 	for _, tc := range []struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/platform-operator/platform-operator/controllers/demoapplication"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -183,8 +184,8 @@ func everything(t *testing.T, l *testkit.Lab) []string {
 
 func TestTheSameVersionChangesNothing(t *testing.T) {
 	t.Parallel()
-	l, _ := installed(t, demoapplication.Kind())
-	r := look(t, l, demoapplication.Kind())
+	l, _ := installed(t, demoapplication.Kind(config.Default()))
+	r := look(t, l, demoapplication.Kind(config.Default()))
 	if o := r.Objects[0]; r.ExitCode() != 0 || o.Pods != 0 || len(o.Children)+len(o.Pending)+len(o.Notes) != 0 {
 		t.Errorf("got %+v", r)
 	}

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,6 +31,7 @@ import (
 type Kind struct {
 	own     func() client.Object
 	watched []client.Object
+	foreign []client.Object // of these everybody's
 	look    func(context.Context, world, client.Object) Object
 }
 
@@ -38,6 +40,7 @@ func For[T converge.Object, S any](k converge.Kind[T, S]) Kind {
 	return Kind{
 		own:     func() client.Object { return k.New() },
 		watched: k.Watched(),
+		foreign: k.Foreign,
 		look: func(ctx context.Context, w world, o client.Object) Object {
 			obj := o.(T)
 			out := Object{Namespace: obj.GetNamespace(), Name: obj.GetName()}
@@ -84,6 +87,12 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 	stand := map[string]client.Object{}
 	for _, in := range plan.Apply {
 		f, err := w.applier.Explain(ctx, owner, in)
+		if meta.IsNoMatchError(err) { // as the loop does
+			if !in.IfKnown {
+				out.note("it would not be completed: this cluster does not know %s", in.Kind)
+			}
+			continue
+		}
 		if err != nil {
 			out.problem(fmt.Errorf("%s: %w", in, err))
 			if e, ok := errors.AsType[*fault.Error](err); ok && e.Reason == common.ReasonConflict {
@@ -162,6 +171,9 @@ func run(ctx context.Context, c client.Client, kinds []Kind, o Options) Report {
 		objects := load(k.own())
 		if objects == nil || len(objects.byKey) == 0 {
 			continue // its children's types need not be readable, nor known
+		}
+		for _, t := range k.foreign {
+			load(t)
 		}
 		for _, t := range k.watched {
 			load(t, ours)

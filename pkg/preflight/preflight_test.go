@@ -15,12 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -137,7 +139,7 @@ func typeName(o any) string {
 }
 
 // operate is the older operator: it makes the children.
-func (s *server) operate(t *testing.T, k kind) {
+func (s *server) operate(t *testing.T) {
 	t.Helper()
 	var all demoapplicationv1.DemoApplicationList
 	if err := s.List(t.Context(), &all); err != nil {
@@ -146,7 +148,7 @@ func (s *server) operate(t *testing.T, k kind) {
 	a := apply.NewApplier(s.Client, s.Client, nothingWritten{})
 	for i := range all.Items {
 		o := &all.Items[i]
-		plan, err := k.kind().Desired(o, nil)
+		plan, err := kind{}.kind().Desired(o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +224,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, tc.object)
 			if !tc.fresh {
-				s.operate(t, kind{})
+				s.operate(t)
 			}
 			r := run(t.Context(), s, []Kind{For(tc.newer.kind())}, Options{Version: "v2"})
 			tc.want.Kind, tc.want.Namespace, tc.want.Name = "DemoApplication", "shop", "web"
@@ -431,6 +433,109 @@ func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
 	r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []Kind{For(k)}, Options{})
 	if r.ExitCode() != 0 || unknown != 1 {
 		t.Errorf("asked %d times: %+v", unknown, r)
+	}
+}
+
+// A child of a type that the cluster does not know is left out, as by the loop:
+// without a word where the object does as well without it.
+func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ifKnown bool
+		notes   []string
+	}{
+		"can be done without": {true, nil},
+		"is asked for":        {false, []string{"it would not be completed: this cluster does not know StatefulSet"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := apply.New(appsv1ac.StatefulSet("web", "shop"), func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })
+			in.IfKnown = tc.ifKnown
+			srv := newServer(t, object())
+			srv.operate(t)
+			srv.refuse = func(_, what string) error {
+				if what == "StatefulSetList" || what == "StatefulSet" {
+					return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, SearchedVersions: []string{"v1"}}
+				}
+				return nil
+			}
+			r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []Kind{For(kind{also: []apply.Intent{in}}.kind())}, Options{})
+			if r.ExitCode() != 0 || len(r.Objects) != 1 || len(r.Objects[0].Unread) != 0 {
+				t.Errorf("exit code %d: %+v", r.ExitCode(), r)
+			}
+			if diff := cmp.Diff(tc.notes, r.Objects[0].Notes); diff != "" {
+				t.Errorf("notes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
+	k := kind{}.kind()
+	var got map[string]string
+	k.Secrets = func(*app) []string { return []string{"password", "gone"} }
+	observe := k.Observe
+	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
+		got = r.Secrets
+		return observe(ctx, r, a)
+	}
+	s := newServer(t, object(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "password"}, Data: map[string][]byte{"a": []byte("b")}})
+	s.operate(t)
+	if r := run(t.Context(), s, []Kind{For(k)}, Options{}); r.ExitCode() != 0 {
+		t.Errorf("unread %q", r.Unread)
+	}
+	if len(got) != 1 || got["password"] == "" {
+		t.Errorf("digests of %v, want of the one that is there", got)
+	}
+	want := []string{"list DemoApplicationList", "list DeploymentList", "list ConfigMapList", "list metadata", "get Secret"}
+	if diff := cmp.Diff(want, s.asked); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// Of types that matter whoever's they are, everybody's are seen.
+func TestForeignObjectsAreSeen(t *testing.T) {
+	k := kind{}.kind()
+	k.Children = append(k.Children, &policyv1.PodDisruptionBudget{})
+	k.Foreign = []client.Object{&policyv1.PodDisruptionBudget{}}
+	var names []string
+	observe := k.Observe
+	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
+		var l policyv1.PodDisruptionBudgetList
+		if err := converge.Foreign(ctx, r, a, &l); err != nil {
+			t.Error(err)
+		}
+		for _, b := range l.Items {
+			names = append(names, b.Name)
+		}
+		return observe(ctx, r, a)
+	}
+	budget := func(ns, name string, change func(*metav1.ObjectMeta)) client.Object {
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		change(&b.ObjectMeta)
+		return b
+	}
+	labelled := func(m *metav1.ObjectMeta) { m.Labels = map[string]string{naming.LabelManagedBy: naming.ManagedBy} }
+	by := func(uid types.UID) func(*metav1.ObjectMeta) {
+		return func(m *metav1.ObjectMeta) {
+			labelled(m)
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "x", UID: uid, Controller: new(true)}}
+		}
+	}
+	s := newServer(t, object(),
+		budget("shop", "theirs", func(*metav1.ObjectMeta) {}),
+		budget("shop", "copied", labelled),
+		budget("shop", "ours", by("uid-web")),
+		budget("shop", "ours-without-label", func(m *metav1.ObjectMeta) { by("uid-web")(m); m.Labels = nil }),
+		budget("shop", "ours-without-owner", func(m *metav1.ObjectMeta) {
+			labelled(m)
+			m.Annotations = map[string]string{naming.AnnotationOwner: "uid-web"}
+		}),
+		budget("shop", "of-another-of-ours", by("other")),
+		budget("elsewhere", "theirs", func(*metav1.ObjectMeta) {}))
+	s.operate(t)
+	run(t.Context(), s, []Kind{For(k)}, Options{})
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"copied", "theirs"}, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

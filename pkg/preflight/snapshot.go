@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,40 +90,41 @@ func (s *snapshot) list(ctx context.Context, gvk schema.GroupVersionKind, ns str
 	})
 }
 
-// versions are what stands of the ConfigMaps that objects refer to. They are
-// users', so they have no label; only their metadata is listed, once, and not
-// before somebody asks.
+// versions are what stands of the ConfigMaps and Secrets that objects refer to.
+// They are users', so they have no label; only their metadata is listed, once
+// for each type, and not before somebody asks.
 type versions struct {
 	client.Client
 	namespaces []string
-	all        map[client.ObjectKey]*metav1.PartialObjectMetadata
+	all        map[schema.GroupVersionKind]map[client.ObjectKey]*metav1.PartialObjectMetadata
 }
 
-// Get reads the metadata of one ConfigMap.
+// Get reads the metadata of one object.
 func (v *versions) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	out, ok := into.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return fmt.Errorf("%T is not metadata", into)
 	}
-	if v.all == nil {
-		if err := v.list(ctx); err != nil {
+	gvk := out.GroupVersionKind()
+	if v.all[gvk] == nil {
+		if err := v.list(ctx, gvk); err != nil {
 			return err
 		}
 	}
-	found, ok := v.all[key]
+	found, ok := v.all[gvk][key]
 	if !ok {
-		return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
+		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: plural(gvk)}, key.Name)
 	}
 	found.DeepCopyInto(out)
 	return nil
 }
 
-func (v *versions) list(ctx context.Context) error {
+func (v *versions) list(ctx context.Context, gvk schema.GroupVersionKind) error {
 	all := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
 	for _, ns := range each(v.namespaces) {
 		pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
 			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 			return list, v.List(ctx, list, client.InNamespace(ns), client.Limit(o.Limit), client.Continue(o.Continue))
 		}))
 		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
@@ -136,10 +136,13 @@ func (v *versions) list(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("listing the metadata of configmaps: %w", err)
+			return fmt.Errorf("listing the metadata of %s: %w", plural(gvk), err)
 		}
 	}
-	v.all = all
+	if v.all == nil {
+		v.all = map[schema.GroupVersionKind]map[client.ObjectKey]*metav1.PartialObjectMetadata{}
+	}
+	v.all[gvk] = all
 	return nil
 }
 
@@ -214,18 +217,22 @@ func (s *snapshot) List(ctx context.Context, into client.ObjectList, opts ...cli
 	return meta.SetList(into, found)
 }
 
-// indexedAs answers for the one index that the operator's caches have; see
-// operator.New.
+// indexedAs answers for the indexes that the operator's caches have of
+// children; see operator.New.
 func indexedAs(o client.Object, by fields.Selector) (bool, error) {
 	if by == nil || by.Empty() {
 		return true, nil
 	}
-	owner, ok := by.RequiresExactMatch(naming.IndexOwner)
-	if !ok || len(by.Requirements()) != 1 {
-		return false, errors.New("there is no index for " + by.String())
+	if len(by.Requirements()) == 1 {
+		if owner, ok := by.RequiresExactMatch(naming.IndexOwner); ok {
+			c := metav1.GetControllerOf(o)
+			return c != nil && string(c.UID) == owner, nil
+		}
+		if _, ok := by.RequiresExactMatch(naming.IndexForeign); ok {
+			return !naming.IsChild(o), nil
+		}
 	}
-	c := metav1.GetControllerOf(o)
-	return c != nil && string(c.UID) == owner, nil
+	return false, errors.New("there is no index for " + by.String())
 }
 
 // plural is a kind as kubectl names it.

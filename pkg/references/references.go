@@ -6,6 +6,9 @@
 // it was made from. Only a version that nobody has copied yet is read from the
 // API server, once. So memory holds what objects refer to, and not what else
 // stands in their namespaces; and a restart of the operator reads nothing.
+//
+// Of Secrets, where the platform lets the operator read them, nobody keeps
+// more than a digest: see Reader.Secrets.
 package references
 
 import (
@@ -72,6 +75,8 @@ type Reader struct {
 
 	mu   sync.Mutex
 	read map[types.UID]map[string]memo
+
+	secrets secrets
 }
 
 // memo is what was read from the API server and is in no copy yet: the cache
@@ -84,13 +89,15 @@ type memo struct {
 }
 
 // NewReader returns a reader that looks for versions in metadata, a cache of
-// every ConfigMap's, and for content that is in no copy in live.
+// every ConfigMap's and, where somebody asks for Secrets, of theirs, and for
+// content that is in no copy in live.
 func NewReader(metadata, live client.Reader) *Reader {
 	return &Reader{metadata: metadata, live: live, read: map[types.UID]map[string]memo{}}
 }
 
 // Forget drops what is remembered for an object that is gone.
 func (r *Reader) Forget(owner types.UID) {
+	r.secrets.set(owner, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.read, owner)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -40,7 +41,8 @@ type failure struct {
 	// next; details may hold the last lines of a log.
 	what, details string
 	// blameless: not the revision is to blame but the cluster, which has no
-	// room. To go back would not help, and the pods may start any moment.
+	// room, or the namespace, which does not let it in. That may end any
+	// moment, without any change of the spec.
 	blameless bool
 	// final: no deadline need be waited for.
 	final bool
@@ -52,6 +54,16 @@ func (f failure) message() string {
 		return f.what
 	}
 	return f.what + ": " + f.details
+}
+
+// without is f without the lines of its details that have a mark.
+func (f *failure) without(mark string) *failure {
+	if f == nil || mark == "" {
+		return f
+	}
+	lines := slices.DeleteFunc(strings.Split(f.details, "\n"), func(l string) bool { return strings.Contains(l, mark) })
+	f.details = strings.Join(lines, "\n")
+	return f
 }
 
 // diagnose looks at the pods of a template for why they do not serve, and at
@@ -68,9 +80,8 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 	}
 	if message := workload.ReplicaFailure(d); worst == nil && message != "" {
 		worst = &failure{
-			reason: ReasonRefused, what: "pods cannot be created: " + message, rank: 1,
-			// A quota is the cluster's, not the revision's.
-			blameless: strings.Contains(message, "exceeded quota"),
+			reason: ReasonRefused, what: "pods cannot be created: " + message + fault.Advice(message), rank: 1,
+			blameless: fault.OfNamespace(message),
 		}
 	}
 	return worst

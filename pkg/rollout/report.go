@@ -60,7 +60,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 
 // judge looks at a rollout that goes on, and records it where it has failed.
 func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, r *common.Revisions, dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) {
-	f := diagnose(dep, pods, d.Serving.hash)
+	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
 	late := workload.PastDeadline(dep)
 	switch {
 	case r.Failed == d.Asked.Number && !d.pinned: // it stays failed until it serves, or the spec asks for something else

@@ -73,6 +73,9 @@ type Question struct {
 	Rollout *common.Rollout
 	// Status is what is remembered.
 	Status common.RolloutStatus
+	// Harmless marks lines that containers always write, and that say nothing
+	// about why one fails. "" marks none.
+	Harmless string
 }
 
 // Revision is one set of inputs and the template made of it.
@@ -230,6 +233,27 @@ func Restarted(t *corev1ac.PodTemplateSpecApplyConfiguration, r *common.Rollout)
 		t.WithAnnotations(map[string]string{naming.AnnotationRestartedAt: r.RestartedAt.UTC().Format(time.RFC3339)})
 	}
 	return t
+}
+
+// WithSecrets writes into a template what the Secrets held that its pods use, as
+// Secrets has it.
+func WithSecrets(t *corev1ac.PodTemplateSpecApplyConfiguration, digest string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	if digest != "" {
+		t.WithAnnotations(map[string]string{naming.AnnotationSecrets: digest})
+	}
+	return t
+}
+
+// PodLabels are those of the pods that are to serve or, where nothing was
+// decided, of those that live, which may be nil, makes.
+func (d *Decision) PodLabels(live *appsv1.Deployment) map[string]string {
+	switch {
+	case d.Template != nil && d.Template.ObjectMetaApplyConfiguration != nil:
+		return d.Template.Labels
+	case live != nil:
+		return live.Spec.Template.Labels
+	}
+	return nil
 }
 
 // RolledBack tells whether an earlier revision is to serve because the one

@@ -3,6 +3,7 @@ package rollout
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -267,10 +268,18 @@ func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
 	w.is("no room", " +Unschedulable", common.Revisions{Current: 2, LastHealthy: 1})
 
 	w.seen.Pods = nil
-	w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
-		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: exceeded quota: q`,
-	})
-	w.is("no quota", " +ReplicaFailure", common.Revisions{Current: 2, LastHealthy: 1})
+	asItWas := w.seen.Deployment.Status.Conditions
+	for name, message := range map[string]string{
+		"no quota":     `exceeded quota: q`,
+		"LimitRange":   `maximum memory usage per Container is 1Mi, but limit is 2Mi`,
+		"ratio":        `cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000`,
+		"Pod Security": `violates PodSecurity "restricted:latest": runAsNonRoot != true`,
+	} {
+		w.seen.Deployment.Status.Conditions = append(slices.Clone(asItWas), appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: ` + message,
+		})
+		w.is(name, " +ReplicaFailure", common.Revisions{Current: 2, LastHealthy: 1})
+	}
 	w.rolls()
 	w.is("room again", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
 }
@@ -285,7 +294,7 @@ func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {
 	w.rolls(corev1.ContainerStatus{Name: "web"})
 	w.seen.Pods = nil
 	w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
-		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: violates PodSecurity "restricted"`,
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `admission webhook "images.example" denied the request: the image is not signed`,
 	})
 	w.is("refused", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 }

@@ -126,3 +126,26 @@ func (c *Conditions) collect(ch chan<- prometheus.Metric, o runtime.Object) {
 	ch <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue,
 		float64(obj.GetGeneration()-st.ObservedGeneration), gvk.Kind, obj.GetNamespace(), obj.GetName())
 }
+
+// Certificate is a collector of when the certificates that are served end.
+type Certificate struct {
+	ends func() map[string]time.Time
+	desc *prometheus.Desc
+}
+
+// NewCertificate returns the collector. ends returns when each certificate
+// ends, "serving" and "ca" among them, and leaves out those that are not there.
+func NewCertificate(ends func() map[string]time.Time) *Certificate {
+	return &Certificate{ends: ends, desc: prometheus.NewDesc("platform_operator_certificate_expiry_timestamp_seconds",
+		"When the certificate of admission and metrics, as this replica serves it, and its CA end, in seconds since 1970.", []string{"certificate"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Certificate) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c *Certificate) Collect(ch chan<- prometheus.Metric) {
+	for name, end := range c.ends() {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(end.Unix()), name)
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -140,5 +142,21 @@ func TestWritesAreCounted(t *testing.T) {
 	}
 	if _, err := NewWrites(r); err == nil {
 		t.Error("registering twice is no error")
+	}
+}
+
+func TestEndOfTheCertificates(t *testing.T) {
+	ends := map[string]time.Time{}
+	c := NewCertificate(func() map[string]time.Time { return ends })
+	if series, code := scrape(t, c); code != 200 || len(series) > 0 {
+		t.Errorf("without a certificate: %d, %v", code, series)
+	}
+	ends["serving"], ends["ca"] = time.Unix(2e9, 0), time.Unix(21e8, 0)
+	want := []string{
+		`platform_operator_certificate_expiry_timestamp_seconds{certificate="ca"} 2.1e+09`,
+		`platform_operator_certificate_expiry_timestamp_seconds{certificate="serving"} 2e+09`,
+	}
+	if series, _ := scrape(t, c); !slices.Equal(series, want) {
+		t.Errorf("got %v, want %v", series, want)
 	}
 }

@@ -86,6 +86,8 @@ func (e *Env) start(crds []string) error {
 	e.env = &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, Scheme: e.Scheme}
 	e.env.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", "10.0.0.0/16"). // envtest's own has 254 addresses
+		// Some clusters ask for the right to an owner's finalizers; so do we.
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
 		Append("audit-policy-file", policy).Append("audit-log-path", log).
 		// The log is read as one file; from 100 MB on it would be rotated.
 		Append("audit-log-maxsize", "100000").

@@ -39,7 +39,7 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 		wrap(cfg)
 	}
 	mgr, err := operator.New(cfg, e.Scheme, operator.Options{
-		Watch: namespaces, Children: s.Children, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
+		Watch: namespaces, ReadYourWrites: true, Children: s.Children, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -69,27 +70,30 @@ func TestPodDisruptionBudget(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec     string
 		replicas int32
+		covered  string
 		want     string // "": none
 	}{
-		"default":                             {"", 3, one},
-		"default of one replica":              {"", 1, ""},
-		"default of none":                     {"", 0, ""},
-		"asked for with one replica":          {`maxUnavailable: 1`, 1, one},
-		"maximum":                             {`maxUnavailable: 2`, 3, `"maxUnavailable":2`},
-		"maximum in percent":                  {`maxUnavailable: 30%`, 3, `"maxUnavailable":"30%"`},
-		"minimum":                             {`minAvailable: 2`, 3, `"minAvailable":2`},
-		"minimum in percent":                  {`minAvailable: 50%`, 3, `"minAvailable":"50%"`},
-		"minimum of all is eased":             {`minAvailable: 3`, 3, one},
-		"minimum of more than all is eased":   {`minAvailable: 4`, 3, one},
-		"minimum that rounds to all is eased": {`minAvailable: 90%`, 3, one},
-		"minimum of the only one is eased":    {`minAvailable: 1`, 1, one},
+		"default":                                {"", 3, "", one},
+		"default of one replica":                 {"", 1, "", ""},
+		"default of none":                        {"", 0, "", ""},
+		"default where another selects the pods": {"", 3, "theirs", ""},
+		"asked for beside another":               {`maxUnavailable: 1`, 3, "theirs", one},
+		"asked for with one replica":             {`maxUnavailable: 1`, 1, "", one},
+		"maximum":                                {`maxUnavailable: 2`, 3, "", `"maxUnavailable":2`},
+		"maximum in percent":                     {`maxUnavailable: 30%`, 3, "", `"maxUnavailable":"30%"`},
+		"minimum":                                {`minAvailable: 2`, 3, "", `"minAvailable":2`},
+		"minimum in percent":                     {`minAvailable: 50%`, 3, "", `"minAvailable":"50%"`},
+		"minimum of all is eased":                {`minAvailable: 3`, 3, "", one},
+		"minimum of more than all is eased":      {`minAvailable: 4`, 3, "", one},
+		"minimum that rounds to all is eased":    {`minAvailable: 90%`, 3, "", one},
+		"minimum of the only one is eased":       {`minAvailable: 1`, 1, "", one},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var spec *common.PodDisruptionBudget
 			if tc.spec != "" {
 				spec = read[common.PodDisruptionBudget](t, tc.spec)
 			}
-			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, tc.replicas)
+			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, tc.replicas, tc.covered)
 			if is != (tc.want != "") {
 				t.Fatalf("there is one: %v", is)
 			}
@@ -105,10 +109,41 @@ func TestPodDisruptionBudget(t *testing.T) {
 	}
 }
 
+func TestCovered(t *testing.T) {
+	budget := func(name, selector string) policyv1.PodDisruptionBudget {
+		b := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if selector != "" {
+			b.Spec.Selector = read[metav1.LabelSelector](t, selector)
+		}
+		return b
+	}
+	pods := map[string]string{"app": "web", "tier": "front"}
+	for name, tc := range map[string]struct {
+		others []policyv1.PodDisruptionBudget
+		want   string
+	}{
+		"there is none":                {nil, ""},
+		"it selects the pods":          {[]policyv1.PodDisruptionBudget{budget("a", `matchLabels: {tier: front}`)}, "a"},
+		"it selects other pods":        {[]policyv1.PodDisruptionBudget{budget("a", `matchLabels: {tier: back}`)}, ""},
+		"it selects fewer":             {[]policyv1.PodDisruptionBudget{budget("a", `matchLabels: {app: web, tier: front, x: y}`)}, ""},
+		"it selects by an expression":  {[]policyv1.PodDisruptionBudget{budget("a", `matchExpressions: [{key: tier, operator: In, values: [back, front]}]`)}, "a"},
+		"it excludes by an expression": {[]policyv1.PodDisruptionBudget{budget("a", `matchExpressions: [{key: app, operator: DoesNotExist}]`)}, ""},
+		"it selects all":               {[]policyv1.PodDisruptionBudget{budget("a", `{}`)}, "a"},
+		"it selects none":              {[]policyv1.PodDisruptionBudget{budget("a", "")}, ""},
+		"several, in any order":        {[]policyv1.PodDisruptionBudget{budget("c", `{}`), budget("b", `{}`), budget("a", "")}, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Covered(tc.others, pods); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // children are one of each, with every field that a user can set.
 func children(t *testing.T) map[string]apply.Intent {
 	t.Helper()
-	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2)
+	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2, "")
 	ports := []corev1ac.ContainerPortApplyConfiguration{
 		*corev1ac.ContainerPort().WithContainerPort(80).WithProtocol(corev1.ProtocolTCP),
 		*corev1ac.ContainerPort().WithContainerPort(53).WithProtocol(corev1.ProtocolUDP),
@@ -142,7 +177,7 @@ func TestChildren(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, kind, string(doc))
+			asFile(t, kind, string(doc))
 		})
 	}
 }

@@ -91,58 +91,74 @@ func (o Options) rename(name *string) {
 	}
 }
 
-// ConfigMaps are the names of all ConfigMaps that the user's part of the pods
-// refers to, sorted, each once.
-func ConfigMaps(o Options) []string {
-	names := map[string]bool{}
-	for _, u := range Uses(o) {
-		names[u.Name] = true
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// Use is a place of the spec that names a ConfigMap.
+// Use is a place of the spec that names a ConfigMap or a Secret.
 type Use struct {
 	// Field is the place, such as "spec.pod.volumes[site]".
 	Field string
-	// Name is the ConfigMap's.
+	// Name is the object's.
 	Name string
 	// Optional says that the pods do without it.
 	Optional bool
 }
 
-// Uses are all places of the user's part of the pods that name ConfigMaps, in
-// the order of the spec.
-func Uses(o Options) []Use {
-	var all []Use
-	add := func(field, name string, optional *bool) { all = append(all, Use{field, name, or(optional, false)}) }
+// Names are the names of what is used, sorted, each once.
+func Names(uses []Use) []string {
+	names := map[string]bool{}
+	for _, u := range uses {
+		names[u.Name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Uses are all places of the user's part of the pods that name ConfigMaps, and
+// all that name Secrets, in the order of the spec. Those to pull images with are
+// not among them: the pods do not see them.
+func Uses(o Options) (configMaps, secrets []Use) {
+	add := func(to *[]Use, field, name string, optional *bool) {
+		*to = append(*to, Use{field, name, or(optional, false)})
+	}
 	for _, e := range o.Env {
+		field := "spec.env[" + e.Name + "]"
 		if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
-			add("spec.env["+e.Name+"]", e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Optional)
+			add(&configMaps, field, e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Optional)
+		}
+		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			add(&secrets, field, e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Optional)
 		}
 	}
 	for i, e := range o.EnvFrom {
+		field := fmt.Sprintf("spec.envFrom[%d]", i)
 		if e.ConfigMapRef != nil {
-			add(fmt.Sprintf("spec.envFrom[%d]", i), e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
+			add(&configMaps, field, e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
+		}
+		if e.SecretRef != nil {
+			add(&secrets, field, e.SecretRef.Name, e.SecretRef.Optional)
 		}
 	}
 	if o.Pod == nil {
-		return all
+		return configMaps, secrets
 	}
 	for _, v := range o.Pod.Volumes {
+		field := "spec.pod.volumes[" + v.Name + "]"
 		if v.ConfigMap != nil {
-			add("spec.pod.volumes["+v.Name+"]", v.ConfigMap.Name, v.ConfigMap.Optional)
+			add(&configMaps, field, v.ConfigMap.Name, v.ConfigMap.Optional)
+		}
+		if v.Secret != nil {
+			add(&secrets, field, v.Secret.SecretName, v.Secret.Optional)
 		}
 		if v.Projected == nil {
 			continue
 		}
 		for _, s := range v.Projected.Sources {
 			if s.ConfigMap != nil {
-				add("spec.pod.volumes["+v.Name+"]", s.ConfigMap.Name, s.ConfigMap.Optional)
+				add(&configMaps, field, s.ConfigMap.Name, s.ConfigMap.Optional)
+			}
+			if s.Secret != nil {
+				add(&secrets, field, s.Secret.Name, s.Secret.Optional)
 			}
 		}
 	}
-	return all
+	return configMaps, secrets
 }
 
 func (o Options) probes(container *corev1ac.ContainerApplyConfiguration) {
@@ -201,6 +217,11 @@ func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 	}
 	if p.RuntimeClassName != "" {
 		pod.WithRuntimeClassName(p.RuntimeClassName)
+	}
+	if name := p.ServiceAccountName; name != "" {
+		// Both names of the field: Kubernetes copies one into the other, and of
+		// what we no longer state only what we stated goes.
+		pod.WithServiceAccountName(name).WithDeprecatedServiceAccount(name).WithAutomountServiceAccountToken(true)
 	}
 	if p.TerminationGracePeriodSeconds != nil {
 		pod.WithTerminationGracePeriodSeconds(*p.TerminationGracePeriodSeconds)

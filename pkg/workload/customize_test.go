@@ -69,6 +69,7 @@ pod:
   - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {a: b}}}
   - {maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}
   priorityClassName: high
+  serviceAccountName: robot
   runtimeClassName: gvisor
   terminationGracePeriodSeconds: 60
   volumes:
@@ -124,7 +125,7 @@ func TestCustomize(t *testing.T) {
 			o := options(t, tc.spec)
 			tc.change(&o)
 			got := customized(t, o)
-			golden(t, name, got)
+			asFile(t, name, got)
 			if diff := cmp.Diff(got, customized(t, o)); diff != "" {
 				t.Errorf("twice is not the same:\n%s", diff)
 			}
@@ -207,21 +208,39 @@ func decoded(t *testing.T, v any) any {
 	return d
 }
 
-func TestConfigMaps(t *testing.T) {
+func TestUses(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spec string
-		want []string
+		spec                string
+		configMaps, secrets []string
 	}{
-		"none":  {`{}`, nil},
-		"all":   {everything, []string{"cm-env", "cm-from", "cm-projected", "cm-volume"}},
-		"twice": {`envFrom: [{configMapRef: {name: a}}, {configMapRef: {name: a}}]`, []string{"a"}},
+		"none":          {`{}`, nil, nil},
+		"all":           {everything, []string{"cm-env", "cm-from", "cm-projected", "cm-volume"}, []string{"s"}},
+		"twice":         {`envFrom: [{configMapRef: {name: a}}, {configMapRef: {name: a}}]`, []string{"a"}, nil},
+		"of one name":   {`envFrom: [{configMapRef: {name: a}}, {secretRef: {name: a}}]`, []string{"a"}, []string{"a"}},
+		"to pull with":  {`imagePullSecrets: [{name: a}]`, nil, nil},
+		"secrets twice": {`{env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: k}}}], envFrom: [{secretRef: {name: a}}]}`, nil, []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options(t, tc.spec)
-			if diff := cmp.Diff(tc.want, ConfigMaps(o)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			configMaps, secrets := Uses(options(t, tc.spec))
+			if diff := cmp.Diff(tc.configMaps, Names(configMaps)); diff != "" {
+				t.Errorf("ConfigMaps (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.secrets, Names(secrets)); diff != "" {
+				t.Errorf("Secrets (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestUsesSayWhere(t *testing.T) {
+	_, got := Uses(options(t, `
+env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: k, optional: true}}}]
+envFrom: [{prefix: X, configMapRef: {name: b}}, {secretRef: {name: c}}]
+pod: {volumes: [{name: d, secret: {secretName: e}}, {name: f, projected: {sources: [{secret: {name: g, optional: true}}]}}]}
+`))
+	want := []Use{{"spec.env[A]", "a", true}, {"spec.envFrom[1]", "c", false}, {"spec.pod.volumes[d]", "e", false}, {"spec.pod.volumes[f]", "g", true}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

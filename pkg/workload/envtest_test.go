@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
@@ -93,6 +94,27 @@ func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 		})
 	}
 
+	// Kubernetes keeps the account under two names, and one that is left brings
+	// the other back.
+	t.Run("no service account is left behind", func(t *testing.T) {
+		for _, account := range []string{"robot", ""} {
+			_, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
+				Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+			}, asAccount(t, account))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &appsv1.Deployment{}
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "account"}, d); err != nil {
+				t.Fatal(err)
+			}
+			pod := d.Spec.Template.Spec
+			if pod.ServiceAccountName != account || pod.DeprecatedServiceAccount != account || *pod.AutomountServiceAccountToken != (account != "") {
+				t.Errorf("%q: the pods run as %q, %q, token %v", account, pod.ServiceAccountName, pod.DeprecatedServiceAccount, *pod.AutomountServiceAccountToken)
+			}
+		}
+	})
+
 	// What would let somebody in is taken away, though nothing that is stated
 	// was changed.
 	for kind, by := range map[string]struct {
@@ -119,6 +141,17 @@ func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asAccount is a Deployment whose pods run as a service account, "" for none.
+func asAccount(t *testing.T, account string) apply.Intent {
+	t.Helper()
+	pod, c := built()
+	Customize(pod, c, Options{Pod: &common.Pod{ServiceAccountName: account}})
+	return apply.New(appsv1ac.Deployment("account", "ns").WithLabels(labels).WithSpec(appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
+		WithTemplate(Template(PodLabels(nil, selector), pod.WithContainers(c)))),
+		func() *appsv1.Deployment { return &appsv1.Deployment{} })
 }
 
 // meddle changes a child by hand, and fails the test when the API server does

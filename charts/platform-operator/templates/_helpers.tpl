@@ -91,3 +91,32 @@ helm.sh/hook: pre-delete
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 helm.sh/hook-weight: {{ . | quote }}
 {{- end -}}
+
+{{/*
+A token of an hour, where client-go looks for it. The one that Kubernetes would
+mount by itself is good for a year.
+*/}}
+{{- define "platform-operator.tokenVolume" -}}
+- name: token
+  projected:
+    sources:
+    - serviceAccountToken:
+        path: token
+        expirationSeconds: 3600
+    - configMap:
+        name: kube-root-ca.crt
+        items:
+        - key: ca.crt
+          path: ca.crt
+    - downwardAPI:
+        items:
+        - path: namespace
+          fieldRef:
+            fieldPath: metadata.namespace
+{{- end -}}
+
+{{- define "platform-operator.tokenMount" -}}
+- name: token
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}

@@ -1,0 +1,392 @@
+//go:build chart
+
+package charts_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// renderings are all ways to install that differ in what is granted.
+func renderings(t *testing.T) map[string][]*unstructured.Unstructured {
+	t.Helper()
+	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
+	if err != nil {
+		t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
+	}
+	return map[string][]*unstructured.Unstructured{
+		"config/default":  parse(t, []byte(stdout)),
+		"chart":           parse(t, template(t)),
+		"some namespaces": parse(t, template(t, "--set", "config.watchNamespaces={team-a,team-b}")),
+		"cert-manager":    parse(t, template(t, "--set", "webhooks.certManager.enabled=true")),
+		"production":      parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"))),
+		"everything on": parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"),
+			"--set", "metrics.serviceMonitor.enabled=true", "--set", "config.restartOnSecretChange=true")),
+		"everything off": parse(t, template(t, "--set", "webhooks.enabled=false", "--set", "rbac.aggregate=false",
+			"--set", "config.featureGates.GatewayAPI=false", "--set", "config.featureGates.PodMonitors=false")),
+	}
+}
+
+// role is a Role or a ClusterRole.
+type role struct {
+	where string
+	rules []rbacv1.PolicyRule
+}
+
+func roles(t *testing.T, objects []*unstructured.Unstructured) []role {
+	t.Helper()
+	var all []role
+	for _, o := range objects {
+		if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+			continue
+		}
+		var r rbacv1.ClusterRole // a Role has the same rules
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, role{o.GetKind() + " " + o.GetName(), r.Rules})
+	}
+	return all
+}
+
+// escalating are the rights by which an account gets others' rights, or those
+// of nodes. Nothing that we install has one of them.
+var escalating = []struct {
+	what            string
+	group, resource string // regular expressions; a resource without group is of the core group
+	verb            string // a regular expression; "" is any
+	names           bool   // granted for some names it is harmless
+	reads           bool   // reading is allowed where the platform says so
+}{
+	{what: "makes itself any role", verb: "escalate|bind"},
+	{what: "acts as somebody else", verb: "impersonate"},
+	{what: "reads or writes every Secret", resource: "secrets", names: true, reads: true},
+	{what: "runs commands in pods", resource: "pods/(exec|attach|portforward|proxy|ephemeralcontainers)"},
+	{what: "reaches what it has no network to", resource: "services/proxy"},
+	{what: "acts as kubelet", resource: "nodes/.*"},
+	{what: "changes nodes", resource: "nodes", verb: writing},
+	{what: "makes tokens of accounts", resource: "serviceaccounts/token"},
+	{what: "makes accounts", resource: "serviceaccounts", verb: writing},
+	{what: "changes who may what", group: `rbac\.authorization\.k8s\.io`, verb: writing},
+	{what: "changes others' admission", group: `admissionregistration\.k8s\.io`, names: true},
+	{what: "changes a namespace, and so its Pod Security", resource: "namespaces(/.*)?", verb: writing},
+	{what: "lets somebody have a certificate", group: `certificates\.k8s\.io`},
+	{what: "mounts any folder of a node", resource: "persistentvolumes", verb: writing},
+	{what: "changes what kinds there are", group: `apiextensions\.k8s\.io`, verb: writing},
+	{what: "takes any request for an API", group: `apiregistration\.k8s\.io`, verb: writing},
+}
+
+const writing = "create|update|patch|delete|deletecollection"
+
+// dangers are the rights in a role that nobody must have. followsSecrets says
+// that the platform lets pods be restarted when a Secret changes.
+func dangers(r role, followsSecrets bool) []string {
+	var found []string
+	say := func(what, right string) { found = append(found, fmt.Sprintf("%s %s: %s", r.where, what, right)) }
+	for _, rule := range r.rules {
+		for _, word := range slices.Concat(rule.Verbs, rule.APIGroups, rule.Resources, rule.NonResourceURLs, rule.ResourceNames) {
+			if strings.Contains(word, "*") {
+				say("has a wildcard", word)
+			}
+		}
+		for _, e := range escalating {
+			if e.names && len(rule.ResourceNames) > 0 {
+				continue
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						reads := verb == "get" || verb == "list" || verb == "watch"
+						if e.reads && followsSecrets && reads {
+							continue
+						}
+						anyGroup := e.group == "" && e.resource == ""
+						if (anyGroup || e.group == "" && group == "" || e.group != "" && matches(e.group, group)) && matches(e.resource, resource) && matches(e.verb, verb) {
+							say(e.what, verb+" "+resource)
+						}
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+func matches(pattern, word string) bool {
+	return pattern == "" || regexp.MustCompile("^("+pattern+")$").MatchString(word)
+}
+
+// misbound are the bindings by which rights come from elsewhere than from the
+// roles that are rendered, or go to others than our own accounts.
+func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	have, accounts := map[string]bool{}, map[string]bool{}
+	for _, o := range objects {
+		switch o.GetKind() {
+		case "Role", "ClusterRole":
+			have[o.GetKind()+" "+o.GetName()] = true
+		case "ServiceAccount":
+			accounts[o.GetNamespace()+"/"+o.GetName()] = true
+		}
+	}
+	var found []string
+	for _, o := range objects {
+		if o.GetKind() != "RoleBinding" && o.GetKind() != "ClusterRoleBinding" {
+			continue
+		}
+		var b rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &b); err != nil {
+			t.Fatal(err)
+		}
+		if to := b.RoleRef.Kind + " " + b.RoleRef.Name; !have[to] {
+			found = append(found, fmt.Sprintf("%s %s grants %s, which is not ours", o.GetKind(), o.GetName(), to))
+		}
+		for _, s := range b.Subjects {
+			if s.Kind != "ServiceAccount" || !accounts[s.Namespace+"/"+s.Name] {
+				found = append(found, fmt.Sprintf("%s %s grants rights to %s %s/%s", o.GetKind(), o.GetName(), s.Kind, s.Namespace, s.Name))
+			}
+		}
+	}
+	return found
+}
+
+func TestNothingEscalates(t *testing.T) {
+	for name, objects := range renderings(t) {
+		t.Run(name, func(t *testing.T) {
+			all := roles(t, objects)
+			if len(all) < 5 {
+				t.Fatalf("only %d roles: the test sees nothing", len(all))
+			}
+			for _, r := range all {
+				for _, d := range dangers(r, name == "everything on" && r.where == "ClusterRole platform-operator-manager") {
+					t.Error(d)
+				}
+			}
+			for _, d := range misbound(t, objects) {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestEscalationIsSeen plants each right that must not be granted.
+func TestEscalationIsSeen(t *testing.T) {
+	rule := func(group, resource, verb string, names ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}, ResourceNames: names}
+	}
+	const rbac, webhooks = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+	for what, rules := range map[string][]rbacv1.PolicyRule{
+		"has a wildcard":                               {rule("", "pods", "*"), rule("", "*", "get"), rule("*", "things", "get"), rule("apps", "*/scale", "get"), {NonResourceURLs: []string{"/*"}, Verbs: []string{"get"}}},
+		"makes itself any role":                        {rule(rbac, "clusterroles", "escalate"), rule(rbac, "roles", "bind")},
+		"acts as somebody else":                        {rule("", "users", "impersonate"), rule("authentication.k8s.io", "userextras/scopes", "impersonate")},
+		"reads or writes every Secret":                 {rule("", "secrets", "get"), rule("", "secrets", "list"), rule("", "secrets", "watch"), rule("", "secrets", "create"), rule("", "secrets", "patch")},
+		"runs commands in pods":                        {rule("", "pods/exec", "create"), rule("", "pods/attach", "get"), rule("", "pods/ephemeralcontainers", "patch")},
+		"reaches what it has no network to":            {rule("", "services/proxy", "get")},
+		"acts as kubelet":                              {rule("", "nodes/proxy", "get")},
+		"changes nodes":                                {rule("", "nodes", "patch")},
+		"makes tokens of accounts":                     {rule("", "serviceaccounts/token", "create", "default")},
+		"makes accounts":                               {rule("", "serviceaccounts", "create")},
+		"changes who may what":                         {rule(rbac, "roles", "create"), rule(rbac, "clusterrolebindings", "update"), rule(rbac, "rolebindings", "patch", "one")},
+		"changes others' admission":                    {rule(webhooks, "validatingwebhookconfigurations", "update"), rule(webhooks, "mutatingwebhookconfigurations", "list"), rule(webhooks, "validatingadmissionpolicies", "delete")},
+		"changes a namespace, and so its Pod Security": {rule("", "namespaces", "patch"), rule("", "namespaces/finalize", "update")},
+		"lets somebody have a certificate":             {rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"), rule("certificates.k8s.io", "signers", "approve", "kubernetes.io/kubelet-serving")},
+		"mounts any folder of a node":                  {rule("", "persistentvolumes", "create")},
+		"changes what kinds there are":                 {rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")},
+		"takes any request for an API":                 {rule("apiregistration.k8s.io", "apiservices", "update")},
+	} {
+		for _, planted := range rules {
+			got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("apps", "deployments", "list"), planted}}, false)
+			if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, what) }) {
+				t.Errorf("%+v: got %q, want one that it %s", planted, got, what)
+			}
+		}
+	}
+	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("", "secrets", "list")}}, true); len(got) > 0 {
+		t.Errorf("with restartOnSecretChange: %q", got)
+	}
+	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("", "secrets", "create")}}, true); len(got) != 1 {
+		t.Errorf("with restartOnSecretChange Secrets may be read, not written; got %q", got)
+	}
+	for _, harmless := range []rbacv1.PolicyRule{
+		rule("", "secrets", "patch", "one"), rule(webhooks, "validatingwebhookconfigurations", "patch", "one"),
+		rule("", "namespaces", "get"), rule("apiextensions.k8s.io", "customresourcedefinitions", "list"),
+	} {
+		if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{harmless}}, false); len(got) > 0 {
+			t.Errorf("%+v: got %q", harmless, got)
+		}
+	}
+	bindings := parse(t, []byte(`
+kind: ClusterRoleBinding
+metadata: {name: a}
+roleRef: {kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: Group, name: "system:authenticated"}]
+`))
+	if got := misbound(t, bindings); len(got) != 2 {
+		t.Errorf("a binding of cluster-admin to everybody: got %q", got)
+	}
+}
+
+// TestUsersRolesAreAboutOurKinds: what is added to Kubernetes' own view and edit
+// roles is all of our kinds, and nothing else.
+func TestUsersRolesAreAboutOurKinds(t *testing.T) {
+	for _, name := range []string{"chart", "config/default"} {
+		t.Run(name, func(t *testing.T) {
+			objects := renderings(t)[name]
+			want := map[string][]string{}
+			for _, o := range objects {
+				if o.GetKind() != "CustomResourceDefinition" {
+					continue
+				}
+				group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+				plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
+				versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+				_, scales, _ := unstructured.NestedMap(versions[0].(map[string]any), "subresources", "scale")
+				parts := map[string][]string{"view": {"", "/status"}, "edit": {""}}
+				if scales {
+					parts = map[string][]string{"view": {"", "/status", "/scale"}, "edit": {"", "/scale"}}
+				}
+				for role, verbs := range map[string][]string{"view": {"get", "list", "watch"}, "edit": {"create", "delete", "deletecollection", "patch", "update"}} {
+					for _, part := range parts[role] {
+						for _, verb := range verbs {
+							want[role] = append(want[role], verb+" "+plural+part+"."+group)
+						}
+					}
+				}
+			}
+			if len(want["view"]) < 4*6 {
+				t.Fatalf("the view role should have %q: the test sees nothing", want["view"])
+			}
+			aggregated := map[string]map[string]string{
+				"view": {"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+				"edit": {"rbac.authorization.k8s.io/aggregate-to-edit": "true", "rbac.authorization.k8s.io/aggregate-to-admin": "true"},
+			}
+			for _, o := range objects {
+				role, ours := strings.CutPrefix(o.GetName(), "platform-operator-")
+				if o.GetKind() != "ClusterRole" || !ours {
+					continue
+				}
+				labels := map[string]string{}
+				for k, v := range o.GetLabels() {
+					if strings.HasPrefix(k, "rbac.authorization.k8s.io/") {
+						labels[k] = v
+					}
+				}
+				if diff := gocmp.Diff(len(aggregated[role]), len(labels)); diff != "" {
+					t.Errorf("ClusterRole %s is added to other roles by %v", o.GetName(), labels)
+				}
+				if aggregated[role] == nil {
+					continue
+				}
+				if diff := gocmp.Diff(aggregated[role], labels); diff != "" {
+					t.Errorf("%s is added to (-want +got):\n%s", o.GetName(), diff)
+				}
+				var got []string
+				for _, r := range roles(t, []*unstructured.Unstructured{o}) {
+					for _, x := range rights(r.rules) {
+						got = append(got, x.verb+" "+x.resource+"."+x.group)
+					}
+				}
+				slices.Sort(got)
+				slices.Sort(want[role])
+				if diff := gocmp.Diff(want[role], got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", o.GetName(), diff)
+				}
+				delete(want, role)
+			}
+			if len(want) > 0 {
+				t.Errorf("there is no role for %v", want)
+			}
+		})
+	}
+}
+
+// right is one verb on one resource.
+type right struct{ group, resource, name, verb string }
+
+func rights(rules []rbacv1.PolicyRule) []right {
+	var all []right
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, g := range rule.APIGroups {
+			for _, r := range rule.Resources {
+				for _, n := range names {
+					for _, v := range rule.Verbs {
+						all = append(all, right{g, r, n, v})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestEveryRightIsExplained holds docs/rights.md to what is granted.
+func TestEveryRightIsExplained(t *testing.T) {
+	type row struct{ where, group, resource, names string }
+	granted := map[row][]string{}
+	objects := renderings(t)["everything on"]
+	for _, o := range objects {
+		where, mine := map[string]string{
+			"ClusterRole platform-operator-manager": "watched namespaces", "ClusterRole platform-operator-cluster": "cluster",
+			"ClusterRole platform-operator-webhooks": "cluster", "Role platform-operator": "own namespace",
+		}[o.GetKind()+" "+o.GetName()]
+		if !mine {
+			continue
+		}
+		for _, r := range roles(t, []*unstructured.Unstructured{o}) {
+			for _, x := range rights(r.rules) {
+				k := row{where, cmp.Or(x.group, "core"), x.resource, cmp.Or(x.name, "all")}
+				granted[k] = append(granted[k], x.verb)
+			}
+		}
+	}
+	if len(granted) < 20 {
+		t.Fatalf("only %d rows: the test sees nothing", len(granted))
+	}
+	text, err := os.ReadFile("../docs/rights.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[row][]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 6 {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.Trim(strings.TrimSpace(cells[i]), "`")
+		}
+		if cells[0] == "where" || strings.HasPrefix(cells[0], "---") {
+			continue
+		}
+		if cells[5] == "" {
+			t.Errorf("no reason: %s", line)
+		}
+		for resource := range strings.SplitSeq(cells[2], ", ") {
+			k := row{cells[0], cells[1], strings.Trim(resource, "`"), cells[3]}
+			explained[k] = append(explained[k], strings.Split(cells[4], ", ")...)
+		}
+	}
+	for _, m := range []map[row][]string{granted, explained} {
+		for k := range m {
+			slices.Sort(m[k])
+		}
+	}
+	if diff := gocmp.Diff(granted, explained, gocmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("docs/rights.md (-granted +explained):\n%s", diff)
+	}
+}

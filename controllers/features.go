@@ -1,0 +1,21 @@
+package controllers
+
+import (
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+)
+
+// Without returns the API groups that the platform's feature gates keep the
+// operator from. The chart takes the rights to them from the same gates.
+func Without(platform config.Platform) []string {
+	var groups []string
+	if !platform.Enabled(config.GatewayAPI) {
+		groups = append(groups, gatewayv1.GroupName)
+	}
+	if !platform.Enabled(config.PodMonitors) {
+		groups = append(groups, monitoring.GroupVersion.Group)
+	}
+	return groups
+}

@@ -1,0 +1,878 @@
+//go:build envtest
+
+package controllers_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/certificates"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/operator"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+var (
+	allRights = flag.Bool("all-rights", false, "take every right away in turn, and not only some")
+	seed      = flag.Uint64("rights-seed", 1, "chooses the rights that are taken away")
+)
+
+// someRights are how many rights are taken away unless all are.
+const someRights = 6
+
+var env *testkit.Env
+
+// insecure does not look at certificates, which are not what is tested here.
+var insecure = &http.Client{Transport: &http.Transport{
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the test's own process answers
+	DisableKeepAlives: true,
+}}
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, "..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
+}
+
+// right is one verb on one resource, as granted by a role.
+type right struct {
+	role            string // of config/rbac: manager, cluster, webhooks, own
+	group, resource string
+	name            string
+	verb            string
+}
+
+func (r right) String() string {
+	return fmt.Sprintf("%s %s.%s %s (%s)", r.verb, r.resource, r.group, r.name, r.role)
+}
+
+// granted are the rights of config/rbac, which the chart has too.
+func granted(t *testing.T) []right {
+	t.Helper()
+	var all []right
+	for name, file := range map[string]string{
+		"manager": "role.yaml", "cluster": "cluster_role.yaml", "webhooks": "webhook_role.yaml", "own": "namespace_role.yaml",
+	} {
+		raw, err := os.ReadFile(filepath.Join("..", "config", "rbac", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r rbacv1.ClusterRole // a Role has the same rules
+		first, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "---\n"), "\n---\n")
+		if err := yaml.Unmarshal([]byte(first), &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range r.Rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, g := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, n := range names {
+						for _, v := range rule.Verbs {
+							all = append(all, right{name, g, resource, n, v})
+						}
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// TestEachRightIsNeeded runs the whole operator as an account that has what
+// config/rbac grants but for one right, through all that it ever does: the API
+// server must refuse a request for just that right. With all of them it refuses
+// none.
+func TestEachRightIsNeeded(t *testing.T) {
+	all := granted(t)
+	if len(all) < 80 {
+		t.Fatalf("only %d rights: the test sees nothing", len(all))
+	}
+	definitions := func(r right) bool { return r.resource == "customresourcedefinitions" }
+	var early, late []right
+	for _, r := range all {
+		if definitions(r) {
+			early = append(early, r)
+		} else {
+			late = append(late, r)
+		}
+	}
+	if !*allRights {
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] }) //nolint:gosec // chosen at random, and the same each time
+		late = late[:someRights]
+	}
+
+	// First in a cluster that does not know HTTPRoute and PodMonitor.
+	withAndWithout(t, "before the definitions", all, early, 2, (*stage).waitForDefinitions)
+	for _, d := range []struct{ group, kind, plural string }{
+		{"gateway.networking.k8s.io", "HTTPRoute", "httproutes"}, {"monitoring.coreos.com", "PodMonitor", "podmonitors"},
+	} {
+		define(t, d.group, d.kind, d.plural)
+	}
+	withAndWithout(t, "a whole life", all, late, 4, (*stage).live)
+}
+
+// withAndWithout runs a story with all rights, and without each of some.
+func withAndWithout(t *testing.T, name string, all, less []right, parallel int, story func(*stage, context.Context) error) {
+	t.Run(name, func(t *testing.T) {
+		began := time.Now()
+		s := newStage(t, all)
+		if err := s.play(story); err != nil {
+			t.Fatalf("with all rights: %v; refused: %q", err, s.wire.denied())
+		}
+		if d := s.wire.denied(); len(d) > 0 {
+			t.Fatalf("with all rights, these are refused: %q", d)
+		}
+		t.Logf("with all rights: %s", time.Since(began).Round(100*time.Millisecond))
+		places := make(chan struct{}, parallel)
+		for _, r := range less {
+			t.Run("without "+r.String(), func(t *testing.T) {
+				t.Parallel()
+				places <- struct{}{}
+				defer func() { <-places }()
+				began := time.Now()
+				s := newStage(t, slices.DeleteFunc(slices.Clone(all), func(x right) bool { return x == r }))
+				s.wire.lists = r.verb == "list"
+				err := s.play(story)
+				if !slices.Contains(s.wire.denied(), r.verb+" "+r.resource+"."+r.group) {
+					t.Errorf("nothing was refused for want of it (refused: %q; %v): it is not needed, or the story lacks something", s.wire.denied(), err)
+				}
+				t.Logf("refused after %s", time.Since(began).Round(100*time.Millisecond))
+			})
+		}
+	})
+}
+
+// define makes a definition, with any content, and waits until it is served.
+func define(t *testing.T, group, kind, plural string) {
+	t.Helper()
+	crd := &unstructured.Unstructured{}
+	text := fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[3]s.%[1]s, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: %[1]s
+  names: {kind: %[2]s, listKind: %[2]sList, plural: %[3]s, singular: %[4]s}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]
+`, group, kind, plural, strings.ToLower(kind))
+	if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Admin.Create(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind + "List"})
+	if err := testkit.Eventually(t.Context(), kind+" to be served", func(ctx context.Context) (bool, error) {
+		err := env.Admin.List(ctx, l)
+		return err == nil, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stage is a namespace in which an operator of its own lives, and nothing else.
+type stage struct {
+	*testing.T
+	ns      string
+	wire    *wire
+	metrics string
+	token   string
+}
+
+// newStage makes the namespace, and the account with these rights.
+func newStage(t *testing.T, rights []right) *stage {
+	t.Helper()
+	s := &stage{T: t, ns: env.NewNamespace(t), wire: &wire{}}
+	var inNamespace, inCluster []rbacv1.PolicyRule
+	for _, r := range rights {
+		rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: []string{r.verb}}
+		if r.name != "" {
+			rule.ResourceNames = []string{s.nameOf(r)}
+		}
+		if r.role == "manager" || r.role == "own" {
+			inNamespace = append(inNamespace, rule)
+		} else {
+			inCluster = append(inCluster, rule)
+		}
+	}
+	user := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: s.ns}}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "operator"}, Rules: inNamespace},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "operator"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "operator"}, Subjects: user},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Rules: inCluster},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.ns}, Subjects: user},
+	} {
+		s.create(o)
+	}
+	// Webhooks for what nobody makes: what they are there for is their CA.
+	none := []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{"CREATE"},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"nothing.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"}},
+	}}
+	service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: s.ns, Name: "webhook"}}
+	effects := admissionregistrationv1.SideEffectClassNone
+	s.create(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Name: "v.example.com", ClientConfig: service, Rules: none, SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
+	}}})
+	s.create(&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+		Name: "m.example.com", ClientConfig: service, Rules: none, SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
+	}}})
+	t.Cleanup(func() {
+		for _, o := range []client.Object{
+			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
+			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
+		} {
+			if err := env.Admin.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	s.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "pages"}, Data: map[string]string{"index.html": "hello"}})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "reader"}}
+	s.create(account)
+	r := &authenticationv1.TokenRequest{}
+	if err := env.Admin.SubResource("token").Create(t.Context(), account, r); err != nil {
+		t.Fatal(err)
+	}
+	s.token = r.Status.Token
+	return s
+}
+
+// nameOf is what a name of config/rbac is here: webhook configurations are in
+// no namespace, so each stage has its own.
+func (s *stage) nameOf(r right) string {
+	if r.role == "webhooks" {
+		return s.ns
+	}
+	return r.name
+}
+
+func (s *stage) create(o client.Object) {
+	s.Helper()
+	if err := env.Admin.Create(s.Context(), o); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// play runs an operator, and the story until it is over or something is refused.
+func (s *stage) play(story func(*stage, context.Context) error) error {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	s.wire.first = cancel // what follows is not worth waiting for
+	ended, err := s.operator(ctx)
+	if err != nil {
+		return err
+	}
+	err = story(s, ctx)
+	cancel()
+	long := time.Minute
+	if err != nil {
+		long = 5 * time.Second // a watch that is refused tries again after a while, and only then ends
+	}
+	select {
+	case <-ended: // its error says only that it was stopped, or refused
+	case <-time.After(long):
+		if err == nil {
+			s.Error("the operator does not end")
+		}
+	}
+	return err
+}
+
+func (s *stage) operator(ctx context.Context) (<-chan error, error) {
+	cfg := rest.CopyConfig(env.AdminConfig)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: s.ns}
+	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { s.wire.next = rt; return s.wire })
+	s.metrics = free(s.T)
+	_, port, err := net.SplitHostPort(free(s.T))
+	if err != nil {
+		return nil, err
+	}
+	webhookPort, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	platform := config.Default()
+	platform.WebServer.ServiceType, platform.WebServer.NodePort = corev1.ServiceTypeClusterIP, 0
+	mgr, err := operator.New(cfg, env.Scheme, operator.Options{
+		Namespace: s.ns, Watch: []string{s.ns}, ReadYourWrites: true, Children: controllers.Children(),
+		MetricsAddress: s.metrics, ProbeAddress: "0", LeaderElection: true, WebhookPort: webhookPort, SkipNameValidation: true,
+		Admission: &certificates.Keeper{Secret: "platform-operator-webhook-cert", Configuration: s.ns, Services: []string{"webhook"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	writes, err := telemetry.NewWrites(prometheus.NewRegistry())
+	if err != nil {
+		return nil, err
+	}
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	return ended, nil
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// wire notes what the API server refuses for want of a right.
+type wire struct {
+	next  http.RoundTripper
+	first func() // called at each refusal
+	lists bool   // the API server is one without WatchList
+
+	mu      sync.Mutex
+	refused map[string]bool
+}
+
+var (
+	cannot = regexp.MustCompile(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"`)
+	child  = regexp.MustCompile(`^/apis/([^/]+)/[^/]+/namespaces/[^/]+/([^/]+)/`)
+)
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.lists && r.URL.Query().Get("sendInitialEvents") != "" {
+		return withoutWatchList(r), nil
+	}
+	var sent []byte
+	if r.Body != nil && r.Method != http.MethodGet {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	res, err := w.next.RoundTrip(r)
+	if err != nil || res.StatusCode != http.StatusForbidden {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		return res, err
+	}
+	said := strings.ReplaceAll(string(body), `\"`, `"`) // in JSON, and as it is in protobuf
+	if m := cannot.FindStringSubmatch(said); m != nil {
+		w.note(fmt.Sprintf("%s %s.%s", m[1], m[2], m[3]))
+	} else if m := child.FindStringSubmatch(r.URL.Path); m != nil && strings.Contains(said, "cannot set an ownerRef on a resource you can't delete") {
+		w.note(fmt.Sprintf("delete %s.%s", m[2], m[1]))
+	} else if strings.Contains(said, "cannot set blockOwnerDeletion") {
+		w.note(finalizersOf(sent))
+	} else {
+		w.note("for another reason: " + said)
+	}
+	return res, nil
+}
+
+// withoutWatchList is the answer of an API server that has this feature off:
+// objects have to be listed before they are watched.
+func withoutWatchList(r *http.Request) *http.Response {
+	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,` +
+		`"message":"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}`
+	return &http.Response{
+		Status: "422 Unprocessable Entity", StatusCode: http.StatusUnprocessableEntity, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}
+}
+
+// finalizersOf is the right that an apply needs for its owner reference.
+func finalizersOf(sent []byte) string {
+	var o struct {
+		Metadata struct {
+			OwnerReferences []struct{ APIVersion, Kind string }
+		}
+	}
+	if yaml.Unmarshal(sent, &o) != nil || len(o.Metadata.OwnerReferences) == 0 {
+		return "update of an unknown owner's finalizers"
+	}
+	owner := o.Metadata.OwnerReferences[0]
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return "update " + strings.ToLower(owner.Kind) + "s/finalizers." + group
+}
+
+func (w *wire) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refused == nil {
+		w.refused = map[string]bool{}
+	}
+	w.refused[what] = true
+	w.first()
+}
+
+func (w *wire) denied() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.refused))
+}
+
+// objects are one of each kind, with every block.
+const objects = `
+apiVersion: my.domain/v1
+kind: WebServer
+metadata: {name: web}
+spec:
+  image: nginx:1.27.4
+  deletionPolicy: Orphan
+  content: {configMapRef: {name: pages}}
+  autoscaling: {minReplicas: 2, maxReplicas: 3, targetCPUUtilizationPercentage: 80}
+  resources: {requests: {cpu: 10m}}
+  networkPolicy: {preset: Isolated}
+  expose: {type: Gateway, hosts: [web.example.com], gateway: {parentRef: {name: public}}}
+  monitoring: {enabled: true}
+  rollout: {revisionHistoryLimit: 0}
+---
+apiVersion: paas.cmft.com/v1
+kind: DemoApplication
+metadata: {name: app}
+spec:
+  image: nginx:1.27.4
+  deletionPolicy: Orphan
+  ports: [{port: 80}]
+  replica: 2
+  expose: {type: Ingress, hosts: [app.example.com]}
+  rollout: {revisionHistoryLimit: 0}
+---
+apiVersion: cache.example.com/v1alpha1
+kind: Memcached
+metadata: {name: cache}
+spec: {size: 2, deletionPolicy: Orphan, networkPolicy: {preset: Isolated}}
+---
+apiVersion: immortalcontainer.flugel.it/v1alpha1
+kind: ImmortalContainer
+metadata: {name: immortal}
+spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, networkPolicy: {preset: Isolated}}
+`
+
+// plain are the same, without what they can be without.
+const plain = `
+apiVersion: my.domain/v1
+kind: WebServer
+metadata: {name: web}
+spec: {image: "nginx:1.27.5", deletionPolicy: Orphan, replicas: 1, rollout: {revisionHistoryLimit: 0}}
+---
+apiVersion: paas.cmft.com/v1
+kind: DemoApplication
+metadata: {name: app}
+spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, rollout: {revisionHistoryLimit: 0}}
+---
+apiVersion: cache.example.com/v1alpha1
+kind: Memcached
+metadata: {name: cache}
+spec: {size: 1, deletionPolicy: Orphan}
+---
+apiVersion: immortalcontainer.flugel.it/v1alpha1
+kind: ImmortalContainer
+metadata: {name: immortal}
+spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, suspend: true}
+`
+
+// made are the types of all children.
+var made = []schema.GroupVersionKind{
+	{Group: "apps", Version: "v1", Kind: "Deployment"},
+	{Group: "apps", Version: "v1", Kind: "ControllerRevision"},
+	{Version: "v1", Kind: "Service"},
+	{Version: "v1", Kind: "ConfigMap"},
+	{Version: "v1", Kind: "Pod"},
+	{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
+	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
+	{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"},
+	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"},
+}
+
+// waitForDefinitions is the story of a cluster that does not know all types:
+// their definitions are watched.
+func (s *stage) waitForDefinitions(ctx context.Context) error {
+	if err := s.apply(ctx, objects, false); err != nil {
+		return err
+	}
+	return testkit.Eventually(ctx, "web to say what is missing", func(ctx context.Context) (bool, error) {
+		reason, err := s.condition(ctx, "WebServer", "web", "Stalled", "reason")
+		return reason == "FeatureUnavailable", err
+	})
+}
+
+// live is the story of all that the operator does.
+func (s *stage) live(ctx context.Context) error {
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"metrics are read", s.readMetrics},
+		{"objects are made", func(ctx context.Context) error { return s.apply(ctx, objects, false) }},
+		{"children stand", s.childrenStand},
+		{"their pods run", s.ready},
+		{"children lose their label", s.unlabel},
+		{"children are deleted", s.deleteChildren},
+		{"less is asked for", func(ctx context.Context) error { return s.apply(ctx, plain, true) }},
+		{"children go", s.childrenGo},
+		{"a deletion is held", s.deletionIsHeld},
+		{"objects are deleted", s.deleteObjects},
+	}
+	for _, step := range steps {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+func parse(text string) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// apply makes objects or, where there are some, gives them these specs.
+func (s *stage) apply(ctx context.Context, text string, there bool) error {
+	all, err := parse(text)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		o.SetNamespace(s.ns)
+		if !there {
+			if err := env.Admin.Create(ctx, o); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.edit(ctx, o, func(live *unstructured.Unstructured) { live.Object["spec"] = o.Object["spec"] }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit changes an object as it stands, whoever else writes to it.
+func (s *stage) edit(ctx context.Context, o *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
+	for {
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(o.GroupVersionKind())
+		if err := env.Admin.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
+			return err
+		}
+		change(live)
+		if err := env.Admin.Update(ctx, live); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+func (s *stage) list(ctx context.Context, gvk schema.GroupVersionKind, opts ...client.ListOption) ([]unstructured.Unstructured, error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := env.Admin.List(ctx, l, append(opts, client.InNamespace(s.ns))...)
+	return l.Items, err
+}
+
+var labelled = client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}
+
+func (s *stage) childrenStand(ctx context.Context) error {
+	return testkit.Eventually(ctx, "a child of each type", func(ctx context.Context) (bool, error) {
+		for _, gvk := range made {
+			all, err := s.list(ctx, gvk, labelled)
+			if err != nil || len(all) == 0 {
+				return false, fmt.Errorf("%d of %s: %w", len(all), gvk.Kind, errors.Join(err, errors.New("not yet")))
+			}
+		}
+		return true, nil
+	})
+}
+
+// condition returns a field of a condition of an object.
+func (s *stage) condition(ctx context.Context, kind, name, condition, field string) (string, error) {
+	all, err := parse(objects)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range all {
+		if o.GetKind() != kind {
+			continue
+		}
+		if err := env.Admin.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, o); err != nil {
+			return "", err
+		}
+		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c := c.(map[string]any); c["type"] == condition && observed == o.GetGeneration() {
+				return fmt.Sprint(c[field]), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (s *stage) ready(ctx context.Context) error {
+	return testkit.Eventually(ctx, "the Deployments' objects to be Ready", func(ctx context.Context) (bool, error) {
+		for kind, name := range map[string]string{"WebServer": "web", "DemoApplication": "app", "Memcached": "cache"} {
+			if got, err := s.condition(ctx, kind, name, "Ready", "status"); got != "True" || err != nil {
+				return false, fmt.Errorf("%s is Ready %q: %w", kind, got, errors.Join(err, errors.New("not yet")))
+			}
+		}
+		return true, nil
+	})
+}
+
+// unlabel takes our label from one child of each type: what the cache does not
+// hold any more is read, and found to be ours.
+func (s *stage) unlabel(ctx context.Context) error {
+	for _, gvk := range made {
+		all, err := s.list(ctx, gvk, labelled)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("there is no %s", gvk.Kind)
+		}
+		o := all[0]
+		if err := s.edit(ctx, &o, func(live *unstructured.Unstructured) {
+			l := live.GetLabels()
+			delete(l, naming.LabelManagedBy)
+			live.SetLabels(l)
+			if gvk.Kind == "PodDisruptionBudget" {
+				// Of these the cache holds everybody's; one is read that seems
+				// to be made by an older operator.
+				live.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
+			}
+		}); err != nil {
+			return err
+		}
+		if err := testkit.Eventually(ctx, gvk.Kind+" "+o.GetName()+" to have its label again", func(ctx context.Context) (bool, error) {
+			live := o.DeepCopy()
+			err := env.Admin.Get(ctx, client.ObjectKeyFromObject(&o), live)
+			return err == nil && live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy, client.IgnoreNotFound(err)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteChildren deletes one child of each object: before it is made anew, the
+// operator asks whether its owner still lives.
+func (s *stage) deleteChildren(ctx context.Context) error {
+	for kind, name := range map[string]string{"Service/web": "web-service", "Service/app": "app", "NetworkPolicy/cache": "cache", "NetworkPolicy/immortal": "immortal-immortalpod"} {
+		gvk := schema.GroupVersionKind{Version: "v1", Kind: "Service"}
+		if strings.HasPrefix(kind, "NetworkPolicy") {
+			gvk = schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"}
+		}
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(gvk)
+		key := client.ObjectKey{Namespace: s.ns, Name: name}
+		if err := env.Admin.Get(ctx, key, o); err != nil {
+			return err
+		}
+		was := o.GetUID()
+		if err := env.Admin.Delete(ctx, o); err != nil {
+			return err
+		}
+		if err := testkit.Eventually(ctx, kind+" to be made anew", func(ctx context.Context) (bool, error) {
+			err := env.Admin.Get(ctx, key, o)
+			return err == nil && o.GetUID() != was, client.IgnoreNotFound(err)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold is a policy that lets nobody change a Deployment with a label.
+const hold = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]
+  validations: [{expression: "!('example.com/hold' in oldObject.metadata.?labels.orValue({}))", message: "it is held"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`
+
+// deletionIsHeld deletes an object whose Deployment cannot be let go. It says so
+// in an event, and counts the event when it says so again.
+func (s *stage) deletionIsHeld(ctx context.Context) error {
+	policies, err := parse(fmt.Sprintf(hold, s.ns))
+	if err != nil {
+		return err
+	}
+	for _, p := range policies {
+		if err := env.Admin.Create(ctx, p); err != nil {
+			return err
+		}
+		defer func() { _ = env.Admin.Delete(context.WithoutCancel(ctx), p) }() // it is gone if all went well
+	}
+	touch := func(gvk schema.GroupVersionKind, name, label string) error {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(gvk)
+		o.SetNamespace(s.ns)
+		o.SetName(name)
+		return s.edit(ctx, o, func(live *unstructured.Unstructured) {
+			l := live.GetLabels()
+			l["example.com/"+label] = strconv.FormatInt(time.Now().UnixNano(), 10)
+			live.SetLabels(l)
+		})
+	}
+	deployment, service := made[0], made[2]
+	if err := touch(deployment, "web", "hold"); err != nil {
+		return err
+	}
+	if err := testkit.Eventually(ctx, "the policy to hold", func(context.Context) (bool, error) {
+		return touch(deployment, "web", "try") != nil, nil
+	}); err != nil {
+		return err
+	}
+	web := &unstructured.Unstructured{}
+	web.SetGroupVersionKind(schema.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"})
+	web.SetNamespace(s.ns)
+	web.SetName("web")
+	if err := env.Admin.Delete(ctx, web); err != nil {
+		return err
+	}
+	if err := testkit.Eventually(ctx, "the same event twice", func(ctx context.Context) (bool, error) {
+		if err := touch(service, "web-service", "try"); err != nil { // which leads to a pass
+			return false, err
+		}
+		all, err := s.list(ctx, schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"})
+		return slices.ContainsFunc(all, func(e unstructured.Unstructured) bool { return e.Object["series"] != nil }), err
+	}); err != nil {
+		return err
+	}
+	for _, p := range policies {
+		if err := env.Admin.Delete(ctx, p); err != nil {
+			return err
+		}
+	}
+	return testkit.Eventually(ctx, "web to be gone", func(ctx context.Context) (bool, error) {
+		if err := touch(service, "web-service", "try"); err != nil {
+			return false, err
+		}
+		return apierrors.IsNotFound(env.Admin.Get(ctx, client.ObjectKeyFromObject(web), web)), nil
+	})
+}
+
+func (s *stage) childrenGo(ctx context.Context) error {
+	return testkit.Eventually(ctx, "what is not asked for any more to go", func(ctx context.Context) (bool, error) {
+		for _, gvk := range made {
+			var most int
+			switch gvk.Kind {
+			case "Deployment", "ControllerRevision":
+				most = 3
+			case "Service":
+				most = 2 // of web and of cache
+			case "ConfigMap":
+				most = 1 // nginx's configuration
+			}
+			all, err := s.list(ctx, gvk, labelled)
+			if err != nil || len(all) > most {
+				return false, fmt.Errorf("%d of %s: %w", len(all), gvk.Kind, errors.Join(err, errors.New("not yet")))
+			}
+		}
+		return true, nil
+	})
+}
+
+// deleteObjects deletes objects that leave their children.
+func (s *stage) deleteObjects(ctx context.Context) error {
+	all, err := parse(plain)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		o.SetNamespace(s.ns)
+		if err := env.Admin.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return testkit.Eventually(ctx, "the objects to be gone", func(ctx context.Context) (bool, error) {
+		for _, o := range all {
+			if err := env.Admin.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+				return false, fmt.Errorf("%s is there: %w", o.GetKind(), errors.Join(err, errors.New("not yet")))
+			}
+		}
+		return true, nil
+	})
+}
+
+// readMetrics asks as somebody who has no right to: that too is looked up.
+func (s *stage) readMetrics(ctx context.Context) error {
+	return testkit.Eventually(ctx, "metrics to be refused", func(ctx context.Context) (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.metrics+"/metrics", nil)
+		if err != nil {
+			return false, err
+		}
+		req.Header.Set("Authorization", "Bearer "+s.token)
+		res, err := insecure.Do(req)
+		if err != nil {
+			return false, err
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusForbidden, fmt.Errorf("it answers %s", res.Status)
+	})
+}

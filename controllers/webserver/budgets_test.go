@@ -1,0 +1,84 @@
+//go:build envtest
+
+package webserver
+
+import (
+	"strings"
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+// Kubernetes evicts no pod that two budgets select.
+func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	const (
+		gone   = "delete poddisruptionbudgets 200"
+		made   = "patch poddisruptionbudgets 201"
+		lives  = "get webservers 200" // of a child that is missing: does its owner live?
+		status = "patch webservers/status 200"
+	)
+	l := env.NewLab(t, subject()).Start()
+	w, ours := webServer(l.Namespace, "web"), &policyv1.PodDisruptionBudget{}
+	l.Create(w)
+	l.Ready(w, "web")
+	l.Until("a budget", ours, "web", func() bool { return true })
+	l.Requests()
+	selecting := func(labels map[string]string) *policyv1.PodDisruptionBudget {
+		return &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "theirs"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		}
+	}
+	theirs := selecting(map[string]string{"app": "other"})
+	l.Create(theirs)
+	l.Expect("one of other pods")
+
+	l.Edit(theirs, "theirs", func() { theirs.Spec.Selector.MatchLabels = map[string]string{"app": "webserver"} })
+	l.Gone(ours, "web")
+	l.Expect("one of our pods: ours goes", gone)
+	before := theirs.DeepCopy()
+	theirs.Status.ObservedGeneration, theirs.Status.DisruptionsAllowed = theirs.Generation, 1
+	if err := l.Admin.Status().Patch(t.Context(), theirs, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	l.Expect("its status")
+	l.Restart()
+	l.Expect("restart")
+
+	l.Edit(theirs, "theirs", func() { theirs.Spec.Selector.MatchLabels = map[string]string{"app": "other"} })
+	l.Until("ours again", ours, "web", func() bool { return true })
+	l.Expect("it selects others now", lives, made)
+
+	if err := l.Admin.Delete(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	l.Create(selecting(map[string]string{}))
+	l.Gone(ours, "web")
+	l.Expect("one of all pods", gone)
+
+	// What the user asks for is made, and what comes of it told.
+	l.Edit(w, "web", func() {
+		w.Spec.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(2))}
+	})
+	l.Until("ours, as it is asked for", ours, "web", func() bool { return ours.Spec.MaxUnavailable.IntVal == 2 })
+	told := func() bool {
+		c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionReady)
+		return c != nil && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, `PodDisruptionBudget "theirs" selects the pods too`)
+	}
+	l.Until("that to be told", w, "web", told)
+	l.Requests()
+	l.Restart()
+	l.Expect("restart with both")
+	if err := l.Admin.Delete(t.Context(), selecting(nil)); err != nil {
+		t.Fatal(err)
+	}
+	l.Until("nothing to be told", w, "web", func() bool { return !told() })
+	l.Expect("it goes, and ours stays", status)
+}

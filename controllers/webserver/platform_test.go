@@ -1,0 +1,163 @@
+package webserver
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// Admission may be off, and the configuration may have become stricter since.
+func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
+	strict := platform
+	strict.Gateways = []config.Gateway{{Namespace: "gateways", Name: "public"}}
+	strict.Hosts = []config.Hosts{{Namespaces: []string{"default"}, Hosts: []string{"*.example.com"}}}
+	ingress := func(hosts ...string) *common.Expose {
+		return &common.Expose{Type: common.ExposeIngress, Hosts: hosts}
+	}
+	gateway := func(name string, hosts ...string) *common.Expose {
+		return &common.Expose{Type: common.ExposeGateway, Hosts: hosts, Gateway: &common.ExposeGatewayOptions{
+			ParentRef: common.GatewayReference{Namespace: "gateways", Name: name},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		expose *common.Expose
+		config config.Platform
+		want   string // the message, where it is refused
+	}{
+		"Ingress":                    {ingress("a.example.com"), strict, ""},
+		"Ingress, any host":          {ingress("a.b"), platform, ""},
+		"Ingress, a host of others":  {ingress("a.example.com", "a.b"), strict, "spec.expose.hosts[1]: Forbidden: the platform configuration does not let"},
+		"Gateway":                    {gateway("public", "a.example.com"), strict, ""},
+		"Gateway of others":          {gateway("ops", "a.example.com"), strict, "spec.expose.gateway.parentRef: Forbidden: the platform configuration does not let"},
+		"Gateway, none is allowed":   {gateway("public", "a.example.com"), platform, "spec.expose.gateway.parentRef: Forbidden: "},
+		"Gateway, a host of others":  {gateway("public", "a.b"), strict, "spec.expose.hosts[0]: Forbidden: "},
+		"Gateway and host of others": {gateway("ops", "a.b"), strict, "[spec.expose.gateway.parentRef: Forbidden: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Expose = tc.expose
+			o := Observed{}
+			o.Ingress = &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
+			o.Route = &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
+			plan, err := desired(w, o, tc.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind := map[common.ExposeType]string{common.ExposeIngress: "Ingress", common.ExposeGateway: "HTTPRoute"}[tc.expose.Type]
+			if got, want := slices.Contains(kinds(plan.Apply), kind), tc.want == ""; got != want {
+				t.Errorf("it is made: %v, want %v", got, want)
+			}
+			wantPruned := 1 // that of the other type
+			if tc.want != "" {
+				wantPruned = 2
+			}
+			if len(plan.Prune) != wantPruned {
+				t.Errorf("pruned are %v, want %d", plan.Prune, wantPruned)
+			}
+			report(w, o, outcome(nil, standing(counts(3, 3, 3, 3)), liveService(func(*corev1.Service) {})), tc.config)
+			c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionExposed)
+			switch {
+			case c == nil:
+				t.Fatal("there is no condition Exposed")
+			case tc.want == "":
+				if c.Reason == common.ReasonNotAllowed {
+					t.Errorf("%s: %s", c.Reason, c.Message)
+				}
+			case c.Status != metav1.ConditionFalse || c.Reason != common.ReasonNotAllowed || !strings.HasPrefix(c.Message, tc.want):
+				t.Errorf("%s %s: %s\nwant %s…", c.Status, c.Reason, c.Message, tc.want)
+			}
+			for _, a := range w.Status.Addresses {
+				if tc.want != "" && (a.Type == common.AddressIngress || a.Type == common.AddressGateway) {
+					t.Errorf("%s is an address, and nothing leads there", a.URL)
+				}
+			}
+		})
+	}
+}
+
+func TestServiceAccountTakesAGrant(t *testing.T) {
+	granting := platform
+	granting.ServiceAccounts = true
+	w := sample()
+	w.Spec.Pod = &common.Pod{ServiceAccountName: "robot"}
+	o, _ := passOn(t, granting, w, Observed{}, rolledOut)
+	pod := o.Deployment.Spec.Template.Spec
+	if pod.ServiceAccountName != "robot" || pod.AutomountServiceAccountToken == nil || !*pod.AutomountServiceAccountToken {
+		t.Fatalf("granted, the pods run as %q, token %v", pod.ServiceAccountName, pod.AutomountServiceAccountToken)
+	}
+
+	refused := func(t *testing.T, o Observed) {
+		t.Helper()
+		plan, err := desired(w, o, platform)
+		if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed ||
+			!strings.HasPrefix(v.Message, `spec.pod.serviceAccountName: pods may not run as "robot": the platform configuration`) {
+			t.Errorf("got %v", err)
+		}
+		if got := kinds(plan.Apply); slices.Contains(got, "Deployment") || slices.Contains(got, "ControllerRevision") || len(plan.Prune) > 0 {
+			t.Errorf("written are %v, deleted %v: the pods and what they were made from stay", got, plan.Prune)
+		}
+		report(w, o, outcome(err, o.Deployment, o.Service), platform)
+		if c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionStalled); c == nil || c.Reason != common.ReasonNotAllowed {
+			t.Errorf("conditions are %+v", w.Status.Conditions)
+		}
+	}
+	t.Run("from the start", func(t *testing.T) { refused(t, Observed{}) })
+	t.Run("after it was withdrawn", func(t *testing.T) { refused(t, o) })
+	t.Run("by an earlier revision", func(t *testing.T) {
+		w.Spec.Pod = nil
+		o, _ := passOn(t, granting, w, o, rolledOut)
+		w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(1))}
+		refused(t, o)
+	})
+	t.Run("but not to go", func(t *testing.T) {
+		w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		if _, err := desired(w, o, platform); err != nil {
+			t.Errorf("an object that is being deleted: %v", err)
+		}
+	})
+}
+
+// Another exporter is the platform's wish, and no reason to replace pods.
+func TestAnotherExporterComesWithTheNextChange(t *testing.T) {
+	w := sample()
+	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
+	exporter := func(o Observed) string {
+		for _, c := range o.Deployment.Spec.Template.Spec.Containers {
+			if c.Name == exporterName {
+				return c.Image
+			}
+		}
+		return ""
+	}
+	o, _ := pass(t, w, Observed{}, rolledOut)
+	before := exporter(o)
+	if before != platform.WebServer.ExporterImage {
+		t.Fatalf("the exporter is %q", before)
+	}
+	later := platform
+	later.WebServer.ExporterImage = "registry.example/exporter:2"
+	o, _ = passOn(t, later, w, o, rolledOut)
+	if got := exporter(o); got != before || w.Status.Revisions.Current != 1 {
+		t.Errorf("the exporter is %q, revision %d: the pods were replaced", got, w.Status.Revisions.Current)
+	}
+	if diff := cmp.Diff([]string{"spec.containers[exporter].image would change"}, w.Status.PendingChanges); diff != "" {
+		t.Errorf("what is pending (-want +got):\n%s", diff)
+	}
+	w.Spec.Image = "nginx:1.27.4"
+	o, _ = passOn(t, later, w, o, rolledOut)
+	if got := exporter(o); got != "registry.example/exporter:2" || len(w.Status.PendingChanges) > 0 {
+		t.Errorf("after a change the exporter is %q, pending %v", got, w.Status.PendingChanges)
+	}
+}

@@ -1,0 +1,119 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// monitor reads the operator's metrics as Prometheus would: by an account of
+// its own, and it believes only the operator's CA.
+type monitor struct {
+	*testing.T
+	ns     string
+	client *http.Client
+}
+
+// newMonitor makes two accounts in a namespace: reader has the right to read
+// metrics, stranger has none.
+func newMonitor(t *testing.T, ns string) monitor {
+	t.Helper()
+	for _, name := range []string{"reader", "stranger"} {
+		kubectl(t, "-n", ns, "create", "serviceaccount", name)
+	}
+	kubectl(t, "create", "clusterrolebinding", ns, "--clusterrole=platform-operator-metrics-reader", "--serviceaccount="+ns+":reader")
+	t.Cleanup(func() {
+		if _, err := run(context.WithoutCancel(t.Context()), "", "kubectl", "delete", "clusterrolebinding", ns); err != nil {
+			t.Error(err)
+		}
+	})
+	ca, err := base64.StdEncoding.DecodeString(kubectl(t, "-n", operatorNamespace, "get", "secret", "platform-operator-webhook-cert", "-o", `jsonpath={.data.ca\.crt}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	if !trusted.AppendCertsFromPEM(ca) {
+		t.Fatalf("no CA in the Secret of the certificate: %q", ca)
+	}
+	return monitor{t, ns, &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{RootCAs: trusted, ServerName: "platform-operator-metrics." + operatorNamespace + ".svc", MinVersion: tls.VersionTLS12},
+	}}}
+}
+
+func (m monitor) token(account string) string {
+	m.Helper()
+	return kubectl(m.T, "-n", m.ns, "create", "token", account)
+}
+
+func (m monitor) pods() []string {
+	m.Helper()
+	return strings.Fields(kubectl(m.T, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].status.podIP}"))
+}
+
+func (m monitor) get(url, token string) (int, string, error) {
+	m.Helper()
+	req, err := http.NewRequestWithContext(m.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := m.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(res.Body) // the answer to plain HTTP may be cut off
+	return res.StatusCode, string(body), nil
+}
+
+// TestMetricsAreForReadersWithTheRight asks the installed operator.
+func TestMetricsAreForReadersWithTheRight(t *testing.T) {
+	ns := namespace(t)
+	m := newMonitor(t, ns)
+	pods := m.pods()
+	if len(pods) < 2 {
+		t.Fatalf("pods: %v", pods)
+	}
+	reader, stranger := m.token("reader"), m.token("stranger")
+	for _, ip := range pods {
+		for name, tc := range map[string]struct {
+			url, token string
+			code       int
+		}{
+			"no token":                  {"https://" + ip + ":8443/metrics", "", http.StatusUnauthorized},
+			"a wrong token":             {"https://" + ip + ":8443/metrics", "wrong", http.StatusUnauthorized},
+			"a token without the right": {"https://" + ip + ":8443/metrics", stranger, http.StatusForbidden},
+			"a token with the right":    {"https://" + ip + ":8443/metrics", reader, http.StatusOK},
+			"plain HTTP":                {"http://" + ip + ":8443/metrics", reader, http.StatusBadRequest},
+			"profiles":                  {"https://" + ip + ":8443/debug/pprof/", reader, http.StatusNotFound},
+		} {
+			if code, body, err := m.get(tc.url, tc.token); err != nil || code != tc.code {
+				t.Errorf("%s: %d %.200s %v, want %d", name, code, body, err, tc.code)
+			}
+		}
+		if code, _, err := m.get("http://"+ip+":8080/metrics", ""); err == nil {
+			t.Errorf("the port of old answers %d", code)
+		}
+	}
+}
+
+// TestTheOperatorsImageHasNoShell: whoever gets into the pod finds nothing to run.
+func TestTheOperatorsImageHasNoShell(t *testing.T) {
+	for _, shell := range []string{"sh", "/bin/sh", "bash", "/busybox/sh"} {
+		if out, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "exec", "deployment/"+operatorName, "--", shell, "-c", "true"); err == nil {
+			t.Errorf("%s runs: %s", shell, out)
+		} else if !strings.Contains(err.Error(), "no such file") && !strings.Contains(err.Error(), "not found") {
+			t.Errorf("%s: %v", shell, err)
+		}
+	}
+}

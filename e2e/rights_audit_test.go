@@ -1,0 +1,269 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// operatorUser is who the operator is in the audit log.
+const operatorUser = "system:serviceaccount:" + operatorNamespace + ":" + operatorName
+
+// wholeSuite tells whether all tests were asked for.
+func wholeSuite() bool {
+	for _, f := range []string{"test.run", "test.skip", "test.list"} {
+		if v := flag.Lookup(f); v != nil && v.Value.String() != "" {
+			return false
+		}
+	}
+	return !flag.Lookup("test.short").Value.(flag.Getter).Get().(bool) && os.Getenv("BENCH") == ""
+}
+
+// right is one verb on one resource; with a name, on that object only.
+type right struct{ group, resource, verb, name string }
+
+func (r right) String() string {
+	s := r.verb + " " + r.resource
+	if r.group != "" {
+		s += "." + r.group
+	}
+	if r.name != "" {
+		s += " " + r.name
+	}
+	return s
+}
+
+// compareRights compares what the operator's account is granted with what it
+// asked for since began. The table has each right, and how often it was used.
+func compareRights(ctx context.Context, began time.Time) (table string, err error) {
+	granted, err := grantedRights(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(granted) < 80 {
+		return "", fmt.Errorf("only %d rights are granted: the comparison sees nothing", len(granted))
+	}
+	asked, refused, err := askedFor(ctx, began)
+	if err != nil {
+		return "", err
+	}
+	used := map[right]int{}
+	var foreign, unused []string
+	for r, n := range asked {
+		covered := false
+		for _, of := range []right{r, {r.group, r.resource, r.verb, ""}} {
+			if _, ok := granted[of]; ok && !covered {
+				used[of] += n
+				covered = true
+			}
+		}
+		if !covered {
+			foreign = append(foreign, r.String())
+		}
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "right\tgranted by\ttimes used")
+	for _, r := range slices.SortedFunc(maps.Keys(granted), func(a, b right) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb), cmp.Compare(a.name, b.name))
+	}) {
+		fmt.Fprintf(w, "%s\t%s\t%d\n", r, granted[r], used[r])
+		if used[r] == 0 {
+			unused = append(unused, r.String())
+		}
+	}
+	fmt.Fprintf(w, "%d rights\t\t%d\n", len(granted), len(used))
+	_ = w.Flush() // into memory
+	var errs []error
+	for what, list := range map[string][]string{
+		"granted and never used": unused,
+		"refused":                refused,
+		"used, and granted by nothing that is ours": foreign,
+	} {
+		if len(list) > 0 {
+			slices.Sort(list)
+			errs = append(errs, fmt.Errorf("%s: %s", what, strings.Join(list, ", ")))
+		}
+	}
+	return b.String(), errors.Join(errs...)
+}
+
+// grantedRights are the rights of the operator's account, each with the role
+// that grants it.
+func grantedRights(ctx context.Context) (map[right]string, error) {
+	out, err := run(ctx, "", "kubectl", "get", "clusterrolebindings,rolebindings,clusterroles,roles", "-A", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var all struct {
+		Items []struct {
+			Kind     string
+			Metadata struct{ Name, Namespace string }
+			RoleRef  struct{ Kind, Name string }
+			Subjects []struct{ Kind, Name, Namespace string }
+			Rules    []struct{ Verbs, APIGroups, Resources, ResourceNames []string }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return nil, fmt.Errorf("reading roles: %w", err)
+	}
+	bound := map[[3]string]bool{} // kind, namespace, name of roles
+	for _, b := range all.Items {
+		for _, s := range b.Subjects {
+			if s.Kind == "ServiceAccount" && s.Namespace == operatorNamespace && s.Name == operatorName {
+				ns := ""
+				if b.RoleRef.Kind == "Role" {
+					ns = b.Metadata.Namespace
+				}
+				bound[[3]string{b.RoleRef.Kind, ns, b.RoleRef.Name}] = true
+			}
+		}
+	}
+	granted := map[right]string{}
+	for _, role := range all.Items {
+		if !bound[[3]string{role.Kind, role.Metadata.Namespace, role.Metadata.Name}] {
+			continue
+		}
+		for _, rule := range role.Rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, g := range rule.APIGroups {
+				for _, r := range rule.Resources {
+					for _, v := range rule.Verbs {
+						for _, n := range names {
+							granted[right{g, r, v, n}] = role.Kind + " " + role.Metadata.Name
+						}
+					}
+				}
+			}
+		}
+	}
+	return granted, nil
+}
+
+// askedFor reads the audit log: the rights that the operator's requests needed,
+// and the requests that it had no right to.
+func askedFor(ctx context.Context, began time.Time) (asked map[right]int, refused []string, err error) {
+	out, err := run(ctx, "", "../bin/cluster", "audit")
+	if err != nil {
+		return nil, nil, err
+	}
+	// A log that has grown is set aside, in the same folder.
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimSpace(out)), "*.log"))
+	if err != nil {
+		return nil, nil, err
+	}
+	asked = map[right]int{}
+	for _, name := range files {
+		more, err := askedIn(name, began, asked)
+		if err != nil {
+			return nil, nil, err
+		}
+		refused = append(refused, more...)
+	}
+	return asked, refused, nil
+}
+
+func askedIn(file string, began time.Time, asked map[right]int) (refused []string, err error) {
+	f, err := os.Open(filepath.Clean(file))
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e auditEvent
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != operatorUser || e.ObjectRef == nil || e.RequestReceivedTimestamp.Before(began) {
+			continue
+		}
+		if e.Annotations["authorization.k8s.io/decision"] == "forbid" {
+			refused = append(refused, fmt.Sprintf("%s in %q", e.right(), e.ObjectRef.Namespace))
+			continue
+		}
+		// A watch is told when it begins and when it ends; the second time
+		// changes only the count.
+		for _, r := range e.rights() {
+			asked[r]++
+		}
+	}
+	return refused, lines.Err()
+}
+
+// auditEvent is what matters of a line of the audit log.
+type auditEvent struct {
+	Verb, RequestURI         string
+	User                     struct{ Username string }
+	ObjectRef                *struct{ APIGroup, Resource, Subresource, Namespace, Name string }
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
+	Annotations              map[string]string
+	RequestObject            json.RawMessage
+}
+
+func (e auditEvent) right() right {
+	r := right{e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.Verb, e.ObjectRef.Name}
+	if e.ObjectRef.Subresource != "" {
+		r.resource += "/" + e.ObjectRef.Subresource
+	}
+	return r
+}
+
+// rights are those that a request needs. An apply that creates is asked for as
+// a patch, and needs both rights. Where OwnerReferencesPermissionEnforcement is
+// on, an owner reference that blocks deletion needs the right to the owner's
+// finalizers, and who takes one away needs the right to delete the child.
+func (e auditEvent) rights() []right {
+	all := []right{e.right()}
+	if e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true") {
+		// It begins with a list, which an older API server has to be asked for.
+		listed := e.right()
+		listed.verb = "list"
+		all = append(all, listed)
+	}
+	if e.Verb == "patch" && e.ResponseStatus.Code == 201 {
+		created := e.right()
+		created.verb = "create"
+		all = append(all, created)
+	}
+	var sent struct {
+		Metadata map[string]json.RawMessage
+	}
+	if json.Unmarshal(e.RequestObject, &sent) != nil {
+		return all // it is a list of changes, of which none is about owners
+	}
+	raw, stated := sent.Metadata["ownerReferences"]
+	var owners []struct {
+		APIVersion, Kind   string
+		BlockOwnerDeletion bool
+	}
+	if !stated || json.Unmarshal(raw, &owners) != nil {
+		return all
+	}
+	if len(owners) == 0 {
+		released := e.right()
+		released.verb, released.name = "delete", ""
+		all = append(all, released)
+	}
+	for _, o := range owners {
+		if group, _, _ := strings.Cut(o.APIVersion, "/"); o.BlockOwnerDeletion {
+			all = append(all, right{group, strings.ToLower(o.Kind) + "s/finalizers", "update", ""})
+		}
+	}
+	return all
+}

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/security.md")
+
+// attempt is something that a tenant tries.
+type attempt struct {
+	Try     string         `json:"try"`
+	Kind    string         `json:"kind"`
+	Name    string         `json:"name"` // of the object; try-<number> unless it matters
+	Spec    map[string]any `json:"spec"`
+	Outcome string         `json:"outcome"`
+	Says    string         `json:"says"`
+	Because string         `json:"because"`
+}
+
+// tenantTries reads testdata/tenant.yaml.
+func tenantTries(t *testing.T) []attempt {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/tenant.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []attempt
+	if err := yaml.UnmarshalStrict(raw, &all); err != nil {
+		t.Fatalf("testdata/tenant.yaml: %v", err)
+	}
+	for i, a := range all {
+		if (a.Outcome == "Refused") != (a.Says != "") || a.Because == "" {
+			t.Fatalf("%s: what is refused says something, and everything has a because", a.Try)
+		}
+		if a.Name == "" {
+			all[i].Name = fmt.Sprintf("try-%d", i)
+		}
+	}
+	return all
+}
+
+// TestSecurityPageListsWhatTenantsTry compares docs/security.md with
+// testdata/tenant.yaml, which TestTenantReachesNothingElse tries.
+func TestSecurityPageListsWhatTenantsTry(t *testing.T) {
+	const page, begin, end = "../docs/security.md", "<!-- attempts: go test ./e2e -update -->\n", "<!-- end of attempts -->"
+	var table strings.Builder
+	table.WriteString("| a tenant tries | with | outcome | because |\n|---|---|---|---|\n")
+	for _, a := range tenantTries(t) {
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", a.Try, a.Kind, a.Outcome, a.Because)
+	}
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	old, after, ends := strings.Cut(rest, end)
+	if !ok || !ends {
+		t.Fatalf("%s has not the two marks %q and %q", page, begin, end)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600); err != nil { //nolint:gosec // the page is a constant
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(table.String(), old); diff != "" {
+		t.Errorf("%s is not up to date; run go test ./e2e -update (-want +got):\n%s", page, diff)
+	}
+}

@@ -1,0 +1,169 @@
+package certificates
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// fieldOwner owns what is written here.
+const fieldOwner = client.FieldOwner("platform-operator-certificates")
+
+// cluster is the store of a real operator. Every request names the one object
+// that it is about, lists and watches by a field selector: so RBAC can limit
+// all of them to these names.
+type cluster struct {
+	client        client.Client
+	secret        types.NamespacedName
+	configuration string
+	newCache      func(cache.Options) (cache.Cache, error)
+	readOnly      bool
+}
+
+func newCluster(mgr manager.Manager, k *Keeper, namespace string) (*cluster, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("making the certificates' scheme: %w", err)
+	}
+	// The manager's client would start a watch of all Secrets.
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("making the certificates' client: %w", err)
+	}
+	return &cluster{
+		client: direct, secret: types.NamespacedName{Namespace: namespace, Name: k.Secret},
+		configuration: k.Configuration, readOnly: k.ReadOnly,
+		newCache: func(o cache.Options) (cache.Cache, error) {
+			o.Scheme, o.Mapper, o.HTTPClient = scheme, mgr.GetRESTMapper(), mgr.GetHTTPClient()
+			return cache.New(mgr.GetConfig(), o)
+		},
+	}, nil
+}
+
+// watched are the objects of which every change is seen.
+func (c *cluster) watched() map[client.Object]cache.ByObject {
+	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	all := map[client.Object]cache.ByObject{&corev1.Secret{}: {
+		Namespaces: map[string]cache.Config{c.secret.Namespace: {FieldSelector: named(c.secret.Name)}},
+	}}
+	if !c.readOnly && c.configuration != "" {
+		all[&admissionregistrationv1.ValidatingWebhookConfiguration{}] = cache.ByObject{Field: named(c.configuration)}
+		all[&admissionregistrationv1.MutatingWebhookConfiguration{}] = cache.ByObject{Field: named(c.configuration)}
+	}
+	return all
+}
+
+// watch calls take with the Secret's data as soon as it changes, and look
+// whenever anything does. Mounted, the Secret would come a minute later, and
+// the key would be in a file.
+func (c *cluster) watch(ctx context.Context, failed chan<- error, take func(context.Context, map[string][]byte), look func()) error {
+	watched := c.watched()
+	own, err := c.newCache(cache.Options{ByObject: watched})
+	if err != nil {
+		return fmt.Errorf("making the cache for the certificate: %w", err)
+	}
+	changed := func(o any) {
+		if s, ok := o.(*corev1.Secret); ok {
+			take(ctx, s.Data)
+		}
+		look()
+	}
+	for o := range watched {
+		informer, err := own.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", o, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    changed,
+			UpdateFunc: func(_, o any) { changed(o) },
+			DeleteFunc: func(any) { look() },
+		}); err != nil {
+			return fmt.Errorf("watching %T: %w", o, err)
+		}
+	}
+	go func() {
+		if err := own.Start(ctx); err != nil {
+			failed <- fmt.Errorf("watching the certificate: %w", err)
+		}
+	}()
+	return nil
+}
+
+func (c *cluster) readSecret(ctx context.Context) (map[string][]byte, string, error) {
+	var s corev1.Secret
+	err := c.client.Get(ctx, c.secret, &s)
+	if apierrors.IsNotFound(err) {
+		// Applied with this version it is made, unless there is one after all.
+		return nil, "1", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the certificate's Secret: %w", err)
+	}
+	return s.Data, s.ResourceVersion, nil
+}
+
+func (c *cluster) writeSecret(ctx context.Context, data map[string][]byte, version string) error {
+	// An apply that creates is asked for with the object's name, so RBAC can
+	// grant it for that name; of a plain create it does not know the name.
+	s := corev1ac.Secret(c.secret.Name, c.secret.Namespace).WithResourceVersion(version).WithData(data)
+	if err := c.client.Apply(ctx, s, client.ForceOwnership, fieldOwner); err != nil {
+		return fmt.Errorf("writing the certificate's Secret: %w", err)
+	}
+	return nil
+}
+
+func (c *cluster) readConfigurations(ctx context.Context) ([]configuration, error) {
+	if c.configuration == "" {
+		return nil, nil
+	}
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	for _, o := range []client.Object{&validating, &mutating} {
+		if err := c.client.Get(ctx, types.NamespacedName{Name: c.configuration}, o); err != nil {
+			return nil, fmt.Errorf("reading the webhook configuration: %w", err)
+		}
+	}
+	v := configuration{kind: "ValidatingWebhookConfiguration", version: validating.ResourceVersion}
+	for _, w := range validating.Webhooks {
+		v.bundles = append(v.bundles, w.ClientConfig.CABundle)
+	}
+	m := configuration{kind: "MutatingWebhookConfiguration", version: mutating.ResourceVersion}
+	for _, w := range mutating.Webhooks {
+		m.bundles = append(m.bundles, w.ClientConfig.CABundle)
+	}
+	return []configuration{v, m}, nil
+}
+
+func (c *cluster) inject(ctx context.Context, in configuration, bundle []byte) error {
+	var o client.Object = &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if in.kind == "MutatingWebhookConfiguration" {
+		o = &admissionregistrationv1.MutatingWebhookConfiguration{}
+	}
+	o.SetName(c.configuration)
+	// The index of a webhook holds for the version that was read only.
+	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": in.version}}
+	for i := range in.bundles {
+		ops = append(ops, map[string]any{"op": "add", "path": fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), "value": bundle})
+	}
+	patch, err := json.Marshal(ops)
+	if err != nil {
+		return fmt.Errorf("making the patch of the webhook configuration: %w", err)
+	}
+	if err := c.client.Patch(ctx, o, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
+		return fmt.Errorf("writing the webhook configuration: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,303 @@
+// Package certificates keeps the serving certificate of the operator: made on
+// the first start, renewed before it ends, its CA in the webhook
+// configurations, and rolled in steps, so that no call of the API server fails.
+//
+// The Secret is the truth, and says by its content which step comes next.
+// Every replica may write it: each write is bound to the version that was
+// read, so that of two replicas one wins, and the other looks again.
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Keeper keeps the certificate of one operator. Its fields are set before it
+// is added to a manager.
+type Keeper struct {
+	// Secret is the name of the Secret that has the certificate, in the
+	// operator's own namespace.
+	Secret string
+	// Configuration is the name of both webhook configurations. Empty: there
+	// are none.
+	Configuration string
+	// Services are the names of the operator's Services that serve with the
+	// certificate.
+	Services []string
+	// Hosts are further names for the certificate, for who comes another way.
+	Hosts []string
+	// ReadOnly leaves the Secret and the configurations to somebody else, such
+	// as cert-manager, and takes from the Secret what there is.
+	ReadOnly bool
+	// Lifetimes, where zero, are the defaults.
+	Lifetimes Lifetimes
+
+	store   store
+	names   []string
+	now     func() time.Time
+	wake    chan struct{}
+	current atomic.Pointer[shown]
+	placed  atomic.Bool
+
+	// What only the loop knows.
+	before  map[string][]byte // the last data that could be used
+	stands  trust             // what was seen in place
+	since   time.Time         // from when on
+	refused int               // passes in a row that failed
+}
+
+// shown is the certificate that is served, and the end of the CA's.
+type shown struct {
+	serving *tls.Certificate
+	caEnds  time.Time
+}
+
+// store is where certificates are kept: the API server, or a test's memory.
+// Writes are refused with a conflict if what was read has changed since.
+type store interface {
+	readSecret(context.Context) (data map[string][]byte, version string, err error)
+	writeSecret(ctx context.Context, data map[string][]byte, version string) error
+	readConfigurations(context.Context) ([]configuration, error)
+	inject(ctx context.Context, c configuration, bundle []byte) error
+}
+
+// configuration is one webhook configuration: the bundle of each webhook.
+type configuration struct {
+	kind, version string
+	bundles       [][]byte
+}
+
+// trusts tells whether every webhook has that bundle.
+func (c configuration) trusts(bundle []byte) bool {
+	return !slices.ContainsFunc(c.bundles, func(b []byte) bool { return !bytes.Equal(b, bundle) })
+}
+
+// AddTo adds the keeper to a manager, on every replica. The Secret is in the
+// given namespace.
+func (k *Keeper) AddTo(mgr manager.Manager, namespace string) error {
+	if k.Lifetimes == (Lifetimes{}) {
+		k.Lifetimes = DefaultLifetimes()
+	}
+	if err := k.Lifetimes.Validate(); err != nil {
+		return fmt.Errorf("lifetimes of certificates: %w", err)
+	}
+	s, err := newCluster(mgr, k, namespace)
+	if err != nil {
+		return err
+	}
+	k.init(s, namespace, time.Now)
+	return mgr.Add(k)
+}
+
+func (k *Keeper) init(s store, namespace string, now func() time.Time) {
+	k.store, k.now, k.wake = s, now, make(chan struct{}, 1)
+	k.names = slices.Clone(k.Hosts)
+	for _, s := range k.Services {
+		k.names = append(k.names, s+"."+namespace+".svc", s+"."+namespace+".svc.cluster.local")
+	}
+}
+
+// NeedLeaderElection says no: every replica serves, and any may be the first.
+func (k *Keeper) NeedLeaderElection() bool { return false }
+
+// GetCertificate returns the certificate as it is now, for a tls.Config.
+func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s := k.current.Load(); s != nil {
+		return s.serving, nil
+	}
+	return nil, errors.New("there is no certificate yet")
+}
+
+// Ready is a readiness check: the certificate is there and, if it is kept
+// here, its CA is where the API server looks for it.
+func (k *Keeper) Ready(*http.Request) error {
+	if k.current.Load() == nil {
+		return errors.New("there is no certificate yet")
+	}
+	if !k.ReadOnly && !k.placed.Load() {
+		return errors.New("the CA is not in the webhook configurations yet")
+	}
+	return nil
+}
+
+// Ends returns when the serving certificate and its CA end. A certificate that
+// is not there, or not known, is left out.
+func (k *Keeper) Ends() map[string]time.Time {
+	ends := map[string]time.Time{}
+	if s := k.current.Load(); s != nil {
+		ends["serving"] = s.serving.Leaf.NotAfter
+		if !s.caEnds.IsZero() {
+			ends["ca"] = s.caEnds
+		}
+	}
+	return ends
+}
+
+// Start keeps the certificate until the context ends.
+func (k *Keeper) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("certificates").WithValues("secret", k.Secret))
+	failed := make(chan error, 1)
+	if c, ok := k.store.(*cluster); ok {
+		if err := c.watch(ctx, failed, k.take, k.look); err != nil {
+			return err
+		}
+	}
+	if k.ReadOnly {
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	for {
+		again := time.NewTimer(k.pass(ctx))
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return nil
+		case err := <-failed:
+			again.Stop()
+			return err
+		case <-k.wake:
+			again.Stop()
+		case <-again.C:
+		}
+	}
+}
+
+// look makes the loop look soon.
+func (k *Keeper) look() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// take serves what is in the Secret from now on, if it can be used.
+func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
+	m := read(data, k.now())
+	if m.serving == nil && k.ReadOnly && len(data[corev1.TLSCertKey]) > 0 {
+		// Whoever made it may have left out the CA, and the API server may know it.
+		pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+		if err != nil {
+			log.FromContext(ctx).Error(err, "The Secret has no certificate that can be used; the one before is served on")
+			return
+		}
+		m.serving = &pair
+	}
+	if m.serving == nil {
+		return // an installation makes it empty
+	}
+	now := &shown{serving: m.serving}
+	if len(m.bundle) > 0 {
+		now.caEnds = m.bundle[0].NotAfter
+	}
+	old := k.current.Swap(now)
+	if old == nil || !old.serving.Leaf.Equal(now.serving.Leaf) {
+		log.FromContext(ctx).Info("Serving another certificate", "ends", now.serving.Leaf.NotAfter)
+	}
+}
+
+// pass does what there is to do now, and returns after what time to look again.
+func (k *Keeper) pass(ctx context.Context) time.Duration {
+	again, err := k.keep(ctx)
+	switch {
+	case err == nil:
+		k.refused = 0
+		return again
+	case ctx.Err() != nil:
+		return 0
+	case apierrors.IsConflict(err):
+		// Another replica was faster. Not at once, or both would go on like that.
+		return time.Duration(1+rand.IntN(50)) * time.Millisecond //nolint:gosec // that two replicas differ is all it is for
+	default:
+		k.refused++
+		log.FromContext(ctx).Error(err, "Failed to keep the certificate")
+		return min(time.Second<<min(k.refused-1, 5), 30*time.Second)
+	}
+}
+
+// keep takes at most one step, and sees to it that the step before reached
+// every configuration.
+func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
+	// The configurations first. If the Secret changes after it was read, either
+	// the new bundle is injected before this pass writes, which then is a
+	// conflict, or afterwards, which puts it right.
+	configurations, err := k.store.readConfigurations(ctx)
+	if err != nil {
+		return 0, err
+	}
+	found, version, err := k.store.readSecret(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now := k.now()
+	placed := len(found[bundleKey]) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool { return !c.trusts(found[bundleKey]) })
+	if is := trustOf(found, now); !placed || is != k.stands {
+		k.stands, k.since = is, now
+	}
+	if placed {
+		k.placed.Store(true)
+	}
+	settled := placed && now.Sub(k.since) >= k.Lifetimes.Overlap
+
+	mended := mend(found, k.before, now)
+	data, why, err := step(mended, k.Lifetimes, k.names, now, settled)
+	if err != nil {
+		return 0, err
+	}
+	if why == "" && !maps.EqualFunc(mended, found, bytes.Equal) {
+		why = "put the certificate back"
+	}
+	if why != "" {
+		if err := k.store.writeSecret(ctx, data, version); err != nil {
+			return 0, err
+		}
+		log.FromContext(ctx).Info("Changed the Secret", "reason", why)
+		return 0, nil // the next pass injects what is in the Secret then
+	}
+	k.before = data
+	if k.current.Load() == nil {
+		k.take(ctx, data) // later ones come by the watch, which is never behind a read
+	}
+	for _, c := range configurations {
+		if !c.trusts(data[bundleKey]) {
+			if err := k.store.inject(ctx, c, data[bundleKey]); err != nil {
+				return 0, err
+			}
+			log.FromContext(ctx).Info("Put the CA into the webhook configuration", "kind", c.kind)
+		}
+	}
+	if !placed {
+		return 0, nil // and look whether it stays
+	}
+	return k.next(read(data, now), now), nil
+}
+
+// next is after what time there is something to do, if nothing happens.
+func (k *Keeper) next(m material, now time.Time) time.Duration {
+	soonest := m.due(k.Lifetimes, k.names)
+	if ca := m.bundle[0].NotAfter.Add(-k.Lifetimes.CARenewBefore); ca.Before(soonest) {
+		soonest = ca
+	}
+	if len(m.bundle) > 1 {
+		soonest = k.since.Add(k.Lifetimes.Overlap)
+	}
+	// A clock may be set, and a timer may sleep with its machine.
+	return min(max(soonest.Sub(now), time.Millisecond), time.Hour)
+}

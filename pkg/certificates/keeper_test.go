@@ -1,0 +1,580 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// short are lifetimes of which a test sees many.
+var short = Lifetimes{
+	Validity: 9 * time.Hour, RenewBefore: 3 * time.Hour,
+	CAValidity: 20 * time.Hour, CARenewBefore: 12 * time.Hour,
+	Overlap: 20 * time.Minute,
+}
+
+// lag is for how long, in the world of a test, an API server may trust what
+// was in a configuration before, and a replica may serve what was in the
+// Secret before.
+const lag = 15 * time.Minute
+
+var errCrash = errors.New("the operator crashed")
+
+// world is a cluster in which time passes only when a test says so. It
+// remembers what was where from when to when.
+type world struct {
+	t       *testing.T
+	now     time.Time
+	data    map[string][]byte
+	version int
+	configs [2]configuration
+
+	leaves  history
+	bundles [2]history
+	placed  time.Time // when both configurations first had a bundle
+
+	writes  int
+	crashAt int    // the write at which the operator crashes; 0: none
+	after   bool   // whether that write is done
+	between func() // called once between the next reads and their writes
+}
+
+// history is what was to be seen, and from when on.
+type history []struct {
+	from time.Time
+	pem  string
+}
+
+func (h *history) add(at time.Time, pem string) {
+	if n := len(*h); n == 0 || (*h)[n-1].pem != pem {
+		*h = append(*h, struct {
+			from time.Time
+			pem  string
+		}{at, pem})
+	}
+}
+
+// end is when the i-th was last to be seen by somebody.
+func (h history) end(i int) time.Time {
+	if i+1 < len(h) {
+		return h[i+1].from.Add(lag)
+	}
+	return time.Unix(1<<40, 0)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	for i, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		w.configs[i] = configuration{kind: kind, version: "1", bundles: [][]byte{nil, nil}}
+	}
+	return w
+}
+
+func (w *world) keeper(l Lifetimes) *Keeper {
+	k := &Keeper{Secret: "cert", Configuration: "op", Services: []string{"hook", "metrics"}, Lifetimes: l}
+	k.init(w, "ns", func() time.Time { return w.now })
+	return k
+}
+
+func (w *world) readSecret(context.Context) (map[string][]byte, string, error) {
+	data, version := maps.Clone(w.data), strconv.Itoa(w.version)
+	if f := w.between; f != nil {
+		w.between = nil
+		f()
+	}
+	return data, version, nil
+}
+
+func (w *world) writeSecret(_ context.Context, data map[string][]byte, version string) error {
+	return w.write(version, strconv.Itoa(w.version), func() { w.set(data) })
+}
+
+func (w *world) readConfigurations(context.Context) ([]configuration, error) {
+	return []configuration{w.configs[0], w.configs[1]}, nil
+}
+
+func (w *world) inject(_ context.Context, c configuration, bundle []byte) error {
+	i := 0
+	if c.kind == w.configs[1].kind {
+		i = 1
+	}
+	return w.write(c.version, w.configs[i].version, func() { w.setBundle(i, bundle) })
+}
+
+func (w *world) write(read, is string, do func()) error {
+	if read != is {
+		return apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("it has changed"))
+	}
+	if w.writes++; w.writes != w.crashAt {
+		do()
+		return nil
+	}
+	if w.after {
+		do()
+	}
+	return errCrash
+}
+
+// set changes the Secret, by whoever it is.
+func (w *world) set(data map[string][]byte) {
+	w.data, w.version = maps.Clone(data), w.version+1
+	if m := read(data, w.now); m.serving != nil {
+		w.leaves.add(w.now, string(data[corev1.TLSCertKey]))
+	}
+}
+
+// setBundle changes a configuration, by whoever it is.
+func (w *world) setBundle(i int, bundle []byte) {
+	n, _ := strconv.Atoi(w.configs[i].version)
+	w.configs[i].version, w.configs[i].bundles = strconv.Itoa(n+1), [][]byte{bundle, bundle}
+	w.bundles[i].add(w.now, string(bundle))
+	if w.placed.IsZero() && w.configs[0].trusts(bundle) && w.configs[1].trusts(bundle) {
+		w.placed = w.now
+	}
+}
+
+// run lets time pass. After a crash the operator starts anew.
+func (w *world) run(k *Keeper, d time.Duration) *Keeper {
+	for end, still := w.now.Add(d), 0; w.now.Before(end); {
+		again, err := k.keep(w.t.Context())
+		switch {
+		case errors.Is(err, errCrash):
+			k, again = w.keeper(k.Lifetimes), 0
+		case err != nil:
+			w.t.Fatal(err)
+		}
+		if still++; again > 0 {
+			still = 0
+		}
+		if still > 20 {
+			w.t.Fatal("it does not come to rest")
+		}
+		k.take(w.t.Context(), w.data) // as the watch does
+		w.now = w.now.Add(again)
+	}
+	return k
+}
+
+// failures are the handshakes that would have failed since the certificate was
+// first in place: of a certificate that some replica may have served, with a
+// bundle that some API server may have had at the same time.
+func (w *world) failures() []string {
+	var all []string
+	for i, leaf := range w.leaves {
+		cert := parse(w.t, leaf.pem)
+		if next := w.leaves.end(i); i+1 < len(w.leaves) && cert.NotAfter.Before(next.Add(-lag)) {
+			all = append(all, fmt.Sprintf("certificate %d ended at %s, and was served until %s", i, cert.NotAfter, next))
+		}
+		for c, bundles := range w.bundles {
+			for j, bundle := range bundles {
+				from, to := later(leaf.from, bundle.from), earlier(w.leaves.end(i), bundles.end(j))
+				if from.After(to) || !to.After(w.placed) {
+					continue
+				}
+				roots := x509.NewCertPool()
+				roots.AppendCertsFromPEM([]byte(bundle.pem))
+				for _, name := range []string{"hook.ns.svc", "metrics.ns.svc"} {
+					if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: from}); err != nil {
+						all = append(all, fmt.Sprintf("certificate %d with bundle %d of configuration %d, from %s to %s: %v", i, j, c, from, to, err))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func parse(t *testing.T, raw string) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode([]byte(raw))
+	if block == nil {
+		t.Fatalf("no certificate in %q", raw)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// rested fails if the world is not as it should be when nothing goes on.
+func (w *world) rested(k *Keeper) {
+	w.t.Helper()
+	m := read(w.data, w.now)
+	if m.signer == nil || m.serving == nil || len(m.bundle) != 1 || !m.signedBy(m.bundle[0]) {
+		w.t.Errorf("it ends with %d CAs, key %t, certificate %t", len(m.bundle), m.signer != nil, m.serving != nil)
+	}
+	for _, c := range w.configs {
+		if !c.trusts(w.data[bundleKey]) {
+			w.t.Errorf("%s has another bundle", c.kind)
+		}
+	}
+	if err := k.Ready(nil); err != nil {
+		w.t.Errorf("it is not ready: %v", err)
+	}
+}
+
+func TestNoHandshakeFailsWhileCertificatesAndCAsChange(t *testing.T) {
+	w := newWorld(t)
+	k := w.run(w.keeper(short), 28*time.Hour)
+	for _, f := range w.failures() {
+		t.Error(f)
+	}
+	w.rested(k)
+	// A CA stands for 8 hours: three rolls, with each roll seen as it is
+	// said to be: two CAs for a while, then one.
+	if n := len(w.bundles[0]); n != 7 {
+		t.Errorf("%d bundles were injected, want A, BA, B, CB, C, DC, D", n)
+	}
+	if n := len(w.leaves); n < 6 {
+		t.Errorf("only %d certificates", n)
+	}
+}
+
+func TestWithoutOverlapHandshakesFail(t *testing.T) {
+	w := newWorld(t)
+	hasty := short
+	hasty.Overlap = 0
+	w.run(w.keeper(hasty), 20*time.Hour)
+	if len(w.failures()) == 0 {
+		t.Error("the tests here would not see a roll that is too quick")
+	}
+}
+
+func TestCrashAtAnyWriteLosesNothing(t *testing.T) {
+	calm := newWorld(t)
+	calm.run(calm.keeper(short), 20*time.Hour)
+	if calm.writes < 15 {
+		t.Fatalf("only %d writes to crash at", calm.writes)
+	}
+	for n := range calm.writes {
+		for _, after := range []bool{false, true} {
+			w := newWorld(t)
+			w.crashAt, w.after = n+1, after
+			k := w.run(w.keeper(short), 20*time.Hour)
+			for _, f := range w.failures() {
+				t.Errorf("crash at write %d, done %t: %s", n+1, after, f)
+			}
+			w.rested(k)
+		}
+	}
+	t.Logf("%d crashes", 2*calm.writes)
+}
+
+// Two replicas do the same at the same time; here the second does all it can
+// between what the first reads and what it writes.
+func TestTwoReplicasDoNotUndoEachOthersSteps(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.keeper(short), w.keeper(short)
+	conflicts := 0
+	for end := w.now.Add(20 * time.Hour); w.now.Before(end); w.now = w.now.Add(5 * time.Minute) {
+		w.between = func() {
+			for range 3 {
+				if _, err := second.keep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := first.keep(t.Context()); apierrors.IsConflict(err) {
+			conflicts++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if conflicts == 0 {
+		t.Error("they never met")
+	}
+	for _, f := range w.failures() {
+		t.Error(f)
+	}
+	w.rested(first)
+	w.rested(second)
+}
+
+func TestDamageIsRepairedWithoutAFailure(t *testing.T) {
+	drop := func(keys ...string) func(*world) {
+		return func(w *world) {
+			data := maps.Clone(w.data)
+			for _, k := range keys {
+				delete(data, k)
+			}
+			w.set(data)
+		}
+	}
+	garbage := func(key string) func(*world) {
+		return func(w *world) {
+			data := maps.Clone(w.data)
+			data[key] = []byte("-----BEGIN NONSENSE-----\n")
+			w.set(data)
+		}
+	}
+	other := func(keys ...string) func(*world) {
+		return func(w *world) {
+			foreign, _, err := step(nil, short, []string{"hook.ns.svc", "metrics.ns.svc"}, w.now, false)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			data := maps.Clone(w.data)
+			for _, k := range keys {
+				data[k] = foreign[k]
+			}
+			w.set(data)
+		}
+	}
+	for name, tc := range map[string]struct {
+		damage func(*world)
+		keepCA bool
+	}{
+		"Secret deleted":                 {drop(bundleKey, caKeyKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey), false},
+		"CA's key gone":                  {drop(caKeyKey), false},
+		"CA's key of another":            {other(caKeyKey), false},
+		"CA gone":                        {drop(bundleKey), false},
+		"CA is garbage":                  {garbage(bundleKey), false},
+		"CA of another":                  {other(bundleKey), false},
+		"CA of another with its key":     {other(bundleKey, caKeyKey), false},
+		"certificate gone":               {drop(corev1.TLSCertKey), true},
+		"certificate is garbage":         {garbage(corev1.TLSCertKey), true},
+		"certificate's key of another":   {other(corev1.TLSPrivateKeyKey), true},
+		"certificate of another, whole":  {other(corev1.TLSCertKey, corev1.TLSPrivateKeyKey), true},
+		"both keys gone":                 {drop(caKeyKey, corev1.TLSPrivateKeyKey), false},
+		"CA and its key gone":            {drop(bundleKey, caKeyKey), false},
+		"certificate and its key absent": {drop(corev1.TLSCertKey, corev1.TLSPrivateKeyKey), true},
+	} {
+		// At rest, and in each phase of a roll, which begins after 8 hours.
+		for phase, at := range map[string]time.Duration{
+			"at rest": time.Hour, "new CA announced": 8*time.Hour + 10*time.Minute, "old CA about to go": 8*time.Hour + 30*time.Minute,
+		} {
+			t.Run(name+", "+phase, func(t *testing.T) {
+				w := newWorld(t)
+				k := w.run(w.keeper(short), at)
+				w.now = w.placed.Add(at)
+				before := read(w.data, w.now)
+				if want := 1; at > 2*time.Hour && len(before.bundle) != want+1 {
+					t.Fatalf("there is no roll: %d CAs", len(before.bundle))
+				}
+				tc.damage(w)
+				if k.current.Load() == nil {
+					t.Fatal("it serves nothing")
+				}
+				k.take(t.Context(), w.data) // a replica sees it at once
+				w.run(k, 2*time.Hour)
+				for _, f := range w.failures() {
+					t.Error(f)
+				}
+				w.rested(k)
+				if same := read(w.data, w.now).bundle[0].Equal(before.bundle[0]); same != tc.keepCA {
+					t.Errorf("the CA is still the same: %t, want %t", same, tc.keepCA)
+				}
+			})
+		}
+	}
+}
+
+func TestWipedBundleIsPutBackAtOnce(t *testing.T) {
+	w := newWorld(t)
+	k := w.run(w.keeper(short), 8*time.Hour+10*time.Minute)
+	if n := len(read(w.data, w.now).bundle); n != 2 {
+		t.Fatalf("there is no roll: %d CAs", n)
+	}
+	for i, wiped := range [][]byte{nil, []byte("of another")} {
+		w.setBundle(i, wiped)
+	}
+	at := w.now
+	for range 3 {
+		if _, err := k.keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !w.configs[0].trusts(w.data[bundleKey]) || !w.configs[1].trusts(w.data[bundleKey]) {
+		t.Fatal("the bundle is not back")
+	}
+	// The new CA is not used before it has been in place for long enough again.
+	w.run(k, short.Overlap-time.Minute)
+	if m := read(w.data, w.now); m.signedBy(m.bundle[0]) {
+		t.Errorf("signed by the new CA %s after it was put back", w.now.Sub(at))
+	}
+	w.run(k, time.Hour)
+	w.rested(k)
+}
+
+// The Secret of the rotator that was here before: RSA, keys in PKCS #1, no
+// name for the metrics.
+func TestSecretOfTheFormerRotatorIsTakenOver(t *testing.T) {
+	w := newWorld(t)
+	pair := func(template, parent *x509.Certificate, parentKey *rsa.PrivateKey) (*x509.Certificate, *rsa.PrivateKey, []byte, []byte) {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parent == nil {
+			parent, parentKey = template, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		return parse(t, string(certPEM)), key, certPEM, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	}
+	ca, caKey, caPEM, caKeyPEM := pair(&x509.Certificate{
+		SerialNumber: big.NewInt(0), NotBefore: w.now.Add(-time.Hour), NotAfter: w.now.Add(3650 * day), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
+	}, nil, nil)
+	_, _, certPEM, keyPEM := pair(&x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: w.now.Add(-time.Hour), NotAfter: w.now.Add(365 * day), DNSNames: []string{"hook.ns.svc"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, ca, caKey)
+	w.set(map[string][]byte{bundleKey: caPEM, caKeyKey: caKeyPEM, corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM})
+	w.setBundle(0, caPEM)
+	w.setBundle(1, caPEM)
+
+	k := w.run(w.keeper(DefaultLifetimes()), time.Hour)
+	if !bytes.Equal(w.data[bundleKey], caPEM) {
+		t.Error("its CA was not kept")
+	}
+	cert, err := k.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hook.ns.svc", "hook.ns.svc.cluster.local", "metrics.ns.svc"} {
+		if err := cert.Leaf.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, ok := cert.PrivateKey.(*ecdsa.PrivateKey); !ok {
+		t.Errorf("its key is a %T", cert.PrivateKey)
+	}
+}
+
+func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
+	w := newWorld(t)
+	k := w.keeper(short)
+	if _, err := k.GetCertificate(nil); err == nil || k.Ready(nil) == nil || len(k.Ends()) != 0 {
+		t.Error("there is a certificate before there is one")
+	}
+	for range 2 { // makes it, and injects the CA
+		if _, err := k.keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := k.GetCertificate(nil); err != nil {
+		t.Error(err)
+	}
+	if k.Ready(nil) == nil {
+		t.Error("ready too early: the API server would not trust the answer")
+	}
+	w.run(k, time.Minute)
+	if err := k.Ready(nil); err != nil {
+		t.Error(err)
+	}
+	ends := k.Ends()
+	if got, want := ends["serving"].Sub(w.placed), short.Validity; got != want {
+		t.Errorf("the certificate ends in %s, want %s", got, want)
+	}
+	if got, want := ends["ca"].Sub(w.placed), short.CAValidity; got != want {
+		t.Errorf("the CA ends in %s, want %s", got, want)
+	}
+}
+
+func TestEveryReplicaKeepsTheCertificate(t *testing.T) {
+	if (&Keeper{}).NeedLeaderElection() {
+		t.Error("only the leader could answer admission")
+	}
+}
+
+// Somebody else's certificate is served as it is; a broken one is not.
+func TestReadOnlyTakesWhatThereIs(t *testing.T) {
+	w := newWorld(t)
+	k := w.keeper(short)
+	k.ReadOnly = true
+	data, _, err := step(nil, short, []string{"hook.ns.svc"}, w.now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(data, bundleKey) // as issuers may that are known publicly
+	k.take(t.Context(), nil)
+	if k.Ready(nil) == nil {
+		t.Error("ready with an empty Secret")
+	}
+	k.take(t.Context(), data)
+	if err := k.Ready(nil); err != nil {
+		t.Error(err)
+	}
+	served, _ := k.GetCertificate(nil)
+	k.take(t.Context(), with(data, corev1.TLSPrivateKeyKey, []byte("nonsense")))
+	if still, _ := k.GetCertificate(nil); still != served {
+		t.Error("a broken Secret took the certificate away")
+	}
+	if w.writes > 0 {
+		t.Error("it wrote")
+	}
+}
+
+// A certificate that is renewed again and again must not keep a roll from
+// going on: its CA would end before the next one may sign.
+func TestRenewalsDoNotDelayARoll(t *testing.T) {
+	w := newWorld(t)
+	l := short
+	l.Validity, l.RenewBefore = 3*time.Hour, 3*time.Hour-l.Overlap/2 // renewed twice while a step of a roll stands
+	k := w.run(w.keeper(l), 28*time.Hour)
+	for _, f := range w.failures() {
+		t.Error(f)
+	}
+	if n := len(w.bundles[0]); n != 7 {
+		t.Errorf("%d bundles were injected, want A, BA, B, CB, C, DC, D", n)
+	}
+	w.rested(k)
+}
+
+func TestLifetimes(t *testing.T) {
+	if err := DefaultLifetimes().Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	if err := short.Validate(); err != nil {
+		t.Errorf("those of the tests: %v", err)
+	}
+	for want, change := range map[string]func(*Lifetimes){
+		"overlap 0s must be more than 0":                              func(l *Lifetimes) { l.Overlap = 0 },
+		"renew-before 1h0m0s must be at least 2h0m0s":                 func(l *Lifetimes) { l.RenewBefore = time.Hour },
+		"validity 720h0m0s must be longer than renew-before 720h0m0s": func(l *Lifetimes) { l.Validity = l.RenewBefore },
+		"validity 9600h0m0s must not be longer than 8760h0m0s":        func(l *Lifetimes) { l.Validity = 400 * day },
+		"CA validity 24h0m0s must be at least 8762h0m0s":              func(l *Lifetimes) { l.CAValidity = day },
+	} {
+		l := DefaultLifetimes()
+		change(&l)
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

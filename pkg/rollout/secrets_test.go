@@ -1,0 +1,56 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+func TestSecrets(t *testing.T) {
+	db, mail := workload.Use{Field: "spec.envFrom[0]", Name: "db"}, workload.Use{Field: "spec.pod.volumes[m]", Name: "mail", Optional: true}
+	use := func(us ...workload.Use) []workload.Use { return us }
+	type digests = map[string]string
+	of := func(uses []workload.Use, there digests) string {
+		t.Helper()
+		d, err := Secrets(uses, there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if got := of(use(db, mail), nil); got != "" {
+		t.Errorf("nobody looks: %q", got)
+	}
+	if got := of(nil, digests{"db": "1"}); got != "" {
+		t.Errorf("none is used: %q", got)
+	}
+	if got := of(use(mail), digests{}); got != "" {
+		t.Errorf("an optional one is missing: %q", got)
+	}
+	one := of(use(db, mail), digests{"db": "1"})
+	for name, tc := range map[string]struct {
+		there digests
+		same  bool
+	}{
+		"as before":                  {digests{"db": "1"}, true},
+		"one that is not used comes": {digests{"db": "1", "x": "1"}, true},
+		"it changes":                 {digests{"db": "2"}, false},
+		"the optional one comes":     {digests{"db": "1", "mail": "1"}, false},
+	} {
+		if got := of(use(db, mail), tc.there); (got == one) != tc.same || got == "" {
+			t.Errorf("%s: %q after %q, want the same: %v", name, got, one, tc.same)
+		}
+	}
+	if a, b := of(use(db, db), digests{"db": "1"}), one; a != b {
+		t.Errorf("used twice: %q, once: %q", a, b)
+	}
+
+	_, err := Secrets(use(db, db, mail, workload.Use{Field: "spec.env[A]", Name: "key"}), digests{"mail": "1"})
+	v := fault.Classify(err)
+	if v.Class != fault.Stall || v.Reason != "ReferenceNotFound" ||
+		strings.Count(err.Error(), `spec.envFrom[0]: there is no Secret "db" in this namespace; create it, or name another`) != 1 || !strings.Contains(err.Error(), `spec.env[A]: there is no Secret "key"`) {
+		t.Errorf("got %+v of %v", v, err)
+	}
+}
