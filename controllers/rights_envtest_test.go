@@ -310,7 +310,7 @@ func (s *stage) play(story func(*stage, context.Context) error) error {
 		long = 5 * time.Second // a watch that is refused tries again after a while, and only then ends
 	}
 	select {
-	case <-ended: // its error says only that it was stopped, or refused
+	case <-ended: //nolint:errcheck // its error says only that it was stopped, or refused
 	case <-time.After(long):
 		if err == nil {
 			s.Error("the operator does not end")

@@ -181,7 +181,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"no quantity":          {"a", map[string]any{"size": 1, "memory": map[string]any{"size": "many"}}, "should match"},
 		"no connection":        {"a", map[string]any{"size": 1, "maxConnections": 0}, "greater than or equal to 1"},
 		"too many threads":     {"a", map[string]any{"size": 1, "threads": 65}, "less than or equal to 64"},
-		"image with a space":   {"a", map[string]any{"size": 1, "image": "a b"}, "should match"},
+		"image with a space":   {"a", map[string]any{"size": 1, "image": "a b"}, "must be an image"},
 		"another policy":       {"a", map[string]any{"size": 1, "deletionPolicy": "Keep"}, "Unsupported value"},
 		"an even size, as 3→4": {"a", map[string]any{"size": 4}, ""},
 		"every block": {"a", map[string]any{
