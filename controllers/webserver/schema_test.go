@@ -71,8 +71,8 @@ func TestSchema(t *testing.T) {
 		"above our configuration":  {"monitoring: {enabled: true}\n  " + mountedAt("/etc/"), "/etc/nginx/conf.d holds the operator's configuration"},
 		"below the content":        {"content: {configMapRef: {name: a}}\n  " + mountedAt("/usr/share/nginx/html/a"), "/usr/share/nginx/html holds the content"},
 		"over the certificate":     {"tls: {secretRef: {name: a}}\n  " + mountedAt("/etc/nginx/tls"), "/etc/nginx/tls holds the certificate"},
-		"a path that winds":        {mountedAt("/a/../etc/nginx"), "mountPath must have no empty, '.' and '..' parts"},
-		"a path with a hole":       {mountedAt("/etc//nginx"), "mountPath must have no empty, '.' and '..' parts"},
+		"a path that winds":        {mountedAt("/a/../etc/nginx"), "without empty, '.' and '..' parts"},
+		"a path with a hole":       {mountedAt("/etc//nginx"), "without empty, '.' and '..' parts"},
 		"a path with dots":         {mountedAt("/a..b/.c"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
