@@ -192,11 +192,15 @@ type attempt struct {
 func (t *attempt) run(ctx context.Context) (Child, error) {
 	live := t.in.newLive()
 	err := t.client.Get(ctx, t.in.Key(), live)
-	if apierrors.IsNotFound(err) {
-		return t.create(ctx)
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
+	}
+	missing := err != nil
+	if seen := t.in.Seen; seen != nil && *seen != live.GetUID() { // of nothing it is ""
+		return Child{}, &fault.Error{Class: fault.Quiet, Message: t.in.String() + " is not the one that was observed"}
+	}
+	if missing {
+		return t.create(ctx)
 	}
 	last, known := t.recall()
 	if known && last.hash == t.hash && newer(last.answer, live) {

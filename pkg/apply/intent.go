@@ -72,6 +72,10 @@ type Intent struct {
 	// Bound says that the child is of no use without its owner: where the
 	// deletion policy is Orphan it goes all the same.
 	Bound bool
+	// Seen, where set, is the UID of what stood when the intent was made, "" for
+	// nothing. Where that is not so any more nothing is written: what is right
+	// for a pod that runs may be wrong for one that has to be made.
+	Seen *types.UID
 	// Changes are log lines about what this intent changes, written only when
 	// it is really sent.
 	Changes []Change

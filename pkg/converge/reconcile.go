@@ -93,11 +93,12 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	before := obj.DeepCopyObject().(T)
 	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}}
 
-	observed, err := r.observe(ctx, obj)
+	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]types.UID{}}
+	observed, err := r.observe(ctx, seen, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
 	} else {
-		err = r.write(ctx, obj, owner, observed, out)
+		err = r.write(ctx, obj, owner, observed, seen, out)
 	}
 	out.Problem = fault.Classify(err)
 	if err != nil {
@@ -119,15 +120,15 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	return result, out.Problem.Err
 }
 
-func (r *Reconciler[T, S]) observe(ctx context.Context, obj T) (S, error) {
-	return r.kind.See(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, r.refs, obj)
+func (r *Reconciler[T, S]) observe(ctx context.Context, from client.Reader, obj T) (S, error) {
+	return r.kind.See(ctx, Reader{Reader: from, lacks: r.optional.lacks}, r.refs, obj)
 }
 
 // write brings the children to what Desired says. One child's failure does not
 // keep the others from being written, but for one that is somebody else's: two
 // objects that want the same children would otherwise end up with half of them
 // each, and neither would ever be complete.
-func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, out Outcome) error {
+func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, seen sightings, out Outcome) error {
 	plan, err := r.kind.Desired(obj, observed)
 	if r.kind.Paused != nil && r.kind.Paused(obj) {
 		return errors.Join(err, r.look(ctx, owner, plan, out))
@@ -139,6 +140,9 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 				errs = append(errs, err)
 			}
 			continue
+		}
+		if uid, ok := seen.of[childKey{in.Kind, in.Key()}]; ok {
+			in.Seen = &uid
 		}
 		child, err := r.applier.Apply(ctx, owner, in)
 		if err != nil {
@@ -216,7 +220,7 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 }
 
 func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner) error {
-	observed, err := r.observe(ctx, obj)
+	observed, err := r.observe(ctx, r.client, obj)
 	if err != nil {
 		return fmt.Errorf("observing: %w", err)
 	}

@@ -335,6 +335,39 @@ func TestLostRaceIsNotReported(t *testing.T) {
 	l.said()
 }
 
+// What Desired wants of a child that stands may be wrong for one that has to be
+// made: an immortal pod, for one, is born behind a gate.
+func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	made := &corev1.ConfigMap{}
+	if err := l.client.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "web-child"}, made); err != nil {
+		t.Fatal(err)
+	}
+	made.UID = "child-1" // which the fake server does not give
+	if err := l.client.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	l.kind.Observe = func(ctx context.Context, r Reader, w *webserverv1.WebServer) (int, error) {
+		_, err := Ours(ctx, r, w, w.Name+"-child", made)
+		return 7, err
+	}
+	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+		if made.UID != "" {
+			if err := l.client.Delete(t.Context(), made); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return Plan{Apply: []apply.Intent{child(w, " changed")}}, nil
+	}
+	l.restart()
+	if r := l.pass("delete"); r.RequeueAfter == 0 {
+		t.Error("it does not come back")
+	}
+	made = &corev1.ConfigMap{}
+	l.pass("apply", "Report")
+}
+
 func TestStatusOfADeletedObjectIsNoError(t *testing.T) {
 	l := newLoop(t, object())
 	l.refuse["status"] = apierrors.NewNotFound(schema.GroupResource{}, "web")
