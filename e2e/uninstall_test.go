@@ -38,7 +38,7 @@ func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	image, digest, _ := strings.Cut(values, "@")
 	repository, tag, _ := strings.Cut(image, ":")
 	args := []string{
-		"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes",
+		"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes", "-f", "values.yaml",
 		"--set-string", "image.repository=" + repository, "--set-string", "image.tag=" + tag,
 	}
 	if digest != "" {

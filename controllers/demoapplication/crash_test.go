@@ -79,6 +79,37 @@ func TestCrash(t *testing.T) {
 	)
 }
 
+// TestCrashWhenASecretChanges kills the operator before and after each write
+// that a changed Secret leads to.
+func TestCrashWhenASecretChanges(t *testing.T) {
+	t.Parallel()
+	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
+		return application(ns, name, following)
+	})
+	s.Subject = subjectWith(readingSecrets())
+	prepared := s.Prepared(nil)
+	testkit.Campaign{
+		Env: env, Subject: s.Subject, Parents: []client.Object{s.New("", "web")}, Serves: s.Serves,
+		Scenarios: []testkit.Scenario{{
+			Name: "change-secret", ReadAgain: []string{"secrets"},
+			Prepare: func(ctx context.Context, w testkit.World) error {
+				return errors.Join(w.Create(ctx, password("", "db", "hunter1")), prepared(ctx, w))
+			},
+			Act: func(ctx context.Context, w testkit.World) error {
+				db := &corev1.Secret{}
+				return w.Edit(ctx, "db", db, func() { db.Data["password"] = []byte("hunter2") })
+			},
+			Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+				a := &demoapplicationv1.DemoApplication{}
+				if err := w.Get(ctx, "web", a); err != nil || a.Status.Revisions == nil || a.Status.Revisions.LastHealthy != 2 {
+					return false, err
+				}
+				return s.Ready(ctx, w)
+			},
+		}},
+	}.Test(t)
+}
+
 // is waits until Ready is False for that reason, and that image serves.
 func is(reason, image string) func(context.Context, testkit.World) (bool, error) {
 	return func(ctx context.Context, w testkit.World) (bool, error) {

@@ -24,7 +24,7 @@ import (
 type sightings struct {
 	client.Reader
 	scheme *runtime.Scheme
-	of map[childKey]types.UID
+	of     map[childKey]types.UID
 }
 
 func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,6 +75,42 @@ func compareTallies(want, got map[string]tally, spare int) []string {
 	return wrong
 }
 
+// loose are the resources of which not all runs wrote objects of the same
+// names: such as revisions, whose names tell what a Secret holds.
+func loose(runs []*result) map[string]bool {
+	wrote := map[string]int{}
+	for _, r := range runs {
+		for key := range r.tally {
+			wrote[key]++
+		}
+	}
+	found := map[string]bool{}
+	for key, n := range wrote {
+		if n < len(runs) {
+			found[resourceIn(key)] = true
+		}
+	}
+	return found
+}
+
+// fold counts the objects of loose resources together.
+func fold(all map[string]tally, loose map[string]bool) map[string]tally {
+	folded := map[string]tally{}
+	for key, t := range all {
+		if resource := resourceIn(key); loose[resource] {
+			key = resource + " whose names vary"
+		}
+		sum := folded[key]
+		folded[key] = tally{sum.creates + t.creates, sum.updates + t.updates, sum.deletes + t.deletes}
+	}
+	return folded
+}
+
+func resourceIn(key string) string {
+	resource, _, _ := strings.Cut(key, "/")
+	return resource
+}
+
 // most keeps the most updates of two tallies.
 func most(a, b map[string]tally) map[string]tally {
 	all := maps.Clone(a)
@@ -87,11 +124,15 @@ func most(a, b map[string]tally) map[string]tally {
 }
 
 // needless returns what a fresh operator requests although nothing has
-// happened. Its caches are filled by lists.
-func needless(rs []Request) []string {
+// happened. Its caches are filled by lists; again are the resources of which it
+// reads each object once more.
+func needless(rs []Request, again []string) []string {
 	var found []string
+	read := map[string]bool{}
 	for _, q := range rs {
-		if q.Verb != "list" && q.Verb != "watch" {
+		once := slices.Contains(again, q.Resource) && q.Verb == "get" && !read[q.Resource+"/"+q.Name]
+		read[q.Resource+"/"+q.Name] = true
+		if q.Verb != "list" && q.Verb != "watch" && !once {
 			found = append(found, "a fresh operator with nothing to do requests "+q.String())
 		}
 	}

@@ -328,14 +328,14 @@ func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart
 		}
 	}
 	if r.ref != nil {
-		find("writes", compareTallies(r.ref.tally, r.result.tally, spareUpdates))
+		find("writes", compareTallies(r.ref.tally, fold(r.result.tally, r.ref.loose), spareUpdates))
 	}
 	if d := r.result.state.end; r.ref != nil && len(r.result.findings) == 0 && d != nil {
 		if diff := r.diff(pathEnd); diff != "" {
 			find("end state", []string{"(-without the fault +now):\n" + diff})
 		}
 	}
-	find("stability", needless(restart))
+	find("stability", needless(restart, r.scenario.ReadAgain))
 	find("deletes", unfenced(all))
 	owners, err := r.unowned(end, all)
 	if err != nil {

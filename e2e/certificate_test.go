@@ -1,0 +1,61 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestTheCertificateComesBack: what admission is served with is put back by the
+// operator when somebody deletes or damages it, and it is the one that the API
+// server trusts already.
+func TestTheCertificateComesBack(t *testing.T) {
+	const secret = operatorName + "-webhook-cert"
+	served := func() string {
+		t.Helper()
+		return kubectl(t, "-n", operatorNamespace, "get", "secret", secret, "-o", `jsonpath={.data.tls\.crt}`)
+	}
+	admits := func() {
+		t.Helper()
+		const probe = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: probe, namespace: default}\nspec: {image: nginx}\n"
+		if _, err := run(t.Context(), probe, "kubectl", "apply", "--dry-run=server", "-f", "-"); err != nil {
+			t.Errorf("admission: %v", err)
+		}
+	}
+	before := served()
+	if before == "" {
+		t.Skip("the certificate is somebody else's")
+	}
+	back := func(what string) {
+		t.Helper()
+		eventually(t, "the certificate to come back after the Secret was "+what, func() error {
+			now, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "secret", secret, "-o", `jsonpath={.data.tls\.crt} {.data.tls\.key}`)
+			if err == nil && len(strings.Fields(now)) != 2 {
+				err = errors.New("it is empty")
+			}
+			return err
+		})
+		if served() != before {
+			t.Error("it is another one")
+		}
+		admits()
+	}
+	kubectl(t, "-n", operatorNamespace, "delete", "secret", secret)
+	admits()
+	back("deleted")
+	kubectl(t, "-n", operatorNamespace, "patch", "secret", secret, "--type=merge", "-p", `{"data":{"tls.key":"AAAA","tls.crt":"AAAA"}}`)
+	admits()
+	back("damaged")
+
+	for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration"} {
+		const bundle = "jsonpath={.webhooks[0].clientConfig.caBundle}"
+		want := kubectl(t, "get", kind, operatorName, "-o", bundle)
+		kubectl(t, "patch", kind, operatorName, "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
+		eventuallyPrints(t, want, "get", kind, operatorName, "-o", bundle)
+	}
+	leads(t) // the API servers take a moment to hear of the configurations
+	admits()
+}
+

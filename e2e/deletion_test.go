@@ -1,0 +1,85 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hold keeps Deployments with a label from being changed in one namespace.
+const hold = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]
+  validations: [{expression: "!('example.com/hold' in oldObject.metadata.?labels.orValue({}))", message: "it is held"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`
+
+// TestADeletionThatIsHeldSaysWhy: an object whose children cannot be let go
+// says so in an event, counts it while it lasts, and goes when they can.
+func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: \"nginx:1.27.4\", replicas: 1, deletionPolicy: Orphan, service: {type: ClusterIP}}\n", ns)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	kubectl(t, "-n", ns, "label", "deployment", "web", "example.com/hold=yes")
+	policy := fmt.Sprintf(hold, ns)
+	free := func() error {
+		_, err := run(context.WithoutCancel(t.Context()), policy, "kubectl", "delete", "--ignore-not-found", "-f", "-")
+		return err
+	}
+	t.Cleanup(func() {
+		if err := free(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := apply(t, policy); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy to hold", func() error {
+		if _, err := run(t.Context(), "", "kubectl", "-n", ns, "label", "--overwrite", "deployment", "web", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano())); err == nil {
+			return errors.New("it lets a change pass")
+		}
+		return nil
+	})
+
+	kubectl(t, "-n", ns, "delete", "webserver", "web", "--wait=false")
+	eventually(t, "the same event twice", func() error {
+		// A change of a child leads to a pass.
+		kubectl(t, "-n", ns, "label", "--overwrite", "service", "web-service", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
+		out := kubectl(t, "-n", ns, "get", "events.events.k8s.io", "-o", `jsonpath={range .items[*]}{.series.count} {.note}{"\n"}{end}`)
+		for line := range strings.Lines(out) {
+			if count, note, _ := strings.Cut(line, " "); count != "" && strings.Contains(note, "not deleted yet") && strings.Contains(note, "it is held") {
+				return nil
+			}
+		}
+		return fmt.Errorf("events: %s", out)
+	})
+	if err := free(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the object to go", func() error {
+		kubectl(t, "-n", ns, "label", "--overwrite", "service", "web-service", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
+		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "webserver", "web", "--ignore-not-found", "-o", "name")
+		if err == nil && out != "" {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+	kubectl(t, "-n", ns, "get", "deployment", "web")
+}

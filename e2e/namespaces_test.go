@@ -1,0 +1,152 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A namespace may let in less than Kubernetes does: a Pod Security Standard, a
+// quota, a LimitRange. What it refuses is said, with the reason; it is never
+// taken for a fault of the revision; and it serves once it is let in.
+
+func TestNamespaceThatEnforcesPodSecurity(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce=restricted")
+	s.apply(someServer("service: {type: ClusterIP}", "replicas: 1") + `
+---
+apiVersion: cache.example.com/v1alpha1
+kind: Memcached
+metadata: {name: web}
+spec: {size: 1}
+---
+` + app("  command: [sleep, infinity]\n") + `
+---
+apiVersion: immortalcontainer.flugel.it/v1alpha1
+kind: ImmortalContainer
+metadata: {name: web}
+spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
+`)
+	const advice = "set spec.security.profile to Restricted"
+	s.stalled("demoapp", "ReplicaFailure", "violates PodSecurity", advice)
+	s.stalled("immortalcontainer", "Forbidden", "violates PodSecurity", advice)
+	// Ours that are restricted by default are let in.
+	s.serves("webserver")
+	s.serves("memcached")
+
+	// What the message says helps, and so does a namespace that enforces less.
+	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"security":{"profile":"Restricted","runAsUser":101}}}`)
+	s.serves("demoapp")
+	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce-")
+	s.serves("immortalcontainer")
+	s.neverActed("webserver", "demoapp", "memcached")
+}
+
+func TestNamespaceWhoseQuotaIsUsedUp(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	s.kubectl("create", "quota", "small", "--hard=pods=2")
+	s.apply(someServer("service: {type: ClusterIP}", "replicas: 2", "rollout: {progressDeadlineSeconds: 10}"))
+	s.serves("webserver")
+	s.apply("apiVersion: immortalcontainer.flugel.it/v1alpha1\nkind: ImmortalContainer\nmetadata: {name: web}\nspec: {image: \"nginx:1.27.4\"}\n")
+	s.stalled("immortalcontainer", "QuotaExceeded", "exceeded quota: small")
+
+	// A rollout that has no room waits beyond its deadline, and all serve on.
+	s.kubectl("patch", "webserver", "web", "--type=merge", "-p", `{"spec":{"pod":{"annotations":{"example.com/a":"b"}}}}`)
+	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
+	s.stalled("webserver", "ReplicaFailure", "exceeded quota: small")
+	s.prints("True 2", "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status} {.status.readyReplicas}`)
+
+	s.kubectl("patch", "quota", "small", "--type=merge", "-p", `{"spec":{"hard":{"pods":"9"}}}`)
+	s.serves("webserver")
+	s.serves("immortalcontainer")
+	s.prints("b", "get", "deployment", "web", "-o", `jsonpath={.spec.template.metadata.annotations.example\.com/a}`)
+	s.neverActed("webserver")
+}
+
+func TestNamespaceWithALimitRange(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")
+	s.apply("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: web}\nspec: {size: 1, memory: {size: 256Mi}}\n---\n" +
+		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 10}\n"))
+	s.stalled("memcached", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
+	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
+	s.stalled("demoapp", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
+
+	s.kubectl("delete", "limitrange", "small")
+	s.serves("memcached")
+	s.serves("demoapp")
+	s.neverActed("memcached", "demoapp")
+}
+
+// someServer is a WebServer called web with more fields in its spec.
+func someServer(fields ...string) string {
+	return "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web}\nspec:\n  image: nginx:1.27.4\n  " + strings.Join(fields, "\n  ")
+}
+
+// stalled waits until an object says that it cannot go on, and why.
+func (s blockStage) stalled(kind, reason string, says ...string) {
+	s.Helper()
+	eventually(s.T, kind+" to be stalled: "+reason, func() error {
+		c, err := s.condition(kind, "Stalled")
+		if err != nil {
+			return err
+		}
+		if c.Status != "True" || c.Reason != reason {
+			return fmt.Errorf("%+v", c)
+		}
+		for _, part := range says {
+			if !strings.Contains(c.Message, part) {
+				return fmt.Errorf("%q does not say %q", c.Message, part)
+			}
+		}
+		ready, err := s.condition(kind, "Ready")
+		if err == nil && ready.Status != "False" {
+			err = errors.New("it is Ready all the same")
+		}
+		return err
+	})
+}
+
+// serves waits until an object is Ready, of its spec as it is now, and not stalled.
+func (s blockStage) serves(kind string) {
+	s.Helper()
+	eventually(s.T, kind+" to serve", func() error {
+		ready, err := s.condition(kind, "Ready")
+		if err != nil {
+			return err
+		}
+		stalled, err := s.condition(kind, "Stalled")
+		if err == nil && (ready.Status != "True" || stalled.Status == "True") {
+			err = fmt.Errorf("%+v %+v", ready, stalled)
+		}
+		if now := s.kubectl("get", kind, "web", "-o", "jsonpath={.metadata.generation}"); err == nil && now != fmt.Sprint(ready.ObservedGeneration) {
+			err = fmt.Errorf("it speaks of generation %d, and %s is asked for", ready.ObservedGeneration, now)
+		}
+		return err
+	})
+}
+
+// neverActed fails where a revision was taken for a bad one.
+func (s blockStage) neverActed(kinds ...string) {
+	s.Helper()
+	for _, kind := range kinds {
+		if got := s.kubectl("get", kind, "web", "-o", "jsonpath={.status.lastActions}{.status.revisions.failed}"); got != "" {
+			s.Errorf("%s acted: %s", kind, got)
+		}
+	}
+}
+
+func (s blockStage) condition(kind, name string) (c conditionOf, err error) {
+	out := s.kubectl("get", kind, "web", "-o", `jsonpath={.status.conditions[?(@.type=="`+name+`")]}`)
+	if out == "" {
+		return c, fmt.Errorf("there is no condition %s", name)
+	}
+	return c, json.Unmarshal([]byte(out), &c)
+}
