@@ -458,67 +458,6 @@ func (w *wire) denied() []string {
 	return slices.Sorted(maps.Keys(w.refused))
 }
 
-// objects are one of each kind, with every block.
-const objects = `
-apiVersion: my.domain/v1
-kind: WebServer
-metadata: {name: web}
-spec:
-  image: nginx:1.27.4
-  deletionPolicy: Orphan
-  content: {configMapRef: {name: pages}}
-  autoscaling: {minReplicas: 2, maxReplicas: 3, targetCPUUtilizationPercentage: 80}
-  resources: {requests: {cpu: 10m}}
-  networkPolicy: {preset: Isolated}
-  expose: {type: Gateway, hosts: [web.example.com], gateway: {parentRef: {name: public}}}
-  monitoring: {enabled: true}
-  rollout: {revisionHistoryLimit: 0}
----
-apiVersion: paas.cmft.com/v1
-kind: DemoApplication
-metadata: {name: app}
-spec:
-  image: nginx:1.27.4
-  deletionPolicy: Orphan
-  ports: [{port: 80}]
-  replica: 2
-  expose: {type: Ingress, hosts: [app.example.com]}
-  rollout: {revisionHistoryLimit: 0}
----
-apiVersion: cache.example.com/v1alpha1
-kind: Memcached
-metadata: {name: cache}
-spec: {size: 2, deletionPolicy: Orphan, networkPolicy: {preset: Isolated}}
----
-apiVersion: immortalcontainer.flugel.it/v1alpha1
-kind: ImmortalContainer
-metadata: {name: immortal}
-spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, networkPolicy: {preset: Isolated}}
-`
-
-// plain are the same, without what they can be without.
-const plain = `
-apiVersion: my.domain/v1
-kind: WebServer
-metadata: {name: web}
-spec: {image: "nginx:1.27.5", deletionPolicy: Orphan, replicas: 1, rollout: {revisionHistoryLimit: 0}}
----
-apiVersion: paas.cmft.com/v1
-kind: DemoApplication
-metadata: {name: app}
-spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, rollout: {revisionHistoryLimit: 0}}
----
-apiVersion: cache.example.com/v1alpha1
-kind: Memcached
-metadata: {name: cache}
-spec: {size: 1, deletionPolicy: Orphan}
----
-apiVersion: immortalcontainer.flugel.it/v1alpha1
-kind: ImmortalContainer
-metadata: {name: immortal}
-spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, suspend: true}
-`
-
 // made are the types of all children.
 var made = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -537,7 +476,7 @@ var made = []schema.GroupVersionKind{
 // waitForDefinitions is the story of a cluster that does not know all types:
 // their definitions are watched.
 func (s *stage) waitForDefinitions(ctx context.Context) error {
-	if err := s.apply(ctx, objects, false); err != nil {
+	if err := s.apply(ctx, "everything", false); err != nil {
 		return err
 	}
 	return testkit.Eventually(ctx, "web to say what is missing", func(ctx context.Context) (bool, error) {
@@ -553,12 +492,12 @@ func (s *stage) live(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"metrics are read", s.readMetrics},
-		{"objects are made", func(ctx context.Context) error { return s.apply(ctx, objects, false) }},
+		{"objects are made", func(ctx context.Context) error { return s.apply(ctx, "everything", false) }},
 		{"children stand", s.childrenStand},
 		{"their pods run", s.ready},
 		{"children lose their label", s.unlabel},
 		{"children are deleted", s.deleteChildren},
-		{"less is asked for", func(ctx context.Context) error { return s.apply(ctx, plain, true) }},
+		{"less is asked for", func(ctx context.Context) error { return s.apply(ctx, "little", true) }},
 		{"children go", s.childrenGo},
 		{"a deletion is held", s.deletionIsHeld},
 		{"objects are deleted", s.deleteObjects},
@@ -571,9 +510,14 @@ func (s *stage) live(ctx context.Context) error {
 	return nil
 }
 
-func parse(text string) ([]*unstructured.Unstructured, error) {
+// life are the objects of a file that the end-to-end tests use too.
+func (s *stage) life(name string) ([]*unstructured.Unstructured, error) {
+	raw, err := os.ReadFile(filepath.Join("..", "e2e", "testdata", "life", name+".yaml"))
+	if err != nil {
+		return nil, err
+	}
 	var all []*unstructured.Unstructured
-	for doc := range strings.SplitSeq(text, "\n---\n") {
+	for doc := range strings.SplitSeq(strings.ReplaceAll(string(raw), "NAMESPACE", s.ns), "\n---\n") {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
 			return nil, err
@@ -584,8 +528,8 @@ func parse(text string) ([]*unstructured.Unstructured, error) {
 }
 
 // apply makes objects or, where there are some, gives them these specs.
-func (s *stage) apply(ctx context.Context, text string, there bool) error {
-	all, err := parse(text)
+func (s *stage) apply(ctx context.Context, file string, there bool) error {
+	all, err := s.life(file)
 	if err != nil {
 		return err
 	}
@@ -642,7 +586,7 @@ func (s *stage) childrenStand(ctx context.Context) error {
 
 // condition returns a field of a condition of an object.
 func (s *stage) condition(ctx context.Context, kind, name, condition, field string) (string, error) {
-	all, err := parse(objects)
+	all, err := s.life("everything")
 	if err != nil {
 		return "", err
 	}
@@ -738,27 +682,10 @@ func (s *stage) deleteChildren(ctx context.Context) error {
 	return nil
 }
 
-// hold is a policy that lets nobody change a Deployment with a label.
-const hold = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
-    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]
-  validations: [{expression: "!('example.com/hold' in oldObject.metadata.?labels.orValue({}))", message: "it is held"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s, validationActions: [Deny]}
-`
-
 // deletionIsHeld deletes an object whose Deployment cannot be let go. It says so
 // in an event, and counts the event when it says so again.
 func (s *stage) deletionIsHeld(ctx context.Context) error {
-	policies, err := parse(fmt.Sprintf(hold, s.ns))
+	policies, err := s.life("hold")
 	if err != nil {
 		return err
 	}
@@ -840,7 +767,7 @@ func (s *stage) childrenGo(ctx context.Context) error {
 
 // deleteObjects deletes objects that leave their children.
 func (s *stage) deleteObjects(ctx context.Context) error {
-	all, err := parse(plain)
+	all, err := s.life("little")
 	if err != nil {
 		return err
 	}

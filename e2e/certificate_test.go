@@ -58,4 +58,3 @@ func TestTheCertificateComesBack(t *testing.T) {
 	leads(t) // the API servers take a moment to hear of the configurations
 	admits()
 }
-

@@ -11,23 +11,6 @@ import (
 	"time"
 )
 
-// hold keeps Deployments with a label from being changed in one namespace.
-const hold = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
-    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]
-  validations: [{expression: "!('example.com/hold' in oldObject.metadata.?labels.orValue({}))", message: "it is held"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s, validationActions: [Deny]}
-`
-
 // TestADeletionThatIsHeldSaysWhy: an object whose children cannot be let go
 // says so in an event, counts it while it lasts, and goes when they can.
 func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
@@ -38,7 +21,7 @@ func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
 	}
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
 	kubectl(t, "-n", ns, "label", "deployment", "web", "example.com/hold=yes")
-	policy := fmt.Sprintf(hold, ns)
+	policy := life(t, "hold", ns)
 	free := func() error {
 		_, err := run(context.WithoutCancel(t.Context()), policy, "kubectl", "delete", "--ignore-not-found", "-f", "-")
 		return err

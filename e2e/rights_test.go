@@ -5,12 +5,14 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// everything is one object of each kind with every block that makes a child.
-const everything = `
+// around is what stands beside the objects of the life that is tested.
+const around = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: public}
@@ -20,65 +22,17 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: pages}
 data: {index.html: hello}
----
-apiVersion: my.domain/v1
-kind: WebServer
-metadata: {name: web}
-spec:
-  image: nginx:1.27.4
-  deletionPolicy: Orphan
-  content: {configMapRef: {name: pages}}
-  autoscaling: {minReplicas: 2, maxReplicas: 3, targetCPUUtilizationPercentage: 80}
-  resources: {requests: {cpu: 10m}}
-  networkPolicy: {preset: Isolated}
-  expose: {type: Gateway, hosts: [%[1]s.example.com], gateway: {parentRef: {name: public}}}
-  monitoring: {enabled: true}
-  service: {type: ClusterIP}
-  rollout: {revisionHistoryLimit: 0}
----
-apiVersion: paas.cmft.com/v1
-kind: DemoApplication
-metadata: {name: app}
-spec:
-  image: nginx:1.27.4
-  deletionPolicy: Orphan
-  ports: [{port: 80}]
-  replica: 2
-  expose: {type: Ingress, hosts: [app-%[1]s.example.com], ingress: {ingressClassName: traefik}}
----
-apiVersion: cache.example.com/v1alpha1
-kind: Memcached
-metadata: {name: cache}
-spec: {size: 2, deletionPolicy: Orphan, networkPolicy: {preset: Isolated}}
----
-apiVersion: immortalcontainer.flugel.it/v1alpha1
-kind: ImmortalContainer
-metadata: {name: immortal}
-spec: {image: nginx, deletionPolicy: Orphan, networkPolicy: {preset: Isolated}}
 `
 
-// little is the same with as few children as can be.
-const little = `
-apiVersion: my.domain/v1
-kind: WebServer
-metadata: {name: web}
-spec: {image: "nginx:1.27.4", deletionPolicy: Orphan, replicas: 1, service: {type: ClusterIP}, rollout: {revisionHistoryLimit: 0}}
----
-apiVersion: paas.cmft.com/v1
-kind: DemoApplication
-metadata: {name: app}
-spec: {image: "nginx:1.27.4", deletionPolicy: Orphan}
----
-apiVersion: cache.example.com/v1alpha1
-kind: Memcached
-metadata: {name: cache}
-spec: {size: 1, deletionPolicy: Orphan}
----
-apiVersion: immortalcontainer.flugel.it/v1alpha1
-kind: ImmortalContainer
-metadata: {name: immortal}
-spec: {image: nginx, deletionPolicy: Orphan, suspend: true}
-`
+// life is a file of e2e/testdata/life, for that namespace.
+func life(t *testing.T, name, ns string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "life", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(raw), "NAMESPACE", ns)
+}
 
 // TestWhatIsLostIsFoundAgain takes the label from a child of each type, by
 // which the operator sees it, deletes others, asks for less, and deletes the
@@ -104,7 +58,8 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 			in("wait", "--for=condition=Ready", o, "--timeout=2m")
 		}
 	}
-	put("apply", fmt.Sprintf(everything, ns))
+	put("apply", around)
+	put("apply", life(t, "everything", ns))
 	ready()
 	in("wait", "--for=condition=Ready", "immortalcontainer/immortal", "--timeout=2m")
 
@@ -141,7 +96,7 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 		})
 	}
 
-	put("replace", little)
+	put("replace", life(t, "little", ns))
 	ready()
 	for kind, want := range map[string]string{
 		"ingress,httproute,podmonitor,horizontalpodautoscaler,networkpolicy,poddisruptionbudget": "",
@@ -169,7 +124,7 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 		return err
 	})
 
-	put("delete", little)
+	put("delete", life(t, "little", ns))
 	in("get", "deployment", "web", "app", "cache")
 }
 
