@@ -115,6 +115,12 @@ func (r report) markdown(machine string) string {
 			break
 		}
 	}
+	for _, f := range r.rows {
+		if f.ours.Failures[load.Handshake] > 0 {
+			notes = append(notes, "³ nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](api/webserver.md#tls).")
+			break
+		}
+	}
 	for _, n := range notes {
 		b.WriteString(n + "\n\n")
 	}
@@ -132,7 +138,11 @@ func (f figures) failedOurs() string {
 	if len(f.allowed) > 0 && f.ours.Failed() > 0 {
 		return fmt.Sprintf("**%d** (refused %d ²)", f.ours.Failed(f.allowed...), f.ours.Failed()-f.ours.Failed(f.allowed...))
 	}
-	return "**" + f.ours.Classes() + "**"
+	mark := ""
+	if f.ours.Failures[load.Handshake] > 0 {
+		mark = " ³"
+	}
+	return "**" + f.ours.Classes() + "**" + mark
 }
 
 func onOff(on bool) string {

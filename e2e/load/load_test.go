@@ -2,9 +2,11 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -135,6 +137,21 @@ func halfAPage(w http.ResponseWriter, _ *http.Request) {
 	page(w, nil)
 	w.(http.Flusher).Flush()
 	hangUp(w, false)
+}
+
+// TestAHandshakeThatIsGivenUpHasItsOwnName: a server without a certificate.
+func TestAHandshakeThatIsGivenUpHasItsOwnName(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(page))
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return nil, errors.New("the key is another one's")
+	}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	r := shoot(t, Config{URL: s.URL, Rate: 500, Most: 10, TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // there is none to verify
+	if r.Failures[Handshake] != 10 || !strings.Contains(r.Samples[0].Err, "tls") {
+		t.Errorf("%v", r)
+	}
 }
 
 // TestARetryIsAFailure: net/http would ask again and hide what happened.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ type Class string
 const (
 	// Connect is a connection that was refused, or to which there was no way.
 	Connect Class = "connect"
+	// Handshake is one whose TLS one of the two sides gave up.
+	Handshake Class = "handshake"
 	// Reset is one that was made and broke before the whole answer was in.
 	Reset Class = "reset"
 	// Retried is a request that the transport would have sent twice, because
@@ -52,6 +55,8 @@ func classify(status int, err error, retried, connected, late bool) (Class, erro
 			return ConnectTimeout, err
 		}
 		return Timeout, err
+	case err != nil && !connected && alert(err):
+		return Handshake, err
 	case err != nil && !connected:
 		return Connect, err
 	case err != nil && broken(err):
@@ -62,6 +67,12 @@ func classify(status int, err error, retried, connected, late bool) (Class, erro
 		return Status, fmt.Errorf("%d %s", status, http.StatusText(status))
 	}
 	return "", nil
+}
+
+// alert tells whether TLS said no: crypto/tls keeps the type to itself, and wraps it.
+func alert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
 // broken tells whether the other side, or the way to it, gave up a connection.

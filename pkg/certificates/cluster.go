@@ -31,6 +31,27 @@ type cluster struct {
 	configuration string
 	newCache      func(cache.Options) (cache.Cache, error)
 	readOnly      bool
+	// release is by what Helm knows the webhook configurations for its own,
+	// nothing where it does not.
+	release release
+}
+
+// release is what Helm puts on all that it makes, and asks for before it
+// changes or deletes anything. A Secret that was deleted and is made anew has
+// to have it, or no release of that name could be installed again.
+type release struct {
+	labels, annotations map[string]string
+}
+
+func releaseOf(o client.Object) release {
+	const managedBy, name, namespace = "app.kubernetes.io/managed-by", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
+	l, a := o.GetLabels(), o.GetAnnotations()
+	if a[name] == "" {
+		return release{}
+	}
+	// Not more: what differs from one release to the next would make Helm's next
+	// write a conflict with ours.
+	return release{labels: map[string]string{managedBy: l[managedBy]}, annotations: map[string]string{name: a[name], namespace: a[namespace]}}
 }
 
 func newCluster(mgr manager.Manager, k *Keeper, namespace string) (*cluster, error) {
@@ -118,7 +139,8 @@ func (c *cluster) readSecret(ctx context.Context) (map[string][]byte, string, er
 func (c *cluster) writeSecret(ctx context.Context, data map[string][]byte, version string) error {
 	// An apply that creates is asked for with the object's name, so RBAC can
 	// grant it for that name; of a plain create it does not know the name.
-	s := corev1ac.Secret(c.secret.Name, c.secret.Namespace).WithResourceVersion(version).WithData(data)
+	s := corev1ac.Secret(c.secret.Name, c.secret.Namespace).WithResourceVersion(version).WithData(data).
+		WithLabels(c.release.labels).WithAnnotations(c.release.annotations)
 	if err := c.client.Apply(ctx, s, client.ForceOwnership, fieldOwner); err != nil {
 		return fmt.Errorf("writing the certificate's Secret: %w", err)
 	}
@@ -136,6 +158,7 @@ func (c *cluster) readConfigurations(ctx context.Context) ([]configuration, erro
 			return nil, fmt.Errorf("reading the webhook configuration: %w", err)
 		}
 	}
+	c.release = releaseOf(&validating)
 	v := configuration{kind: "ValidatingWebhookConfiguration", version: validating.ResourceVersion}
 	for _, w := range validating.Webhooks {
 		v.bundles = append(v.bundles, w.ClientConfig.CABundle)

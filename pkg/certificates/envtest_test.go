@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -17,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -465,6 +468,13 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 	k := &certificates.Keeper{}
 	_, _ = s.replica(cfg, k, 0) // the Secret is not even there
 	before, _ := k.GetCertificate(nil)
+	helm := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm","helm.sh/chart":"platform-operator-1"},
+		"annotations":{"meta.helm.sh/release-name":"a","meta.helm.sh/release-namespace":"b"}}}`))
+	for _, o := range s.configurations() {
+		if err := env.Admin.Patch(t.Context(), o, helm); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
 	if err := env.Admin.Delete(t.Context(), secret); err != nil {
@@ -478,6 +488,14 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 	}
 	if n := strings.Count(string(secret.Data["ca.crt"]), "BEGIN"); n != 2 {
 		t.Errorf("%d CAs in the bundle: the deletion asks for a new one, and the old one is in use", n)
+	}
+
+	s.Log("Helm takes it for its own; what differs between its releases is its own too")
+	owned := maps.Clone(secret.Labels)
+	maps.Copy(owned, secret.Annotations)
+	want := map[string]string{"app.kubernetes.io/managed-by": "Helm", "meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "b"}
+	if diff := cmp.Diff(want, owned); diff != "" {
+		t.Errorf("labels and annotations (-want +got):\n%s", diff)
 	}
 
 	s.Log("helm upgrade --force, or anybody, wipes the bundles")
