@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,10 +23,10 @@ func TestNamespaceThatEnforcesPodSecurity(t *testing.T) {
 ---
 apiVersion: cache.example.com/v1alpha1
 kind: Memcached
-metadata: {name: web}
+metadata: {name: cache}
 spec: {size: 1}
 ---
-` + app("  command: [sleep, infinity]\n") + `
+` + strings.Replace(app("  command: [sleep, infinity]\n  probes: {readiness: {exec: {command: [\"true\"]}}}\n"), "name: web", "name: app", 1) + `
 ---
 apiVersion: immortalcontainer.flugel.it/v1alpha1
 kind: ImmortalContainer
@@ -33,18 +34,18 @@ metadata: {name: web}
 spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
 `)
 	const advice = "set spec.security.profile to Restricted"
-	s.stalled("demoapp", "ReplicaFailure", "violates PodSecurity", advice)
-	s.stalled("immortalcontainer", "Forbidden", "violates PodSecurity", advice)
+	s.stalled("demoapp/app", "ReplicaFailure", "violates PodSecurity", advice)
+	s.stalled("immortalcontainer/web", "Forbidden", "violates PodSecurity", advice)
 	// Ours that are restricted by default are let in.
-	s.serves("webserver")
-	s.serves("memcached")
+	s.serves("webserver/web")
+	s.serves("memcached/cache")
 
 	// What the message says helps, and so does a namespace that enforces less.
-	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"security":{"profile":"Restricted","runAsUser":101}}}`)
-	s.serves("demoapp")
+	s.kubectl("patch", "demoapp/app", "--type=merge", "-p", `{"spec":{"security":{"profile":"Restricted","runAsUser":101}}}`)
+	s.serves("demoapp/app")
 	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce-")
-	s.serves("immortalcontainer")
-	s.neverActed("webserver", "demoapp", "memcached")
+	s.serves("immortalcontainer/web")
+	s.neverActed("webserver/web", "demoapp/app", "memcached/cache")
 }
 
 func TestNamespaceWhoseQuotaIsUsedUp(t *testing.T) {
@@ -52,37 +53,37 @@ func TestNamespaceWhoseQuotaIsUsedUp(t *testing.T) {
 	s := newBlockStage(t)
 	s.kubectl("create", "quota", "small", "--hard=pods=2")
 	s.apply(someServer("service: {type: ClusterIP}", "replicas: 2", "rollout: {progressDeadlineSeconds: 10}"))
-	s.serves("webserver")
+	s.serves("webserver/web")
 	s.apply("apiVersion: immortalcontainer.flugel.it/v1alpha1\nkind: ImmortalContainer\nmetadata: {name: web}\nspec: {image: \"nginx:1.27.4\"}\n")
-	s.stalled("immortalcontainer", "QuotaExceeded", "exceeded quota: small")
+	s.stalled("immortalcontainer/web", "QuotaExceeded", "exceeded quota: small")
 
 	// A rollout that has no room waits beyond its deadline, and all serve on.
 	s.kubectl("patch", "webserver", "web", "--type=merge", "-p", `{"spec":{"pod":{"annotations":{"example.com/a":"b"}}}}`)
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
-	s.stalled("webserver", "ReplicaFailure", "exceeded quota: small")
+	s.stalled("webserver/web", "ReplicaFailure", "exceeded quota: small")
 	s.prints("True 2", "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status} {.status.readyReplicas}`)
 
 	s.kubectl("patch", "quota", "small", "--type=merge", "-p", `{"spec":{"hard":{"pods":"9"}}}`)
-	s.serves("webserver")
-	s.serves("immortalcontainer")
+	s.serves("webserver/web")
+	s.serves("immortalcontainer/web")
 	s.prints("b", "get", "deployment", "web", "-o", `jsonpath={.spec.template.metadata.annotations.example\.com/a}`)
-	s.neverActed("webserver")
+	s.neverActed("webserver/web")
 }
 
 func TestNamespaceWithALimitRange(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")
-	s.apply("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: web}\nspec: {size: 1, memory: {size: 256Mi}}\n---\n" +
+	s.apply("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: cache}\nspec: {size: 1, memory: {size: 256Mi}}\n---\n" +
 		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 10}\n"))
-	s.stalled("memcached", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
+	s.stalled("memcached/cache", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
-	s.stalled("demoapp", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
+	s.stalled("demoapp/web", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
 
 	s.kubectl("delete", "limitrange", "small")
-	s.serves("memcached")
-	s.serves("demoapp")
-	s.neverActed("memcached", "demoapp")
+	s.serves("memcached/cache")
+	s.serves("demoapp/web")
+	s.neverActed("memcached/cache", "demoapp/web")
 }
 
 // someServer is a WebServer called web with more fields in its spec.
@@ -91,10 +92,10 @@ func someServer(fields ...string) string {
 }
 
 // stalled waits until an object says that it cannot go on, and why.
-func (s blockStage) stalled(kind, reason string, says ...string) {
+func (s blockStage) stalled(object, reason string, says ...string) {
 	s.Helper()
-	eventually(s.T, kind+" to be stalled: "+reason, func() error {
-		c, err := s.condition(kind, "Stalled")
+	eventually(s.T, object+" to be stalled: "+reason, func() error {
+		c, err := s.condition(object, "Stalled")
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func (s blockStage) stalled(kind, reason string, says ...string) {
 				return fmt.Errorf("%q does not say %q", c.Message, part)
 			}
 		}
-		ready, err := s.condition(kind, "Ready")
+		ready, err := s.condition(object, "Ready")
 		if err == nil && ready.Status != "False" {
 			err = errors.New("it is Ready all the same")
 		}
@@ -115,18 +116,17 @@ func (s blockStage) stalled(kind, reason string, says ...string) {
 }
 
 // serves waits until an object is Ready, of its spec as it is now, and not stalled.
-func (s blockStage) serves(kind string) {
+func (s blockStage) serves(object string) {
 	s.Helper()
-	eventually(s.T, kind+" to serve", func() error {
-		ready, err := s.condition(kind, "Ready")
+	eventually(s.T, object+" to serve", func() error {
+		ready, err := s.condition(object, "Ready")
 		if err != nil {
 			return err
 		}
-		stalled, err := s.condition(kind, "Stalled")
-		if err == nil && (ready.Status != "True" || stalled.Status == "True") {
+		if stalled, there := s.condition(object, "Stalled"); ready.Status != "True" || there == nil && stalled.Status == "True" {
 			err = fmt.Errorf("%+v %+v", ready, stalled)
 		}
-		if now := s.kubectl("get", kind, "web", "-o", "jsonpath={.metadata.generation}"); err == nil && now != fmt.Sprint(ready.ObservedGeneration) {
+		if now := s.kubectl("get", object, "-o", "jsonpath={.metadata.generation}"); err == nil && now != strconv.FormatInt(ready.ObservedGeneration, 10) {
 			err = fmt.Errorf("it speaks of generation %d, and %s is asked for", ready.ObservedGeneration, now)
 		}
 		return err
@@ -134,17 +134,17 @@ func (s blockStage) serves(kind string) {
 }
 
 // neverActed fails where a revision was taken for a bad one.
-func (s blockStage) neverActed(kinds ...string) {
+func (s blockStage) neverActed(objects ...string) {
 	s.Helper()
-	for _, kind := range kinds {
-		if got := s.kubectl("get", kind, "web", "-o", "jsonpath={.status.lastActions}{.status.revisions.failed}"); got != "" {
-			s.Errorf("%s acted: %s", kind, got)
+	for _, object := range objects {
+		if got := s.kubectl("get", object, "-o", "jsonpath={.status.lastActions}{.status.revisions.failed}"); got != "" {
+			s.Errorf("%s acted: %s", object, got)
 		}
 	}
 }
 
-func (s blockStage) condition(kind, name string) (c conditionOf, err error) {
-	out := s.kubectl("get", kind, "web", "-o", `jsonpath={.status.conditions[?(@.type=="`+name+`")]}`)
+func (s blockStage) condition(object, name string) (c conditionOf, err error) {
+	out := s.kubectl("get", object, "-o", `jsonpath={.status.conditions[?(@.type=="`+name+`")]}`)
 	if out == "" {
 		return c, fmt.Errorf("there is no condition %s", name)
 	}

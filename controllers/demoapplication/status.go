@@ -25,7 +25,7 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 
 	st := &a.Status
 	decision, _, _ := decide(a, o, platform) // its error is the pass's
-	state := decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out.Now)
+	state := decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out)
 	if state.Ready.Holds && s == nil && len(a.Spec.Ports) > 0 {
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}

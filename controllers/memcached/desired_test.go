@@ -430,7 +430,7 @@ func TestRevisionKeepsItsImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := common.RolloutStatus{}
-	d.Report(&st, nil, nil, 3, containerName, time.Now())
+	d.Report(&st, nil, nil, 3, containerName, converge.Outcome{Now: time.Now()})
 	if len(st.PendingChanges) != 0 {
 		t.Errorf("changes wait: %q", st.PendingChanges)
 	}

@@ -23,7 +23,7 @@ func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platfo
 
 	st := &m.Status
 	decision, _ := decide(m, o, platform) // its error is the pass's
-	state := decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out.Now)
+	state := decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out)
 	workload.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
 	st.Phase, st.Reason = phase(st.Conditions)

@@ -27,7 +27,7 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform
 	st := &w.Status
 	decision, m, _ := decide(w, o, platform) // its error is the pass's
 	want := scaled(w, d)
-	state := decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out.Now)
+	state := decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out)
 	workload.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
 	reportConfig(w, decision, m, state.Ready.Holds && want > 0, out)

@@ -170,6 +170,15 @@ type Outcome struct {
 	Now time.Time
 
 	children map[childKey]client.Object
+	again    *time.Duration
+}
+
+// LookAgain asks for another pass after some time, if nothing leads to one
+// before: for what no event tells of. Of several the soonest holds.
+func (o Outcome) LookAgain(after time.Duration) {
+	if o.again != nil && (*o.again == 0 || after < *o.again) {
+		*o.again = max(after, time.Millisecond)
+	}
 }
 
 type childKey struct {

@@ -91,7 +91,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 
 func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
 	before := obj.DeepCopyObject().(T)
-	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}}
+	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration)}
 
 	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]types.UID{}}
 	observed, err := r.observe(ctx, seen, obj)
@@ -114,8 +114,10 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 		return v.Result, v.Err
 	}
 	result := out.Problem.Result
-	if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) && out.Problem.Err == nil {
-		result.RequeueAfter = wait
+	for _, after := range []time.Duration{wait, *out.again} {
+		if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) && out.Problem.Err == nil {
+			result.RequeueAfter = after
+		}
 	}
 	return result, out.Problem.Err
 }

@@ -368,6 +368,21 @@ func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
 	l.pass("apply", "Report")
 }
 
+func TestReportMayAskForAnotherPass(t *testing.T) {
+	l := newLoop(t, object())
+	report := l.kind.Report
+	l.kind.Report = func(w *webserverv1.WebServer, seen int, out Outcome) {
+		out.LookAgain(time.Hour)
+		out.LookAgain(time.Minute)
+		out.LookAgain(2 * time.Minute)
+		report(w, seen, out)
+	}
+	l.restart()
+	if r := l.pass("Observe", "Desired", "apply", "Report", "status"); r.RequeueAfter != time.Minute {
+		t.Errorf("it comes back after %s", r.RequeueAfter)
+	}
+}
+
 func TestStatusOfADeletedObjectIsNoError(t *testing.T) {
 	l := newLoop(t, object())
 	l.refuse["status"] = apierrors.NewNotFound(schema.GroupResource{}, "web")

@@ -96,7 +96,7 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 		Report: func(a *application, s rollout.Seen, out converge.Outcome) {
 			d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
 			decision, _ := decide(a, s)
-			state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out.Now)
+			state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out)
 			conditions.Report(&a.Status.Status, a.Generation, out.Now, state, out.Problem)
 		},
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -23,7 +24,7 @@ const mostActions = 10
 // writes into status what must be remembered. d is the Deployment as it stands
 // after the pass, nil where there is none; want is the number of replicas.
 // container is the one whose image serves.
-func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, now time.Time) conditions.State {
+func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
 	state := workload.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
 	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
@@ -52,16 +53,24 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
 		state.Ready = conditions.Finding{Reason: common.ReasonRolledBack, Message: d.story(*status)}
 	default:
-		d.judge(&state, status, &r, dep, pods, now)
+		d.judge(&state, status, &r, dep, pods, out)
 	}
 	status.Revisions = &r
 	return state
 }
 
 // judge looks at a rollout that goes on, and records it where it has failed.
-func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, r *common.Revisions, dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) {
+func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, r *common.Revisions, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
 	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
 	late := workload.PastDeadline(dep)
+	if late && (f == nil || !f.blameless) {
+		if left := timeLeft(dep, pods, d.Serving.hash, out.Now); left > 0 {
+			late = false
+			state.Stalled = conditions.Finding{}
+			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "pods that could not start before have their time to become ready"}
+			out.LookAgain(left)
+		}
+	}
 	switch {
 	case r.Failed == d.Asked.Number && !d.pinned: // it stays failed until it serves, or the spec asks for something else
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
@@ -79,7 +88,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: fmt.Sprintf("revision %d, which is pinned, does not become healthy: %s", d.Serving.Number, reasonOf(f).what)}
 	case late || f != nil && f.final:
 		r.Failed = d.Asked.Number
-		status.LastActions = d.record(status.LastActions, reasonOf(f), *r, now)
+		status.LastActions = d.record(status.LastActions, reasonOf(f), *r, out.Now)
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
 	case f != nil && f.rank > 3: // to be created and to become ready takes its time
 		state.Stalled = conditions.Finding{}
@@ -99,6 +108,48 @@ func reasonOf(f *failure) failure {
 		return failure{reason: ReasonDeadline, what: "the rollout did not get on within its deadline"}
 	}
 	return *f
+}
+
+// timeLeft is for how long a rollout past its deadline may still go on, 0 where
+// the revision is to blame. The Deployment's clock does not stop while the
+// cluster has no room for pods, or the namespace does not let them in, and when
+// that ends it is past the deadline at once. So a pod that started since then
+// has the whole time from its start, and pods that nobody has made are no fault
+// of what they would be made from.
+func timeLeft(d *appsv1.Deployment, pods []corev1.Pod, template string, now time.Time) time.Duration {
+	if workload.ReplicaFailure(d) != "" {
+		return 0
+	}
+	passed, allowed := workload.DeadlinePassed(d)
+	left, seen := allowed, false
+	for _, p := range pods {
+		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
+			continue
+		}
+		seen = true
+		since := start(&p)
+		its := since.Add(allowed).Sub(now)
+		young := since.After(passed) && its > 0
+		if young {
+			left = min(left, its)
+		} else if f := diagnosePod(&p); f != nil && !f.blameless {
+			return 0
+		}
+	}
+	if !seen && d.Status.UpdatedReplicas > 0 {
+		return 0 // they came, and went before anybody saw why
+	}
+	return left
+}
+
+// start is when a pod got its place on a node.
+func start(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return p.CreationTimestamp.Time
 }
 
 // record puts what is done about a failure before what was done earlier.

@@ -15,6 +15,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -85,7 +86,7 @@ func (w *world) pass() string {
 	if dep.Spec.Template.Annotations[naming.AnnotationTemplate] != before {
 		dep.Generation++
 	}
-	s := d.Report(&w.status, dep, w.seen.Pods, 3, "web", w.now)
+	s := d.Report(&w.status, dep, w.seen.Pods, 3, "web", converge.Outcome{Now: w.now})
 	brief := func(holds bool, reason string) string {
 		if holds {
 			return "+" + reason
@@ -282,6 +283,69 @@ func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
 	}
 	w.rolls()
 	w.is("room again", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
+}
+
+// The Deployment's clock goes on while pods cannot start, and says that the
+// deadline has passed until something gets on.
+func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
+	starting := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	late := func(t *testing.T) (*world, time.Time) {
+		w := newWorld(t)
+		w.pass()
+		w.rolls()
+		w.pass()
+		w.image = "web:2"
+		w.pass()
+		w.rolls(starting)
+		w.seen.Deployment.Spec.ProgressDeadlineSeconds = new(int32(60))
+		w.seen.Deployment.Status.Conditions[1].LastTransitionTime = metav1.NewTime(w.now)
+		return w, w.now
+	}
+	scheduled := func(at time.Time) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+	}
+	waits, failed := common.Revisions{Current: 2, LastHealthy: 1}, common.Revisions{Current: 2, LastHealthy: 1, Failed: 2}
+
+	t.Run("a quota was raised", func(t *testing.T) {
+		w, passed := late(t)
+		pods := w.seen.Pods
+		w.seen.Pods, w.seen.Deployment.Status.UpdatedReplicas = nil, 0
+		w.now = passed.Add(10 * time.Second)
+		w.is("no pod yet", "Progressing ", waits)
+		w.seen.Pods = pods
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
+		w.is("a pod", "Progressing ", waits)
+		w.now = w.now.Add(59 * time.Second)
+		w.is("it has a second left", "Progressing ", waits)
+		w.now = w.now.Add(time.Second)
+		w.is("it had its time", " +RolloutFailed", failed)
+	})
+	t.Run("a node came", func(t *testing.T) {
+		w, passed := late(t)
+		w.now = passed.Add(time.Hour)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(passed.Add(-time.Minute))
+		w.seen.Pods[0].Status.Conditions = scheduled(w.now)
+		none := pod(w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate])
+		none.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+		w.seen.Pods = append(w.seen.Pods, none) // there is room for one more, not for all
+		w.is("it is on its way", "Progressing ", waits)
+		w.now = w.now.Add(time.Minute)
+		w.is("it had its time", " +RolloutFailed", failed)
+	})
+	t.Run("one that was there before fails", func(t *testing.T) {
+		w, passed := late(t)
+		w.now = passed.Add(10 * time.Second)
+		w.seen.Pods[0].Status.Conditions = scheduled(w.now)
+		old := pod(w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate], crashing)
+		w.seen.Pods = append(w.seen.Pods, old)
+		w.is("it had its time", " +RolloutFailed", failed)
+	})
+	t.Run("all that are there serve, and more are to come", func(t *testing.T) {
+		w, passed := late(t)
+		w.now = passed.Add(10 * time.Second)
+		w.seen.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "web", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+		w.is("nobody is to blame", "Progressing ", waits)
+	})
 }
 
 func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {

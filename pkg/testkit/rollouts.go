@@ -61,13 +61,13 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 		n = *d.Spec.Replicas
 	}
 	before := d.DeepCopy()
-	now := metav1.Now()
 	failed := n > 0 && crashes(d.Spec.Template.Spec)
 	if failed || hasFailed(before) {
 		if err := e.crashing(ctx, d, failed); err != nil {
 			return err
 		}
 	}
+	now := metav1.Now() // a pod that fails was there before its deadline passed
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 		Conditions: []appsv1.DeploymentCondition{

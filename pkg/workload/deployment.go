@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -194,6 +195,19 @@ func ReplicaFailure(d *appsv1.Deployment) string {
 // without getting on.
 func PastDeadline(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse)
+}
+
+// DeadlinePassed returns when that was found, and how long a rollout may go
+// without getting on.
+func DeadlinePassed(d *appsv1.Deployment) (at time.Time, deadline time.Duration) {
+	deadline = 10 * time.Minute // Kubernetes' default
+	if s := d.Spec.ProgressDeadlineSeconds; s != nil {
+		deadline = time.Duration(*s) * time.Second
+	}
+	if c := condition(d, appsv1.DeploymentProgressing); c != nil {
+		at = c.LastTransitionTime.Time
+	}
+	return at, deadline
 }
 
 func withoutNames(message string) string {
