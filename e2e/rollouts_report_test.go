@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,11 @@ type figures struct {
 	way           way
 	ours, control load.Result
 	took          time.Duration
-	allowed       []load.Class
-	note          string
+	// calm is when, since the loads began, nothing of the case was left; 0 where
+	// something always is.
+	calm    time.Duration
+	allowed []load.Class
+	note    string
 }
 
 // report becomes docs/benchmarks.md.
@@ -96,6 +100,11 @@ func (r report) markdown(machine string) string {
 		failed(r.rows, func(f figures) int { return f.ours.Failed(f.allowed...) }))
 	fmt.Fprintf(&b, "beside it, %d of which failed. The load itself was late by at most %s.\n\n",
 		failed(r.rows, func(f figures) int { return f.control.Failed() }), late.Round(time.Millisecond))
+	if calm := slices.DeleteFunc(slices.Clone(r.rows), func(f figures) bool { return f.calm == 0 }); len(calm) > 0 {
+		fmt.Fprintf(&b, "Of these, %d to ours and %d to the plain ones failed later than %s after all was well again,\nwhen nothing came or went.\n\n",
+			failed(calm, func(f figures) int { return f.ours.FailedAfter(f.calm) }),
+			failed(calm, func(f figures) int { return f.control.FailedAfter(f.calm) }), calmAfter)
+	}
 	b.WriteString("| case | kind | way | keep-alive | requests | failed | failed, plain | p99 | p99, plain | time |\n")
 	b.WriteString("|---|---|---|---|---:|---:|---:|---:|---:|---:|\n")
 	var notes []string
@@ -170,15 +179,15 @@ func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
 }
 
 func TestTheTableTellsFailuresFromRefusals(t *testing.T) {
-	refused := load.Result{Requests: 10, Failures: map[load.Class]int{load.Connect: 3}}
+	refused := load.Result{Requests: 10, Failures: map[load.Class]int{load.Connect: 3}, FailedAt: []time.Duration{time.Second, 2 * time.Second, 21 * time.Second}}
 	r := report{rows: []figures{
-		{name: "changed", kind: "A", way: way{nodePort: true}, ours: load.Result{Requests: 10}, control: refused},
+		{name: "changed", kind: "A", way: way{nodePort: true}, ours: load.Result{Requests: 10}, control: refused, calm: 20 * time.Second},
 		{name: "deleted", kind: "A", way: way{keepAlive: true}, ours: refused, control: refused, allowed: load.NotAccepted},
 		{name: "broken", kind: "B", ours: refused, note: "it stays"},
 	}, skipped: []string{"other, A: no field"}}
 	got := r.markdown("a machine")
 	for _, want := range []string{
-		"30 requests to ours, 3 of which failed", "beside it, 6 of which failed",
+		"30 requests to ours, 3 of which failed", "beside it, 6 of which failed", "0 to ours and 1 to the plain ones failed later than 5s",
 		"| changed | A | NodePort | off | 10 | **0** | 3 (connect 3) |",
 		"| deleted | A | ClusterIP | on | 10 | **0** (refused 3 ²) |",
 		"| broken ¹ | B | ClusterIP | off | 10 | **3 (connect 3)** | 0 |",

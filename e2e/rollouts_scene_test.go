@@ -43,6 +43,7 @@ type target struct {
 // the same image with a plain Service, each serving its own load.
 type scene struct {
 	*testing.T
+	began         time.Time // of the loads
 	ctx           context.Context
 	ns            string
 	kind          kind
@@ -217,6 +218,7 @@ func (s *scene) begin(d dose) error {
 			})
 		}
 	}
+	s.began = time.Now()
 	for i, w := range d.ways {
 		p := pair{way: w}
 		var errs [2]error

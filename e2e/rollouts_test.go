@@ -28,6 +28,9 @@ const (
 	// attempts is how often a case is played in which the plain Deployment
 	// fails nothing.
 	attempts = 3
+	// calmAfter is how long after a case nothing of it is left that could make a
+	// request fail.
+	calmAfter = 5 * time.Second
 )
 
 // dose is how much load there is.
@@ -307,12 +310,18 @@ func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
 	start := time.Now()
 	err := errors.Join(c.disturb(s), s.gone())
 	took := time.Since(start)
+	calm := time.Since(s.began) + calmAfter
 	if err != nil {
 		t.Errorf("%s: %v", c.name, err)
 	} else if err := s.more(d.rate); err != nil {
 		t.Error(err)
 	}
 	rows := s.end(c, took)
+	for i := range rows {
+		if !c.failure && len(c.allowed) == 0 { // where the plain one is well again
+			rows[i].calm = calm
+		}
+	}
 	for _, r := range rows {
 		t.Logf("%s %s, keep-alive %t\n  ours:    %v\n  control: %v", k.Kind, r.way, r.way.keepAlive, r.ours, r.control)
 		if n := r.ours.Failed(c.allowed...) - min(r.ours.Failures[load.Handshake], c.handshakes); n > 0 {

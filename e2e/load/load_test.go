@@ -125,6 +125,10 @@ func TestEachFaultIsSeenAndNamed(t *testing.T) {
 			if len(r.Samples) != samplesPerClass || !strings.Contains(r.Samples[0].Err, tc.says) || r.Samples[4].At < r.Samples[0].At {
 				t.Errorf("samples %v", r.Samples)
 			}
+			// The second, and every other from there on.
+			if first := r.FailedAt[0]; len(r.FailedAt) != 20 || r.FailedAfter(first-1) != 20 || r.FailedAfter(first) != 19 {
+				t.Errorf("failed at %v", r.FailedAt)
+			}
 			if got := s.requests.Load(); got != 40 {
 				t.Errorf("the server had %d requests", got)
 			}

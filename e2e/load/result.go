@@ -106,6 +106,8 @@ type Result struct {
 	Failures map[Class]int
 	// Samples are the first failures of each class, by time.
 	Samples []Sample
+	// FailedAt is when the requests were due that failed, since the load began.
+	FailedAt []time.Duration
 	// Percentiles of the time from the moment at which a request was due to
 	// the end of its answer, of those that succeeded.
 	P50, P99, Max time.Duration
@@ -121,6 +123,17 @@ func (r Result) Failed(except ...Class) int {
 	for class, count := range r.Failures {
 		if !slices.Contains(except, class) {
 			n += count
+		}
+	}
+	return n
+}
+
+// FailedAfter is how many requests failed that were due after some time.
+func (r Result) FailedAfter(since time.Duration) int {
+	n := 0
+	for _, at := range r.FailedAt {
+		if at > since {
+			n++
 		}
 	}
 	return n
@@ -162,6 +175,7 @@ type tally struct {
 	outcomes  int
 	failures  map[Class]int
 	samples   []outcome
+	failedAt  []time.Time
 	latencies []time.Duration
 	late      time.Duration
 	last      time.Time
@@ -183,6 +197,7 @@ func (t *tally) add(o outcome) {
 		t.failures = map[Class]int{}
 	}
 	t.failures[o.class]++
+	t.failedAt = append(t.failedAt, o.due)
 	if t.failures[o.class] <= samplesPerClass {
 		t.samples = append(t.samples, o)
 	}
@@ -200,6 +215,10 @@ func (t *tally) result(start time.Time) Result {
 	for _, o := range t.samples {
 		r.Samples = append(r.Samples, Sample{At: o.due.Sub(start), Class: o.class, Err: o.err.Error()})
 	}
+	for _, at := range t.failedAt {
+		r.FailedAt = append(r.FailedAt, at.Sub(start))
+	}
+	slices.Sort(r.FailedAt)
 	slices.SortFunc(r.Samples, func(a, b Sample) int { return int(a.At - b.At) })
 	return r
 }
