@@ -399,6 +399,7 @@ func calls(t *testing.T) int64 {
 // TestNoCallFailsWhileCertificateAndCARotate: two replicas, of which one learns
 // everything late.
 func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
+	t.Parallel()
 	address, to := balance(t)
 	s := newSite(t, address)
 	first, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: often}, 0)
@@ -436,6 +437,7 @@ func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
 
 // The same with steps that follow one another at once: the load must see it.
 func TestCallsFailWithoutOverlap(t *testing.T) {
+	t.Parallel()
 	address, to := balance(t)
 	s := newSite(t, address)
 	hasty := often
@@ -463,6 +465,7 @@ func TestCallsFailWithoutOverlap(t *testing.T) {
 // The rights are those that the chart gives, by name only; with them the
 // Secret is made, filled and mended, and the bundles are put back.
 func TestRepairWithTheRightsOfTheChart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "localhost:1")
 	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
 	k := &certificates.Keeper{}
@@ -515,6 +518,7 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 // With cert-manager the operator has the right to read its Secret, and no
 // other; it writes nothing, and serves what comes.
 func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "localhost:1")
 	_, stop := s.replica(env.Operator, &certificates.Keeper{}, 0) // as a maker of certificates
 	stop()

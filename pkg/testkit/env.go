@@ -83,7 +83,11 @@ func (e *Env) start(crds []string) error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return fmt.Errorf("writing the audit policy: %w", err)
 	}
-	e.env = &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, Scheme: e.Scheme}
+	e.env = &envtest.Environment{
+		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, Scheme: e.Scheme,
+		// The default, 20 s, is not enough where something else keeps the machine busy.
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
 	e.env.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", "10.0.0.0/16"). // envtest's own has 254 addresses
 		// Some clusters ask for the right to an owner's finalizers; so do we.
