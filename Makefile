@@ -216,9 +216,9 @@ campaign-rights: bin/cluster ## Take each of the operator's rights away in turn:
 	$(call say,'the operator without each of its rights')
 	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestEachRightIsNeeded$$' -v ./controllers/ -all-rights
 
-# An hour, so not a part of make test; which has a short slice of it.
+# Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
-bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, beside a plain Deployment; an hour
+bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, beside a plain Deployment; half an hour
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'load through every rollout')

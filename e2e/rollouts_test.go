@@ -370,7 +370,7 @@ func TestRolloutsFailNoRequest(t *testing.T) {
 // docs/benchmarks.md.
 func TestBenchRollouts(t *testing.T) {
 	if os.Getenv("BENCH") == "" {
-		t.Skip("takes an hour; BENCH=1, or make bench-rollouts, runs it")
+		t.Skip("takes half an hour; BENCH=1, or make bench-rollouts, runs it")
 	}
 	var report report
 	all, played := 0, 0
