@@ -195,11 +195,10 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if client.IgnoreNotFound(err) != nil {
 		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
 	}
-	missing := err != nil
 	if seen := t.in.Seen; seen != nil && *seen != live.GetUID() { // of nothing it is ""
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: t.in.String() + " is not the one that was observed"}
 	}
-	if missing {
+	if err != nil { // there is none
 		return t.create(ctx)
 	}
 	last, known := t.recall()

@@ -29,8 +29,8 @@ type sightings struct {
 
 func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	err := s.Reader.Get(ctx, key, into, opts...)
-	gvk, of := apiutil.GVKForObject(into, s.scheme)
-	if client.IgnoreNotFound(err) == nil && of == nil {
+	gvk, unknown := apiutil.GVKForObject(into, s.scheme)
+	if client.IgnoreNotFound(err) == nil && unknown == nil {
 		s.of[childKey{gvk.Kind, key}] = into.GetUID()
 	}
 	return err

@@ -35,6 +35,15 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, image: "web:1", now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
 }
 
+// serving is a world in which the first revision serves, and is known to.
+func serving(t *testing.T) *world {
+	w := newWorld(t)
+	w.pass()
+	w.rolls()
+	w.pass()
+	return w
+}
+
 func (w *world) question() Question {
 	c := corev1ac.Container().WithName("web").WithImage(w.image)
 	if w.env != "" {
@@ -209,10 +218,7 @@ func TestRolloutThatFailsGoesBackAndTriesAgainWhenAsked(t *testing.T) {
 }
 
 func TestUserGoesBackToAnEarlierSpec(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	w.image = "web:bad"
 	w.pass()
 	w.rolls(crashing)
@@ -258,10 +264,7 @@ func TestFirstRevisionHasNowhereToGoBackTo(t *testing.T) {
 }
 
 func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	w.image = "web:2"
 	w.pass()
 	w.rolls(corev1.ContainerStatus{Name: "web"})
@@ -290,10 +293,7 @@ func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
 func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
 	starting := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
 	late := func(t *testing.T) (*world, time.Time) {
-		w := newWorld(t)
-		w.pass()
-		w.rolls()
-		w.pass()
+		w := serving(t)
 		w.image = "web:2"
 		w.pass()
 		w.rolls(starting)
@@ -349,10 +349,7 @@ func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
 }
 
 func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	w.image = "web:2"
 	w.pass()
 	w.rolls(corev1.ContainerStatus{Name: "web"})
@@ -364,10 +361,7 @@ func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {
 }
 
 func TestNewerOperatorChangesNoPodByItself(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	w.env = "1" // the operator was upgraded
 	w.is("upgraded", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
 	if e := w.seen.Deployment.Spec.Template.Spec.Containers[0].Env; len(e) != 0 {
@@ -408,10 +402,7 @@ func TestPinnedRevisionServes(t *testing.T) {
 }
 
 func TestPinnedRevisionThatFailsStays(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	w.image = "web:2"
 	w.pass()
 	w.rolls()
@@ -423,10 +414,7 @@ func TestPinnedRevisionThatFailsStays(t *testing.T) {
 }
 
 func TestLostRevisionLeavesWhatServesAlone(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	w.image = "web:bad"
 	w.pass()
 	w.rolls(crashing)
@@ -470,10 +458,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 func TestEveryDecisionIsRepeatable(t *testing.T) {
-	w := newWorld(t)
-	w.pass()
-	w.rolls()
-	w.pass()
+	w := serving(t)
 	a, b := w.decide(), w.decide()
 	if a.Asked.hash != b.Asked.hash || a.Keep.Name != b.Keep.Name {
 		t.Errorf("%q %q, then %q %q", a.Asked.hash, a.Keep.Name, b.Asked.hash, b.Keep.Name)
