@@ -16,6 +16,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
 )
 
 // renderings are all ways to install that differ in what is granted.
@@ -293,8 +295,8 @@ func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 				}
 				var got []string
 				for _, r := range roles(t, []*unstructured.Unstructured{o}) {
-					for _, x := range rights(r.rules) {
-						got = append(got, x.verb+" "+x.resource+"."+x.group)
+					for x := range rights.Each(r.rules) {
+						got = append(got, x.Verb+" "+x.Resource+"."+x.Group)
 					}
 				}
 				slices.Sort(got)
@@ -311,29 +313,6 @@ func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 	}
 }
 
-// right is one verb on one resource.
-type right struct{ group, resource, name, verb string }
-
-func rights(rules []rbacv1.PolicyRule) []right {
-	var all []right
-	for _, rule := range rules {
-		names := rule.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, g := range rule.APIGroups {
-			for _, r := range rule.Resources {
-				for _, n := range names {
-					for _, v := range rule.Verbs {
-						all = append(all, right{g, r, n, v})
-					}
-				}
-			}
-		}
-	}
-	return all
-}
-
 // TestEveryRightIsExplained holds docs/rights.md to what is granted.
 func TestEveryRightIsExplained(t *testing.T) {
 	type row struct{ where, group, resource, names string }
@@ -348,9 +327,9 @@ func TestEveryRightIsExplained(t *testing.T) {
 			continue
 		}
 		for _, r := range roles(t, []*unstructured.Unstructured{o}) {
-			for _, x := range rights(r.rules) {
-				k := row{where, cmp.Or(x.group, "core"), x.resource, cmp.Or(x.name, "all")}
-				granted[k] = append(granted[k], x.verb)
+			for x := range rights.Each(r.rules) {
+				k := row{where, cmp.Or(x.Group, "core"), x.Resource, cmp.Or(x.Name, "all")}
+				granted[k] = append(granted[k], x.Verb)
 			}
 		}
 	}

@@ -45,6 +45,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
 )
 
 var (
@@ -95,20 +96,8 @@ func granted(t *testing.T) []right {
 		if err := yaml.Unmarshal([]byte(first), &r); err != nil {
 			t.Fatal(err)
 		}
-		for _, rule := range r.Rules {
-			names := rule.ResourceNames
-			if len(names) == 0 {
-				names = []string{""}
-			}
-			for _, g := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, n := range names {
-						for _, v := range rule.Verbs {
-							all = append(all, right{name, g, resource, n, v})
-						}
-					}
-				}
-			}
+		for x := range rights.Each(r.Rules) {
+			all = append(all, right{name, x.Group, x.Resource, x.Name, x.Verb})
 		}
 	}
 	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.String(), b.String()) })
@@ -219,11 +208,11 @@ type stage struct {
 }
 
 // newStage makes the namespace, and the account with these rights.
-func newStage(t *testing.T, rights []right) *stage {
+func newStage(t *testing.T, granted []right) *stage {
 	t.Helper()
 	s := &stage{T: t, ns: env.NewNamespace(t), wire: &wire{}}
 	var inNamespace, inCluster []rbacv1.PolicyRule
-	for _, r := range rights {
+	for _, r := range granted {
 		rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: []string{r.verb}}
 		if r.name != "" {
 			rule.ResourceNames = []string{s.nameOf(r)}
@@ -323,8 +312,8 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 	cfg := rest.CopyConfig(env.AdminConfig)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: s.ns}
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { s.wire.next = rt; return s.wire })
-	s.metrics = free(s.T)
-	_, port, err := net.SplitHostPort(free(s.T))
+	s.metrics = testkit.FreeAddress(s.T)
+	_, port, err := net.SplitHostPort(testkit.FreeAddress(s.T))
 	if err != nil {
 		return nil, err
 	}
@@ -352,16 +341,6 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	return ended, nil
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // wire notes what the API server refuses for want of a right.

@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -95,10 +93,11 @@ func someServer(fields ...string) string {
 func (s blockStage) stalled(object, reason string, says ...string) {
 	s.Helper()
 	eventually(s.T, object+" to be stalled: "+reason, func() error {
-		c, err := s.condition(object, "Stalled")
+		o, err := s.look(object)
 		if err != nil {
 			return err
 		}
+		c := o.condition("Stalled")
 		if c.Status != "True" || c.Reason != reason {
 			return fmt.Errorf("%+v", c)
 		}
@@ -107,11 +106,10 @@ func (s blockStage) stalled(object, reason string, says ...string) {
 				return fmt.Errorf("%q does not say %q", c.Message, part)
 			}
 		}
-		ready, err := s.condition(object, "Ready")
-		if err == nil && ready.Status != "False" {
-			err = errors.New("it is Ready all the same")
+		if ready := o.condition("Ready"); ready.Status != "False" {
+			return fmt.Errorf("it is stalled, and %+v", ready)
 		}
-		return err
+		return nil
 	})
 }
 
@@ -119,17 +117,15 @@ func (s blockStage) stalled(object, reason string, says ...string) {
 func (s blockStage) serves(object string) {
 	s.Helper()
 	eventually(s.T, object+" to serve", func() error {
-		ready, err := s.condition(object, "Ready")
+		o, err := s.look(object)
 		if err != nil {
 			return err
 		}
-		if stalled, there := s.condition(object, "Stalled"); ready.Status != "True" || there == nil && stalled.Status == "True" {
-			err = fmt.Errorf("%+v %+v", ready, stalled)
+		ready, stalled := o.condition("Ready"), o.condition("Stalled")
+		if ready.Status != "True" || ready.ObservedGeneration != o.Metadata.Generation || stalled.Status == "True" {
+			return fmt.Errorf("generation %d is asked for: %+v %+v", o.Metadata.Generation, ready, stalled)
 		}
-		if now := s.kubectl("get", object, "-o", "jsonpath={.metadata.generation}"); err == nil && now != strconv.FormatInt(ready.ObservedGeneration, 10) {
-			err = fmt.Errorf("it speaks of generation %d, and %s is asked for", ready.ObservedGeneration, now)
-		}
-		return err
+		return nil
 	})
 }
 
@@ -143,10 +139,8 @@ func (s blockStage) neverActed(objects ...string) {
 	}
 }
 
-func (s blockStage) condition(object, name string) (c conditionOf, err error) {
-	out := s.kubectl("get", object, "-o", `jsonpath={.status.conditions[?(@.type=="`+name+`")]}`)
-	if out == "" {
-		return c, fmt.Errorf("there is no condition %s", name)
-	}
-	return c, json.Unmarshal([]byte(out), &c)
+func (s blockStage) look(object string) (objectOf, error) {
+	var o objectOf
+	err := json.Unmarshal([]byte(s.kubectl("get", object, "-o", "json")), &o)
+	return o, err
 }

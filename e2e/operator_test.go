@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,11 +142,14 @@ func leads(t *testing.T) {
 	})
 	// A replica that was killed rather than ended leaves its endpoint behind
 	// for a moment.
-	eventually(t, "admission to answer", func() error {
-		const probe = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: probe, namespace: default}\nspec: {image: nginx}\n"
-		_, err := run(t.Context(), probe, "kubectl", "apply", "--dry-run=server", "-f", "-")
-		return err
-	})
+	eventually(t, "admission to answer", func() error { return admission(t.Context()) })
+}
+
+// admission returns why an object that is right is not admitted, nil if it is.
+func admission(ctx context.Context) error {
+	const probe = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: probe, namespace: default}\nspec: {image: nginx}\n"
+	_, err := run(ctx, probe, "kubectl", "apply", "--dry-run=server", "-f", "-")
+	return err
 }
 
 // TestKilledLeaderIsReplaced: with the leader's pod gone the other replica

@@ -17,6 +17,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
 )
 
 // operatorUser is who the operator is in the audit log.
@@ -114,7 +118,7 @@ func grantedRights(ctx context.Context) (map[right]string, error) {
 			Metadata struct{ Name, Namespace string }
 			RoleRef  struct{ Kind, Name string }
 			Subjects []struct{ Kind, Name, Namespace string }
-			Rules    []struct{ Verbs, APIGroups, Resources, ResourceNames []string }
+			Rules    []rbacv1.PolicyRule
 		}
 	}
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
@@ -137,20 +141,8 @@ func grantedRights(ctx context.Context) (map[right]string, error) {
 		if !bound[[3]string{role.Kind, role.Metadata.Namespace, role.Metadata.Name}] {
 			continue
 		}
-		for _, rule := range role.Rules {
-			names := rule.ResourceNames
-			if len(names) == 0 {
-				names = []string{""}
-			}
-			for _, g := range rule.APIGroups {
-				for _, r := range rule.Resources {
-					for _, v := range rule.Verbs {
-						for _, n := range names {
-							granted[right{g, r, v, n}] = role.Kind + " " + role.Metadata.Name
-						}
-					}
-				}
-			}
+		for x := range rights.Each(role.Rules) {
+			granted[right{x.Group, x.Resource, x.Verb, x.Name}] = role.Kind + " " + role.Metadata.Name
 		}
 	}
 	return granted, nil

@@ -134,18 +134,17 @@ func (s *site) configurations() []client.Object {
 // waits until it is ready. by is how late everything reaches it.
 func (s *site) replica(cfg *rest.Config, k *certificates.Keeper, by time.Duration) (address string, stop func()) {
 	s.Helper()
-	free, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")
+	address = testkit.FreeAddress(s.T)
+	bind, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		s.Fatal(err)
 	}
-	address = free.Addr().String()
-	free.Close()
 	k.Secret, k.Configuration, k.Hosts = secretName, s.namespace, []string{"localhost"}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &late{next: next, by: by, seen: &s.requests} })
 	mgr, err := operator.New(cfg, env.Scheme, operator.Options{
 		Namespace: s.namespace, Watch: []string{s.namespace}, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
-		Admission: k, WebhookPort: free.Addr().(*net.TCPAddr).Port,
+		Admission: k, WebhookPort: bind.Port,
 	})
 	if err != nil {
 		s.Fatal(err)

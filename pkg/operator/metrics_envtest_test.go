@@ -73,17 +73,6 @@ func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pool
 }
 
-// free is an address that nobody listens at.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // tokenOf makes an account, and a token for it.
 func tokenOf(t *testing.T, c client.Client, name string) string {
 	t.Helper()
@@ -132,7 +121,7 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 	cfg := rest.CopyConfig(env.AdminConfig)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "operator"}
 	cert, trusted := certificate(t)
-	metrics, probes := free(t), free(t)
+	metrics, probes := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	mgr, err := operator.New(cfg, scheme, operator.Options{
 		MetricsAddress: metrics, ProbeAddress: probes, SkipNameValidation: true,
 		MetricsCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil },

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,4 +80,15 @@ func (o *Operator) Stop() error {
 	case <-time.After(patience):
 		return errors.New("the operator did not stop")
 	}
+}
+
+// FreeAddress is one of this machine at which nobody listens.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
