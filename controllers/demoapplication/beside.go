@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -23,17 +22,11 @@ func surrounding(a *demoapplicationv1.DemoApplication, pods map[string]string, p
 		Owner: a, Labels: labels(a), Pods: pods, Deployment: a.Name, Service: a.Name,
 		Least: least(a), Ports: podPorts(a),
 		Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget, NetworkPolicy: s.NetworkPolicy,
-		Expose: s.Expose, Monitoring: s.Monitoring,
-	}
-	if workload.Exposable(platform, a.Namespace, s.Expose) == nil {
-		b.Port = webPort(a)
+		Expose: s.Expose, Refused: workload.Exposable(platform, a.Namespace, s.Expose), Port: webPort(a),
+		Monitoring: s.Monitoring,
 	}
 	_, b.Metrics = metricsPort(a)
 	return b
-}
-
-func exposedBy(a *demoapplicationv1.DemoApplication, by common.ExposeType) bool {
-	return a.Spec.Expose != nil && a.Spec.Expose.Type == by
 }
 
 // webPort is the port of the Service that hosts lead to: the first of TCP; 0 for

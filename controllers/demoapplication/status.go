@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,8 +19,8 @@ import (
 
 // report writes the status. It is pure but for what it writes into a.
 func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) {
-	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
-	s, _ := converge.Child[*corev1.Service](out, "Service", a.Namespace, a.Name)
+	d := converge.Standing(out, "Deployment", a.Namespace, a.Name, o.Deployment)
+	s := converge.Standing(out, "Service", a.Namespace, a.Name, o.Service)
 
 	st := &a.Status
 	decision, _, _ := decide(a, o, platform) // its error is the pass's
@@ -31,7 +30,7 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 	}
 	workload.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
-	hosts := exposed(a, o, out, platform)
+	hosts := o.Exposed(surrounding(a, nil, platform), &st.Status, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas

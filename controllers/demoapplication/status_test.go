@@ -15,7 +15,6 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -125,6 +124,30 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// A refused or failed write says nothing about the pods that serve, and neither
+// does something that is missing, so that nothing can be written.
+func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
+	a := sample()
+	d, s := rolled(2, 2), liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
+	d.Spec.Template.Annotations = decided(a).Template.Annotations
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(errors.New("no answer"), nil, nil), platform)
+	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
+	if diff := cmp.Diff(want, brief(a)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if len(a.Status.Addresses) == 0 || a.Status.ReadyReplicas == 0 {
+		t.Errorf("%d pods ready at %v", a.Status.ReadyReplicas, a.Status.Addresses)
+	}
+
+	a = sample()
+	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"} // which nobody has granted
+	_, err := desired(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, platform)
+	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
+	if got := brief(a); got["Available"] != "True MinimumReplicasAvailable" || got["Stalled"] != "True NotAllowed" {
+		t.Errorf("what cannot be decided: %v", got)
+	}
+}
+
 func TestStatusImageIsWhatServes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deployment *appsv1.Deployment
@@ -212,66 +235,6 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%v, and no ports are asked for", a.Status.Addresses)
 		}
 	})
-}
-
-func TestExposedCondition(t *testing.T) {
-	ingress := func(addresses ...string) *networkingv1.Ingress {
-		i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"}}
-		for _, a := range addresses {
-			i.Status.LoadBalancer.Ingress = append(i.Status.LoadBalancer.Ingress, networkingv1.IngressLoadBalancerIngress{IP: a})
-		}
-		return i
-	}
-	route := func(conditions ...metav1.Condition) *gatewayv1.HTTPRoute {
-		r := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo", Generation: 2}}
-		if conditions != nil {
-			r.Status.Parents = []gatewayv1.RouteParentStatus{{ControllerName: "example.com/gateway", Conditions: conditions}}
-		}
-		return r
-	}
-	is := func(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus, generation int64) metav1.Condition {
-		return metav1.Condition{Type: string(kind), Status: status, ObservedGeneration: generation, Reason: "Because", Message: "it is so"}
-	}
-	accepted, resolved := gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs
-	for name, tc := range map[string]struct {
-		kind  common.ExposeType // "": not exposed
-		child client.Object
-		o     Observed
-		want  string
-	}{
-		"not asked for":              {"", nil, Observed{}, ""},
-		"no Ingress yet":             {common.ExposeIngress, nil, Observed{}, "False Progressing"},
-		"an Ingress nobody takes":    {common.ExposeIngress, ingress(), Observed{}, "False Waiting"},
-		"an Ingress that serves":     {common.ExposeIngress, ingress("192.0.2.1"), Observed{}, "True Accepted"},
-		"no route yet":               {common.ExposeGateway, nil, Observed{}, "False Progressing"},
-		"no routes at all":           {common.ExposeGateway, nil, Observed{Children: beside.Children{NoRoutes: true}}, "False FeatureUnavailable"},
-		"a route nobody looks at":    {common.ExposeGateway, route(), Observed{}, "False Waiting"},
-		"a route half looked at":     {common.ExposeGateway, route(is(accepted, "True", 2)), Observed{}, "False Waiting"},
-		"a route as it was":          {common.ExposeGateway, route(is(accepted, "True", 1), is(resolved, "True", 1)), Observed{}, "False Waiting"},
-		"a route that is refused":    {common.ExposeGateway, route(is(accepted, "False", 2), is(resolved, "True", 2)), Observed{}, "False NotAccepted"},
-		"a route that leads nowhere": {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "False", 2)), Observed{}, "False NotAccepted"},
-		"a route that serves":        {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "True", 2)), Observed{}, "True Accepted"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := sample()
-			if tc.kind != "" {
-				a.Spec.Expose = &common.Expose{Type: tc.kind, Hosts: []string{"a.example.com"}}
-			}
-			children := map[string]client.Object{}
-			switch tc.child.(type) {
-			case *networkingv1.Ingress:
-				children["Ingress"] = tc.child
-			case *gatewayv1.HTTPRoute:
-				children["HTTPRoute"] = tc.child
-			}
-			tc.o.Cluster = true
-			a.Status.Conditions = []metav1.Condition{{Type: common.ConditionExposed, Status: "Unknown", Reason: "Before"}}
-			report(a, tc.o, converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(nil), children), platform)
-			if got := brief(a)[common.ConditionExposed]; got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
 }
 
 func TestAddressesOfHostsComeFirst(t *testing.T) {

@@ -11,10 +11,7 @@ import (
 
 // report writes the status. It is pure but for what it writes into i.
 func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outcome) {
-	p, ok := converge.Child[*corev1.Pod](out, "Pod", i.Namespace, podName(i))
-	if !ok {
-		p = o.Pod
-	}
+	p := converge.Standing(out, "Pod", i.Namespace, podName(i), o.Pod)
 	st := &i.Status
 	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p), out.Problem)
 	if p == nil {

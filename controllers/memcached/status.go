@@ -19,7 +19,7 @@ import (
 
 // report writes the status. It is pure but for what it writes into m.
 func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Platform) {
-	d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", m.Namespace, m.Name)
+	d := converge.Standing(out, "Deployment", m.Namespace, m.Name, o.Deployment)
 
 	st := &m.Status
 	decision, _ := decide(m, o, platform) // its error is the pass's

@@ -125,6 +125,15 @@ func TestPhaseAndConditions(t *testing.T) {
 	}
 }
 
+// A refused or failed write says nothing about the pods that serve.
+func TestFailedWriteDoesNotMakeTheCacheUnavailable(t *testing.T) {
+	m := sample()
+	report(m, Observed{Seen: rollout.Seen{Deployment: rolled(3, 3, 3)}}, outcome(errors.New("no answer"), nil), platform)
+	if c := meta.FindStatusCondition(m.Status.Conditions, "Available"); c == nil || c.Status != metav1.ConditionTrue || m.Status.Phase != "Degraded" {
+		t.Errorf("phase %s, conditions %+v", m.Status.Phase, m.Status.Conditions)
+	}
+}
+
 func TestNodes(t *testing.T) {
 	pod := func(name string, ready corev1.ConditionStatus, change ...func(*corev1.Pod)) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}

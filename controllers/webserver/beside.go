@@ -3,7 +3,6 @@ package webserver
 import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -18,10 +17,8 @@ func surrounding(w *webserverv1.WebServer, pods map[string]string, platform conf
 		Owner: w, Labels: labels(w), Pods: pods, Deployment: deploymentName(w), Service: serviceName(w),
 		Least: least(w), Ports: openPorts(w),
 		Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget, NetworkPolicy: s.NetworkPolicy,
-		Expose: s.Expose, Monitoring: s.Monitoring,
-	}
-	if workload.Exposable(platform, w.Namespace, s.Expose) == nil {
-		b.Port = servicePort(w)
+		Expose: s.Expose, Refused: workload.Exposable(platform, w.Namespace, s.Expose), Port: servicePort(w),
+		Monitoring: s.Monitoring,
 	}
 	if monitored(w) {
 		// The exporter is there by the spec alone: a type that the cluster
@@ -29,10 +26,6 @@ func surrounding(w *webserverv1.WebServer, pods map[string]string, platform conf
 		b.Metrics = metricsName
 	}
 	return b
-}
-
-func exposedBy(w *webserverv1.WebServer, by common.ExposeType) bool {
-	return w.Spec.Expose != nil && w.Spec.Expose.Type == by
 }
 
 // openPorts are all ports of the pod that somebody may connect to.

@@ -472,8 +472,6 @@ func TestExposed(t *testing.T) {
 		urls   []string
 	}{
 		"not asked for":     {nil, Observed{}, "", nil},
-		"no Ingress yet":    {byIngress, Observed{}, "False Progressing", nil},
-		"taken by nobody":   {byIngress, Observed{Children: beside.Children{Ingress: ingress()}}, "False Waiting", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
 		"taken":             {byIngress, Observed{Children: beside.Children{Ingress: ingress("192.0.2.1")}}, "True Accepted", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
 		"no Gateway looked": {byGateway, Observed{Children: beside.Children{Route: route}}, "False Waiting", []string{"Gateway https://a.example"}},
 	} {

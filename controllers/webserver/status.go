@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
@@ -20,9 +19,8 @@ import (
 
 // report writes the status. It is pure but for what it writes into w.
 func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform config.Platform) {
-	// A child whose write failed stands as it was observed, and may well serve.
-	d := stands(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
-	s := stands(out, "Service", w.Namespace, serviceName(w), o.Service)
+	d := converge.Standing(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
+	s := converge.Standing(out, "Service", w.Namespace, serviceName(w), o.Service)
 
 	st := &w.Status
 	decision, m, _ := decide(w, o, platform) // its error is the pass's
@@ -31,8 +29,7 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform
 	workload.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
 	reportConfig(w, decision, m, state.Ready.Holds && want > 0, out)
-	refused := workload.Exposable(platform, w.Namespace, w.Spec.Expose)
-	reportExposed(w, o, out, refused)
+	hosts := o.Exposed(surrounding(w, nil, platform), &st.Status, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
@@ -41,17 +38,9 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform
 	// be the same when it is made again.
 	if s != nil {
 		st.Service = serviceStatus(s)
-		st.Addresses = append(exposedAddresses(w, o, out, refused), addresses(s)...)
+		st.Addresses = append(hosts, addresses(s)...)
 		st.Addresses = st.Addresses[:min(len(st.Addresses), maxAddresses)]
 	}
-}
-
-// stands is a child after the pass, or else as it was observed.
-func stands[L client.Object](out converge.Outcome, kind, namespace, name string, observed L) L {
-	if l, ok := converge.Child[L](out, kind, namespace, name); ok {
-		return l
-	}
-	return observed
 }
 
 // reportConfig says what nginx thinks of the configuration that the spec asks
@@ -96,44 +85,6 @@ func refusal(actions []common.Action, revision int64) string {
 		}
 	}
 	return ""
-}
-
-// reportExposed says whether the hosts of spec.expose are taken on. Ready does
-// not depend on it: that is for an ingress controller or a Gateway to do, and
-// not all of these say so.
-func reportExposed(w *webserverv1.WebServer, o Observed, out converge.Outcome, refused error) {
-	var f conditions.Finding
-	switch {
-	case w.Spec.Expose == nil:
-		conditions.Own(&w.Status.Status, w.Generation, out.Now, common.ConditionExposed, "", "", "")
-		return
-	case refused != nil:
-		f = conditions.Finding{Reason: common.ReasonNotAllowed, Message: refused.Error()}
-	case exposedBy(w, common.ExposeIngress):
-		f = workload.TakenByIngress(stands(out, "Ingress", w.Namespace, w.Name, o.Ingress))
-	case o.NoRoutes:
-		f = conditions.Finding{Reason: common.ReasonFeatureUnavailable, Message: "this cluster has no HTTPRoutes; install the Gateway API, or use type Ingress"}
-	default:
-		f = workload.TakenByGateway(stands(out, "HTTPRoute", w.Namespace, w.Name, o.Route))
-	}
-	holds := metav1.ConditionFalse
-	if f.Holds {
-		holds = metav1.ConditionTrue
-	}
-	conditions.Own(&w.Status.Status, w.Generation, out.Now, common.ConditionExposed, holds, f.Reason, f.Message)
-}
-
-// exposedAddresses are the hosts, where there is what leads them here.
-func exposedAddresses(w *webserverv1.WebServer, o Observed, out converge.Outcome, refused error) []common.Address {
-	if refused != nil {
-		return nil // what led them here is being deleted
-	}
-	ingress := stands(out, "Ingress", w.Namespace, w.Name, o.Ingress)
-	route := stands(out, "HTTPRoute", w.Namespace, w.Name, o.Route)
-	if exposedBy(w, common.ExposeIngress) && ingress != nil || exposedBy(w, common.ExposeGateway) && route != nil {
-		return workload.ExposedAddresses(w.Spec.Expose)
-	}
-	return nil
 }
 
 func serviceStatus(s *corev1.Service) *webserverv1.ServiceStatus {

@@ -1,6 +1,6 @@
 // Package beside is what kinds share of the children that stand beside a
 // Deployment and its Service, each while the spec asks for it: how they are
-// read, and how they are put into a plan.
+// read, how they are put into a plan, and what is said of them.
 package beside
 
 import (
@@ -66,9 +66,11 @@ type Wanted struct {
 	Pods map[string]string
 	// Deployment and Service are their names.
 	Deployment, Service string
-	// Port is the port of the Service that hosts lead to, 0 where they must not
-	// lead to any.
+	// Port is the port of the Service that hosts lead to, 0 for none.
 	Port int32
+	// Refused is why the platform configuration lets no hosts be led here, nil
+	// where it does.
+	Refused error
 	// Least is the smallest number of pods that there will be.
 	Least int32
 	// Ports are all of the pod that somebody may connect to.
@@ -103,14 +105,14 @@ func (s Children) Stand(plan *converge.Plan, w Wanted) {
 		return workload.NetworkPolicy(name, ns, own, own, ports, w.NetworkPolicy)
 	}, s.NetworkPolicy)
 
-	converge.Stand(plan, w.Port != 0 && by(w.Expose, common.ExposeIngress), func() apply.Intent {
+	converge.Stand(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {
 		return workload.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Ingress)
 
 	// What the cluster does not know is asked for all the same, so that it is
 	// made when the cluster comes to know it; but it cannot be released.
 	going := w.Owner.GetDeletionTimestamp() != nil
-	converge.Stand(plan, w.Port != 0 && by(w.Expose, common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
+	converge.Stand(plan, w.exposedBy(common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
 		return workload.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Route)
 
@@ -119,4 +121,7 @@ func (s Children) Stand(plan *converge.Plan, w Wanted) {
 	}, s.PodMonitor)
 }
 
-func by(e *common.Expose, way common.ExposeType) bool { return e != nil && e.Type == way }
+// exposedBy tells whether hosts are to be led here in that way.
+func (w Wanted) exposedBy(way common.ExposeType) bool {
+	return w.Expose != nil && w.Expose.Type == way && w.Port != 0 && w.Refused == nil
+}

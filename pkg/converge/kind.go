@@ -202,3 +202,14 @@ func Child[L client.Object](o Outcome, kind, namespace, name string) (L, bool) {
 	l, ok := o.children[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}].(L)
 	return l, ok
 }
+
+// Standing returns a child as it stands after the pass, or else as it was
+// observed before: one that was not written, because its write failed or
+// because what it should be is not known, may well serve. observed is nil where
+// none stood that is ours.
+func Standing[L client.Object](o Outcome, kind, namespace, name string, observed L) L {
+	if l, ok := Child[L](o, kind, namespace, name); ok {
+		return l
+	}
+	return observed
+}

@@ -1,0 +1,148 @@
+package beside
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+var named = metav1.ObjectMeta{Namespace: "default", Name: "shop", Generation: 2}
+
+func ingress(addresses ...string) *networkingv1.Ingress {
+	i := &networkingv1.Ingress{ObjectMeta: named}
+	for _, a := range addresses {
+		i.Status.LoadBalancer.Ingress = append(i.Status.LoadBalancer.Ingress, networkingv1.IngressLoadBalancerIngress{IP: a})
+	}
+	return i
+}
+
+func route(conditions ...metav1.Condition) *gatewayv1.HTTPRoute {
+	r := &gatewayv1.HTTPRoute{ObjectMeta: named}
+	if conditions != nil {
+		r.Status.Parents = []gatewayv1.RouteParentStatus{{ControllerName: "example.com/gateway", Conditions: conditions}}
+	}
+	return r
+}
+
+func is(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus, generation int64) metav1.Condition {
+	return metav1.Condition{Type: string(kind), Status: status, ObservedGeneration: generation, Reason: "Because", Message: "it is so"}
+}
+
+func exposing(by common.ExposeType) Wanted {
+	return Wanted{
+		Owner: &webserverv1.WebServer{ObjectMeta: named}, Service: "shop", Port: 80,
+		Expose: &common.Expose{Type: by, Hosts: []string{"a.example.com"}, Gateway: &common.ExposeGatewayOptions{}},
+	}
+}
+
+func after(problem error, children map[string]client.Object) converge.Outcome {
+	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
+}
+
+func TestExposedSaysWhetherTheHostsAreTakenOn(t *testing.T) {
+	accepted, resolved := gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs
+	for name, tc := range map[string]struct {
+		by        common.ExposeType
+		child     client.Object
+		noRoutes  bool
+		want      string
+		addressed bool
+	}{
+		"no Ingress yet":             {common.ExposeIngress, nil, false, "False Progressing", false},
+		"an Ingress nobody takes":    {common.ExposeIngress, ingress(), false, "False Waiting", true},
+		"an Ingress that serves":     {common.ExposeIngress, ingress("192.0.2.1"), false, "True Accepted", true},
+		"no route yet":               {common.ExposeGateway, nil, false, "False Progressing", false},
+		"no routes at all":           {common.ExposeGateway, nil, true, "False FeatureUnavailable", false},
+		"a route nobody looks at":    {common.ExposeGateway, route(), false, "False Waiting", true},
+		"a route half looked at":     {common.ExposeGateway, route(is(accepted, "True", 2)), false, "False Waiting", true},
+		"a route as it was":          {common.ExposeGateway, route(is(accepted, "True", 1), is(resolved, "True", 1)), false, "False Waiting", true},
+		"a route that is refused":    {common.ExposeGateway, route(is(accepted, "False", 2), is(resolved, "True", 2)), false, "False NotAccepted", true},
+		"a route that leads nowhere": {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "False", 2)), false, "False NotAccepted", true},
+		"a route that serves":        {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "True", 2)), false, "True Accepted", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written, observed := map[string]client.Object{}, Children{NoRoutes: tc.noRoutes}
+			switch c := tc.child.(type) {
+			case *networkingv1.Ingress:
+				written["Ingress"], observed.Ingress = c, c
+			case *gatewayv1.HTTPRoute:
+				written["HTTPRoute"], observed.Route = c, c
+			}
+			// A write that failed says nothing about what stands.
+			for how, got := range map[string]func() (string, bool){
+				"after its write": func() (string, bool) {
+					return exposed(Children{NoRoutes: tc.noRoutes}, exposing(tc.by), after(nil, written))
+				},
+				"after its write failed": func() (string, bool) { return exposed(observed, exposing(tc.by), after(errors.New("no answer"), nil)) },
+			} {
+				if got, addressed := got(); got != tc.want || addressed != tc.addressed {
+					t.Errorf("%s: %q, with addresses: %v; want %q, %v", how, got, addressed, tc.want, tc.addressed)
+				}
+			}
+		})
+	}
+}
+
+// exposed is the condition in two words, and whether there are addresses.
+func exposed(s Children, w Wanted, out converge.Outcome) (condition string, addressed bool) {
+	st := common.Status{Conditions: []metav1.Condition{{Type: common.ConditionExposed, Status: "Unknown", Reason: "Before"}}}
+	as := s.Exposed(w, &st, out)
+	for _, c := range st.Conditions {
+		condition += string(c.Status) + " " + c.Reason
+	}
+	return condition, len(as) > 0
+}
+
+func TestExposedGoesWithWhatWasExposed(t *testing.T) {
+	w := exposing(common.ExposeIngress)
+	w.Expose = nil
+	if got, addressed := exposed(Children{Ingress: ingress("192.0.2.1")}, w, after(nil, nil)); got != "" || addressed {
+		t.Errorf("%q, with addresses: %v", got, addressed)
+	}
+}
+
+func TestRefusedHostsAreLedNowhere(t *testing.T) {
+	for by, kind := range map[common.ExposeType]string{common.ExposeIngress: "Ingress", common.ExposeGateway: "HTTPRoute"} {
+		for _, refused := range []error{nil, errors.New("not yours")} {
+			w := exposing(by)
+			w.Refused = refused
+			s := Children{Ingress: ingress("192.0.2.1"), Route: route()}
+			var plan converge.Plan
+			s.Stand(&plan, w)
+			var made, deleted []string
+			for _, in := range plan.Apply {
+				made = append(made, in.Kind)
+			}
+			for _, o := range plan.Prune {
+				switch o.(type) {
+				case *networkingv1.Ingress:
+					deleted = append(deleted, "Ingress")
+				case *gatewayv1.HTTPRoute:
+					deleted = append(deleted, "HTTPRoute")
+				}
+			}
+			got, addressed := exposed(s, w, after(nil, nil))
+			if refused != nil {
+				if diff := cmp.Diff([]string{"Ingress", "HTTPRoute"}, deleted); diff != "" || len(made) > 0 {
+					t.Errorf("refused by %s: made are %v, deleted (-want +got):\n%s", by, made, diff)
+				}
+				if got != "False NotAllowed" || addressed {
+					t.Errorf("refused by %s: %q, with addresses: %v", by, got, addressed)
+				}
+			} else if diff := cmp.Diff([]string{kind}, made); diff != "" || len(deleted) != 1 || got == "False NotAllowed" || !addressed {
+				t.Errorf("by %s: deleted are %v, %q, with addresses: %v; made (-want +got):\n%s", by, deleted, got, addressed, diff)
+			}
+		}
+	}
+}
