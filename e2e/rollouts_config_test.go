@@ -141,6 +141,37 @@ func environmentChanged() rolloutCase {
 	}
 }
 
+// settings is the ConfigMap of the environment.
+const settings = "settings"
+
+func fromSettings(name string) map[string]any {
+	return map[string]any{"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": name}}}}
+}
+
+// environmentOfConfigMapChanged is learnt of by ours; pods of the plain
+// Deployment have it once somebody restarts them.
+func environmentOfConfigMapChanged() rolloutCase {
+	colour := func(is string) any { return configMap(settings, map[string]string{"COLOUR": is}) }
+	return rolloutCase{
+		name: "ConfigMap of the environment changed", kinds: []kind{demoApplicationKind}, needs: []string{"envFrom"}, fields: fromSettings(settings),
+		prepare: func(s *scene) error { return s.apply(colour("red")) },
+		disturb: func(s *scene) error {
+			if err := s.apply(colour("blue")); err != nil {
+				return err
+			}
+			return s.both(func(x target) error {
+				var err error
+				if x.ours {
+					_, err = s.kubectl("wait", "--for=jsonpath={.status.revisions.current}=2", x.object, "--timeout=1m")
+				} else {
+					err = s.restart(x)
+				}
+				return errors.Join(err, s.settled(x))
+			})
+		},
+	}
+}
+
 // certificateRenewed is under https. Ours reads the new certificate by itself;
 // the plain nginx has to be restarted for it.
 func certificateRenewed() rolloutCase { return renewal("certificate renewed", false) }

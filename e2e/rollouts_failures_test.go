@@ -24,11 +24,11 @@ func failures() []rolloutCase {
 		badImage("image that does not exist", "nginx:nosuch"),
 		badImage("image that crashes", "nginx:crash"),
 		badImage("image that never answers", "nginx:mute"),
-		invalidConfig(), missingConfigMap(),
+		invalidConfig(), missingConfigMap(), missingEnvironment(),
 	}
 	cases[0].controlServes = stays
 	cases[1].quick = true
-	cases[4].controlServes = stays
+	cases[4].controlServes, cases[5].controlServes = stays, stays
 	return cases
 }
 
@@ -61,19 +61,33 @@ func invalidConfig() rolloutCase {
 	return c
 }
 
+// missingConfigMap has the configuration come from a ConfigMap that is not
+// there, and missingEnvironment the environment.
 func missingConfigMap() rolloutCase {
 	c := configChanged()
-	c.name = "ConfigMap that does not exist"
 	c.needs = append(c.needs, "config.configMapRef")
+	return missing(c, map[string]any{"config": map[string]any{"inline": nil, "configMapRef": map[string]any{"name": absent}}},
+		`[{"op":"replace","path":"/spec/template/spec/volumes/0/configMap/name","value":"`+absent+`"}]`)
+}
+
+func missingEnvironment() rolloutCase {
+	return missing(rolloutCase{kinds: []kind{demoApplicationKind}, needs: []string{"envFrom"}}, fromSettings(absent),
+		`[{"op":"add","path":"/spec/template/spec/containers/0/envFrom","value":[{"configMapRef":{"name":"`+absent+`"}}]}]`)
+}
+
+const absent = "nosuch"
+
+// missing makes a case of one in which nothing has happened yet: ours gets the
+// fields, the plain Deployment the JSON patch.
+func missing(c rolloutCase, fields map[string]any, patch string) rolloutCase {
+	c.name = "ConfigMap that does not exist"
 	c.disturb = func(s *scene) error {
-		ref := map[string]any{"inline": nil, "configMapRef": map[string]any{"name": "nosuch"}}
 		lowest := s.lowestReady()
 		err := s.both(func(x target) error {
 			if x.ours {
-				return s.patch(map[string]any{"config": ref})
+				return s.patch(fields)
 			}
-			_, err := s.kubectl("patch", x.object, "--type=json", "-p",
-				`[{"op":"replace","path":"/spec/template/spec/volumes/0/configMap/name","value":"nosuch"}]`)
+			_, err := s.kubectl("patch", x.object, "--type=json", "-p", patch)
 			return err
 		})
 		return errors.Join(err, s.until("the condition to name what is missing", func() error {
@@ -85,7 +99,7 @@ func missingConfigMap() rolloutCase {
 			if o.condition("Available").Status != "True" || ready.Status != "False" || ready.ObservedGeneration != o.Metadata.Generation {
 				return fmt.Errorf("%+v", o.Status.Conditions)
 			}
-			if !strings.Contains(ready.Message+o.condition("Stalled").Message, "nosuch") {
+			if !strings.Contains(ready.Message+o.condition("Stalled").Message, absent) {
 				return fmt.Errorf("the messages do not name it: %+v", o.Status.Conditions)
 			}
 			return nil

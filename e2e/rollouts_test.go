@@ -108,7 +108,8 @@ func changes() []rolloutCase {
 				})
 			},
 		},
-		configChanged(), configMapChanged(), contentChanged(), environmentChanged(), certificateRenewed(), certificateAndKeyRenewed(),
+		configChanged(), configMapChanged(), contentChanged(), environmentChanged(), environmentOfConfigMapChanged(),
+		certificateRenewed(), certificateAndKeyRenewed(),
 		{
 			name: "scaled 3 to 6 to 2", kinds: bothKinds, quick: true,
 			disturb: func(s *scene) error {
