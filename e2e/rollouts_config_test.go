@@ -148,12 +148,17 @@ func fromSettings(name string) map[string]any {
 	return map[string]any{"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": name}}}}
 }
 
+// followsConfigMaps is the rollout of ours: its pods are replaced when a
+// ConfigMap changes, and stay as they are while one is missing.
+var followsConfigMaps = map[string]any{"restartOnConfigChange": true}
+
 // environmentOfConfigMapChanged is learnt of by ours; pods of the plain
 // Deployment have it once somebody restarts them.
 func environmentOfConfigMapChanged() rolloutCase {
 	colour := func(is string) any { return configMap(settings, map[string]string{"COLOUR": is}) }
 	return rolloutCase{
-		name: "ConfigMap of the environment changed", kinds: []kind{demoApplicationKind}, needs: []string{"envFrom"}, fields: fromSettings(settings),
+		name: "ConfigMap of the environment changed", kinds: []kind{demoApplicationKind}, needs: []string{"envFrom", "rollout.restartOnConfigChange"},
+		fields:  map[string]any{"envFrom": fromSettings(settings)["envFrom"], "rollout": followsConfigMaps},
 		prepare: func(s *scene) error { return s.apply(colour("red")) },
 		disturb: func(s *scene) error {
 			if err := s.apply(colour("blue")); err != nil {

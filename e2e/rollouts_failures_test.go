@@ -71,7 +71,11 @@ func missingConfigMap() rolloutCase {
 }
 
 func missingEnvironment() rolloutCase {
-	return missing(rolloutCase{kinds: []kind{demoApplicationKind}, needs: []string{"envFrom"}}, fromSettings(absent),
+	c := rolloutCase{
+		kinds: []kind{demoApplicationKind}, needs: []string{"envFrom", "rollout.restartOnConfigChange"},
+		fields: map[string]any{"rollout": followsConfigMaps},
+	}
+	return missing(c, fromSettings(absent),
 		`[{"op":"add","path":"/spec/template/spec/containers/0/envFrom","value":[{"configMapRef":{"name":"`+absent+`"}}]}]`)
 }
 

@@ -116,7 +116,11 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
 			return &failure{reason: ReasonImagePull, what: s.Image + ": the image cannot be pulled", details: pullError(w), rank: 4}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-			return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
+			f := &failure{reason: ReasonNotCreated, what: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
+			if missing(w.Message) {
+				f.what, f.details = f.message(), ""
+			}
+			return f
 		case "PodInitializing", "ContainerCreating", "":
 			if s.LastTerminationState.Terminated == nil {
 				return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " has not been created; kubectl describe the pods", rank: 2}
@@ -132,6 +136,13 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 		return &failure{reason: ReasonNotReady, what: "container " + s.Name + " runs and does not become ready", rank: 3}
 	}
 	return nil
+}
+
+// missing tells whether the kubelet says of a container that a ConfigMap or a
+// Secret, or a key in it, is not there. That is the same with each attempt, and
+// what a user wants to know at once; other messages of it may name pods.
+func missing(message string) bool {
+	return strings.HasSuffix(message, " not found") || strings.HasPrefix(message, "couldn't find key ")
 }
 
 func because(t *corev1.ContainerStateTerminated) string {

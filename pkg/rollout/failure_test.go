@@ -84,6 +84,21 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 	}
 }
 
+// What waits is told at once, in words that stay the same: of a container that
+// cannot be created what is missing, and nothing that names a pod.
+func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
+	for message, want := range map[string]string{
+		`configmap "app" not found`:                     `container web cannot be created: configmap "app" not found`,
+		`couldn't find key level in ConfigMap shop/app`: `container web cannot be created: couldn't find key level in ConfigMap shop/app`,
+		`container has runAsNonRoot and image will run as root (pod: "web-x1_shop(123)", container: web)`: `container web cannot be created`,
+	} {
+		f := diagnoseContainer(corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", message)})
+		if f == nil || f.what != want {
+			t.Errorf("%s: %+v", message, f)
+		}
+	}
+}
+
 func TestWorstOfSeveralPodsIsNamed(t *testing.T) {
 	at := func(name string, s corev1.ContainerStatus) corev1.Pod {
 		p := pod("h", s)
