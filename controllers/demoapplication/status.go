@@ -36,11 +36,11 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
 	}
 	switch {
+	case len(a.Spec.Ports) == 0: // the Service that there may be is being deleted
+		st.Addresses = nil
 	case s != nil:
 		all := slices.Concat(hosts, addresses(s))
 		st.Addresses = all[:min(len(all), mostAddresses)]
-	case len(a.Spec.Ports) == 0:
-		st.Addresses = nil
 	}
 }
 

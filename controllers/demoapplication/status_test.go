@@ -230,7 +230,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%v", a.Status.Addresses)
 		}
 		a.Spec.Ports = nil
-		report(a, Observed{Cluster: true}, outcome(nil, nil, nil), platform)
+		report(a, Observed{Cluster: true, Service: liveService()}, outcome(nil, nil, nil), platform)
 		if a.Status.Addresses != nil {
 			t.Errorf("%v, and no ports are asked for", a.Status.Addresses)
 		}
