@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -29,7 +28,7 @@ func TestBadSpecsAreRefused(t *testing.T) {
 	}
 	for what, tc := range tests {
 		t.Run(what, func(t *testing.T) {
-			err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: %s\n", tc.name, ns, tc.spec))
+			err := apply(t, webServer(ns, tc.name, tc.spec))
 			if err == nil {
 				t.Fatal("admitted")
 			}
@@ -40,7 +39,7 @@ func TestBadSpecsAreRefused(t *testing.T) {
 	}
 	t.Run("a name of 55 characters is admitted and serves", func(t *testing.T) {
 		name := strings.Repeat("a", 55)
-		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", name, ns)); err != nil {
+		if err := apply(t, webServer(ns, name, `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 			t.Fatal(err)
 		}
 		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")

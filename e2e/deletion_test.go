@@ -16,7 +16,7 @@ import (
 func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: \"nginx:1.27.4\", replicas: 1, deletionPolicy: Orphan, service: {type: ClusterIP}}\n", ns)); err != nil {
+	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", replicas: 1, deletionPolicy: Orphan, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")

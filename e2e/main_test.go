@@ -82,6 +82,11 @@ func apply(t *testing.T, yaml string) error {
 	return err
 }
 
+// webServer is a WebServer as YAML, its spec in flow style.
+func webServer(ns, name, spec string) string {
+	return fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: %s\n", name, ns, spec)
+}
+
 // namespace makes a namespace for the test, and deletes it after.
 func namespace(t *testing.T) string {
 	t.Helper()

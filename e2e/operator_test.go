@@ -96,7 +96,7 @@ func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
 	}
 	web := func(spec string) {
 		t.Helper()
-		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: %s\n", ns, spec)); err != nil {
+		if err := apply(t, webServer(ns, "web", spec)); err != nil {
 			t.Fatal(err)
 		}
 		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
@@ -156,7 +156,7 @@ func admission(ctx context.Context) error {
 // takes over and heals what was damaged meanwhile.
 func TestKilledLeaderIsReplaced(t *testing.T) {
 	ns := namespace(t)
-	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", ns)); err != nil {
+	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
@@ -176,7 +176,7 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 // TestMetricsTellConditionsAndWrites reads what Prometheus would.
 func TestMetricsTellConditionsAndWrites(t *testing.T) {
 	ns := namespace(t)
-	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", ns)); err != nil {
+	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")

@@ -151,7 +151,7 @@ func TestDefinitionsThatArriveLater(t *testing.T) {
 	kubectl(t, "delete", "crd", crd, "--timeout=60s")
 	defer back()
 	restart()
-	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: \"nginx:1.27.4\", service: {type: ClusterIP}, monitoring: {enabled: true}}\n", ns)); err != nil {
+	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, monitoring: {enabled: true}}`)); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m") // a type that is absent is no error

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -13,7 +12,7 @@ import (
 func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	ns := namespace(t)
 	for name, policy := range map[string]string{"mortal": "Delete", "orphan": "Orphan", "stays": "Orphan"} {
-		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: {image: nginx, deletionPolicy: %s, service: {type: ClusterIP}}\n", name, ns, policy)); err != nil {
+		if err := apply(t, webServer(ns, name, `{image: nginx, deletionPolicy: `+policy+`, service: {type: ClusterIP}}`)); err != nil {
 			t.Fatal(err)
 		}
 		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")

@@ -23,11 +23,11 @@ import (
 	"time"
 )
 
-// webServer applies a WebServer called web, its spec but for the image given
-// in YAML's flow style, and returns nothing before the API server has it.
-func webServer(t *testing.T, ns, spec string) {
+// serve applies a WebServer called web, with more of its spec in YAML's flow
+// style.
+func serve(t *testing.T, ns, spec string) {
 	t.Helper()
-	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: \"nginx:1.27.4\", service: {type: NodePort}, %s}\n", ns, spec)); err != nil {
+	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: NodePort}, `+spec+`}`)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,13 +57,13 @@ func webURL(t *testing.T, ns, scheme, field string) string {
 func TestWebServerConfig(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	webServer(t, ns, `replicas: 2, config: {inline: "location = /hello { return 200 one; }\nlocation / { try_files $uri /index.html; }"}`)
+	serve(t, ns, `replicas: 2, config: {inline: "location = /hello { return 200 one; }\nlocation / { try_files $uri /index.html; }"}`)
 	webReady(t, ns)
 	url := webURL(t, ns, "http", "nodePort")
 	pageHas(t, url+"/hello", "one")
 	pageHas(t, url+"/nowhere", "Welcome to nginx!")
 
-	webServer(t, ns, `replicas: 2, config: {inline: "\nlocation = /hello { retrun 200 two; }"}`)
+	serve(t, ns, `replicas: 2, config: {inline: "\nlocation = /hello { retrun 200 two; }"}`)
 	eventually(t, "nginx's own words", func() error {
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "pods,webservers", "-o", "json")
 		if err == nil && !strings.Contains(out, `unknown directive \"retrun\" in /etc/nginx/conf.d/server.snippet:2`) {
@@ -80,7 +80,7 @@ func TestWebServerConfig(t *testing.T) {
 		`jsonpath={.status.conditions[?(@.type=="ConfigValid")].status} {.status.conditions[?(@.type=="ConfigValid")].reason} {.status.conditions[?(@.type=="Ready")].reason}`)
 	pageHas(t, url+"/hello", "one")
 
-	webServer(t, ns, `replicas: 2, config: {inline: "location = /hello { return 200 three; }"}`)
+	serve(t, ns, `replicas: 2, config: {inline: "location = /hello { return 200 three; }"}`)
 	webReady(t, ns)
 	pageHas(t, url+"/hello", "three")
 	eventuallyPrints(t, "True Tested", "-n", ns, "get", "webserver", "web", "-o",
@@ -98,7 +98,7 @@ func TestWebServerConfigMaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	webServer(t, ns, `config: {configMapRef: {name: cfg}}, content: {configMapRef: {name: pages}}`)
+	serve(t, ns, `config: {configMapRef: {name: cfg}}, content: {configMapRef: {name: pages}}`)
 	eventuallyPrints(t, "ReferenceNotFound", "-n", ns, "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)
 	configMap("cfg", "server.conf", "location = /hello { return 200 one; }")
 	configMap("pages", "index.html", "page one")
@@ -115,19 +115,19 @@ func TestWebServerConfigMaps(t *testing.T) {
 func TestWebServerContentFromFiles(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	webServer(t, ns, `content: {files: {index.html: "<h1>Hello</h1>", a.css: "h1 {}"}}`)
+	serve(t, ns, `content: {files: {index.html: "<h1>Hello</h1>", a.css: "h1 {}"}}`)
 	webReady(t, ns)
 	url := webURL(t, ns, "http", "nodePort")
 	pageHas(t, url+"/", "<h1>Hello</h1>")
 	pageHas(t, url+"/a.css", "h1 {}")
-	webServer(t, ns, `content: {files: {index.html: "<h1>Bye</h1>"}}`)
+	serve(t, ns, `content: {files: {index.html: "<h1>Bye</h1>"}}`)
 	pageHas(t, url+"/", "<h1>Bye</h1>")
 }
 
 func TestWebServerMetrics(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	webServer(t, ns, `monitoring: {enabled: true}`)
+	serve(t, ns, `monitoring: {enabled: true}`)
 	webReady(t, ns)
 	pod := kubectl(t, "-n", ns, "get", "pods", "-l", "webserver_cr=web", "-o", "jsonpath={.items[0].metadata.name}")
 	eventually(t, "the exporter to see nginx", func() error {
@@ -168,7 +168,7 @@ func TestWebServerServesRenewedCertificate(t *testing.T) {
 
 	// Certificate and key that do not match reach no serving pod.
 	secret(first, inPEM(t, other))
-	webServer(t, ns, `replicas: 2, tls: {secretRef: {name: web-tls}}, config: {inline: "location = /hello { return 200 $scheme; }"}`)
+	serve(t, ns, `replicas: 2, tls: {secretRef: {name: web-tls}}, config: {inline: "location = /hello { return 200 $scheme; }"}`)
 	eventually(t, "nginx's word about a key that does not match", func() error {
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "pods,webservers", "-o", "json")
 		if err == nil && !strings.Contains(out, "key values mismatch") {

@@ -140,7 +140,7 @@ func operatorLogs(t *testing.T) []logLine {
 func TestTwoWebServersLiveSideBySide(t *testing.T) {
 	ns := namespace(t)
 	for _, name := range []string{"one", "two"} {
-		if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: {image: nginx}\n", name, ns)); err != nil {
+		if err := apply(t, webServer(ns, name, `{image: nginx}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestForeignObjectsAreNotTouched(t *testing.T) {
 	ns := namespace(t)
 	kubectl(t, "-n", ns, "create", "service", "clusterip", "web-service", "--tcp=5432")
 	before := kubectl(t, "-n", ns, "get", "service", "web-service", "-o", "jsonpath={.metadata.resourceVersion}")
-	if err := apply(t, fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}}\n", ns)); err != nil {
+	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
 	eventuallyPrints(t, "Conflict", "-n", ns, "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)
