@@ -101,9 +101,9 @@ func (r report) markdown(machine string) string {
 	fmt.Fprintf(&b, "beside it, %d of which failed. The load itself was late by at most %s.\n\n",
 		failed(r.rows, func(f figures) int { return f.control.Failed() }), late.Round(time.Millisecond))
 	if calm := slices.DeleteFunc(slices.Clone(r.rows), func(f figures) bool { return f.calm == 0 }); len(calm) > 0 {
-		fmt.Fprintf(&b, "Of these, %d to ours and %d to the plain ones failed later than %s after all was well again,\nwhen nothing came or went.\n\n",
-			failed(calm, func(f figures) int { return f.ours.FailedAfter(f.calm) }),
-			failed(calm, func(f figures) int { return f.control.FailedAfter(f.calm) }), calmAfter)
+		fmt.Fprintf(&b, "When nothing came or went, later than %s after all was well again, %d to ours failed\nand %d to the plain ones.\n\n",
+			calmAfter, failed(calm, func(f figures) int { return f.ours.FailedAfter(f.calm) }),
+			failed(calm, func(f figures) int { return f.control.FailedAfter(f.calm) }))
 	}
 	b.WriteString("| case | kind | way | keep-alive | requests | failed | failed, plain | p99 | p99, plain | time |\n")
 	b.WriteString("|---|---|---|---|---:|---:|---:|---:|---:|---:|\n")
@@ -187,7 +187,7 @@ func TestTheTableTellsFailuresFromRefusals(t *testing.T) {
 	}, skipped: []string{"other, A: no field"}}
 	got := r.markdown("a machine")
 	for _, want := range []string{
-		"30 requests to ours, 3 of which failed", "beside it, 6 of which failed", "0 to ours and 1 to the plain ones failed later than 5s",
+		"30 requests to ours, 3 of which failed", "beside it, 6 of which failed", "later than 5s after all was well again, 0 to ours failed\nand 1 to the plain ones",
 		"| changed | A | NodePort | off | 10 | **0** | 3 (connect 3) |",
 		"| deleted | A | ClusterIP | on | 10 | **0** (refused 3 ²) |",
 		"| broken ¹ | B | ClusterIP | off | 10 | **3 (connect 3)** | 0 |",
