@@ -196,6 +196,11 @@ func TestBudgetOfOrphaningMuch(t *testing.T) {
 	env.Orphaning(t, muchSpecimen())
 }
 
+func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
+	t.Parallel()
+	env.OrphaningUndecided(t, muchSpecimen())
+}
+
 func TestEveryStatedFieldOfMuchComesBack(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, muchSpecimen())

@@ -173,7 +173,10 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 		plan.Prune = append(plan.Prune, o.Policy)
 	}
 	d, err := decide(m, o, platform)
-	if d.Template != nil {
+	// Of what is being deleted only the children's names matter. That nothing can
+	// be decided must not keep it.
+	going := !m.DeletionTimestamp.IsZero()
+	if d.Template != nil || going {
 		plan.Apply = append(plan.Apply, workload.Deployment(workload.Rolling{
 			Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
 			Template: d.Template, Container: containerName, Rollout: m.Spec.Rollout,
@@ -184,6 +187,9 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 		plan.Apply = append(plan.Apply, budget)
 	} else if o.Budget != nil {
 		plan.Prune = append(plan.Prune, o.Budget)
+	}
+	if going {
+		err = nil
 	}
 	return d.Complete(plan), err
 }

@@ -192,6 +192,11 @@ func TestBudgetOfOrphaningAFurnishedOne(t *testing.T) {
 	env.Orphaning(t, furnishedSpecimen())
 }
 
+func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
+	t.Parallel()
+	env.OrphaningUndecided(t, furnishedSpecimen())
+}
+
 func TestEveryStatedFieldOfAFurnishedOneComesBack(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, furnishedSpecimen())

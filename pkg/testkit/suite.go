@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -133,13 +135,45 @@ func (e *Env) Orphaning(t *testing.T, s Specimen) {
 	}
 	l.Gone(obj, name)
 	l.Expect("delete: the children and the finalizer", append(s.each(name, "patch", "200"), "patch "+s.Resource+" 200")...)
+	s.released(l, name)
+}
+
+// OrphaningUndecided deletes an object of which nothing can be decided, because
+// it names a revision that is not kept: it goes all the same, and leaves its
+// children behind.
+func (e *Env) OrphaningUndecided(t *testing.T, s Specimen) {
+	l := e.NewLab(t, s.Subject).Start()
+	const name = "web"
+	obj := s.New(l.Namespace, name)
+	s.Orphan(obj)
+	obj.SetFinalizers([]string{naming.Finalizer})
+	l.Create(obj)
+	l.Ready(obj, name)
+	pin := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"rollout":{"pinnedRevision":99}}}`))
+	if err := l.Admin.Patch(t.Context(), obj, pin); err != nil {
+		t.Fatal(err)
+	}
+	l.Until("that the revision is not kept", obj, name, func() bool {
+		c := meta.FindStatusCondition(obj.GetStatus().Conditions, common.ConditionStalled)
+		return c != nil && c.Reason == common.ReasonRevisionNotFound
+	})
+	if err := l.Admin.Delete(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	l.Gone(obj, name)
+	s.released(l, name)
+}
+
+// released tells whether the children stand, and are nobody's.
+func (s Specimen) released(l *Lab, name string) {
+	l.Helper()
 	for _, child := range s.Children(name) {
 		l.Get(child, child.GetName())
 		if n := len(child.GetOwnerReferences()); n != 0 {
-			t.Errorf("%T has %d owners, want none", child, n)
+			l.Errorf("%T has %d owners, want none", child, n)
 		}
 		if child.GetLabels()[naming.LabelManagedBy] != "" || child.GetAnnotations()[naming.AnnotationOwner] != "" {
-			t.Errorf("%T still carries our marks: %v %v", child, child.GetLabels(), child.GetAnnotations())
+			l.Errorf("%T still carries our marks: %v %v", child, child.GetLabels(), child.GetAnnotations())
 		}
 	}
 }
