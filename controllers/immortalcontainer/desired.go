@@ -47,6 +47,8 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 		return plan, workload.NotGranted(p.ServiceAccountName)
 	}
 	switch {
+	case !i.DeletionTimestamp.IsZero(): // it is named to be released, however it is
+		plan.Apply = append(plan.Apply, pod(i, o))
 	case i.Spec.Suspend:
 		if o.Pod != nil {
 			plan.Prune = append(plan.Prune, o.Pod)

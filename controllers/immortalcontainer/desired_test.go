@@ -157,6 +157,19 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Orphaned is what stands, in whatever state: to name it must not wait.
+func TestPodOfWhatIsBeingDeletedIsNamed(t *testing.T) {
+	going := func(i *immortalv1alpha1.ImmortalContainer) { i.DeletionTimestamp = &born }
+	for name, p := range map[string]*corev1.Pod{
+		"runs": livePod(), "failed at once": livePod(endedAs(corev1.PodFailed)), "waits": livePod(withGate),
+	} {
+		plan, err := desired(sample(going), Observed{Pod: p, Now: born.Add(time.Second)}, config.Default())
+		if err != nil || len(plan.Apply) != 1 || len(plan.Prune) > 0 {
+			t.Errorf("%s: %v, %v", name, plan, err)
+		}
+	}
+}
+
 func TestStartsAreCountedOncePerPod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		uid    string
