@@ -407,8 +407,8 @@ func configMap(name string, data map[string]string) map[string]any {
 func freeNodePort(t *testing.T) int {
 	t.Helper()
 	taken := " " + kubectl(t, "get", "services", "-A", "-o", "jsonpath={..nodePort}") + " "
-	const first, end = 30020, 30086 // below are those of the articles
-	for _, i := range rand.Perm(end - first) {
+	const first, end = 30020, 30086            // below are those of the articles
+	for _, i := range rand.Perm(end - first) { //nolint:gosec // a port is no secret
 		if !strings.Contains(taken, fmt.Sprintf(" %d ", first+i)) {
 			return first + i
 		}

@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,8 +39,8 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform
 	// be the same when it is made again.
 	if s != nil {
 		st.Service = serviceStatus(s)
-		st.Addresses = append(hosts, addresses(s)...)
-		st.Addresses = st.Addresses[:min(len(st.Addresses), maxAddresses)]
+		all := slices.Concat(hosts, addresses(s))
+		st.Addresses = all[:min(len(all), maxAddresses)]
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -98,8 +99,8 @@ func TestExposedSaysWhetherTheHostsAreTakenOn(t *testing.T) {
 func exposed(s Children, w Wanted, out converge.Outcome) (condition string, addressed bool) {
 	st := common.Status{Conditions: []metav1.Condition{{Type: common.ConditionExposed, Status: "Unknown", Reason: "Before"}}}
 	as := s.Exposed(w, &st, out)
-	for _, c := range st.Conditions {
-		condition += string(c.Status) + " " + c.Reason
+	if c := meta.FindStatusCondition(st.Conditions, common.ConditionExposed); c != nil {
+		condition = string(c.Status) + " " + c.Reason
 	}
 	return condition, len(as) > 0
 }
