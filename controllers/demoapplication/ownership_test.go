@@ -188,10 +188,10 @@ func TestServiceFollowsThePorts(t *testing.T) {
 	if s.Spec.Type != corev1.ServiceTypeClusterIP || len(s.Spec.Ports) != 2 {
 		t.Errorf("%s with ports %+v", s.Spec.Type, s.Spec.Ports)
 	}
-	l.Edit(a, "web", func() { a.Spec.Ports[0].NodePort = new(int32(31302)) })
+	l.Edit(a, "web", func() { a.Spec.Ports[0].NodePort = new(int32(30078)) })
 	l.Ready(a, "web")
 	l.Until("the node port", s, "web", func() bool {
-		return s.Spec.Type == corev1.ServiceTypeNodePort && s.Spec.Ports[0].NodePort == 31302 && s.Spec.Ports[1].NodePort != 0
+		return s.Spec.Type == corev1.ServiceTypeNodePort && s.Spec.Ports[0].NodePort == 30078 && s.Spec.Ports[1].NodePort != 0
 	})
 	l.Edit(a, "web", func() { a.Spec.Ports[0].NodePort = nil })
 	l.Until("all node ports to be given back", s, "web", func() bool {
