@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,9 +88,10 @@ func (e *Env) Budget(t *testing.T, s Specimen) {
 	l := e.NewLab(t, s.Subject).Start()
 	const name = "web"
 	obj := s.New(l.Namespace, name)
+	began := time.Now()
 	l.Create(obj)
 	l.Ready(obj, name)
-	l.Expect("create: the children, the status, and once more for readiness",
+	l.ExpectOf(time.Since(began), s.status(), "create: the children, the status, and once more for readiness",
 		s.creation(name)...)
 
 	l.Edit(obj, name, func() { obj.SetAnnotations(map[string]string{"note": "not ours"}) })
@@ -103,9 +105,10 @@ func (e *Env) Budget(t *testing.T, s Specimen) {
 	l.Restart()
 	l.Expect("restart")
 
+	began = time.Now()
 	l.Edit(obj, name, func() { s.Edit(obj) })
 	l.Ready(obj, name)
-	l.Expect("edit: the child, the status that says so, and readiness", append(slices.Clone(s.Edited), s.status(), s.status())...)
+	l.ExpectOf(time.Since(began), s.status(), "edit: the child, the status that says so, and readiness", append(slices.Clone(s.Edited), s.status(), s.status())...)
 
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
@@ -127,9 +130,10 @@ func (e *Env) Orphaning(t *testing.T, s Specimen) {
 		t.Fatal("the specimen's object does not orphan")
 	}
 	obj.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
+	began := time.Now()
 	l.Create(obj)
 	l.Ready(obj, name)
-	l.Expect("create", s.creation(name)...)
+	l.ExpectOf(time.Since(began), s.status(), "create", s.creation(name)...)
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
