@@ -173,6 +173,54 @@ func Decide(q Question, seen Seen) (Decision, error) {
 	return d, nil
 }
 
+// LastKnown is Decide for an object whose inputs cannot be determined, because
+// something that the spec refers to is missing: it needs neither q.Inputs nor
+// q.Template. The revision that was decided last keeps serving, with the
+// template that is kept of it, so that the Deployment can still be scaled,
+// repaired and created again. A rollout that is in progress is still judged,
+// and rolled back if it fails. Nothing is pruned.
+//
+// The decision has no template if nothing was decided before, or if that
+// revision is no longer kept: then leave the Deployment alone.
+func LastKnown(q Question, seen Seen) (Decision, error) {
+	d := Decision{question: q, Kept: sorted(seen.Revisions), pending: q.Status.PendingChanges}
+	current, ok := d.current(seen.Deployment)
+	if !ok {
+		return d, nil
+	}
+	known := d.revisions()
+	d.Asked = current
+	if failed, ok := numbered(d.Kept, known.Failed); ok {
+		d.Asked = failed // that it failed must not be forgotten
+	}
+	var err error
+	if d.Keep, err = d.Asked.intent(d.Asked.live.Name, q); err != nil {
+		return d, err
+	}
+	if d.Serving, err = d.serving(d.Kept); err != nil {
+		d.Serving, d.pinned = current, false
+	}
+	d.Template, err = d.Serving.Template()
+	return d, err
+}
+
+// current returns the revision that the status names as the current one or,
+// if the status names none, the one whose template the Deployment has.
+func (d *Decision) current(live *appsv1.Deployment) (Revision, bool) {
+	if found, ok := numbered(d.Kept, d.revisions().Current); ok {
+		return found, true
+	}
+	if live == nil || d.revisions().Current != 0 {
+		return Revision{}, false
+	}
+	hash := live.Spec.Template.Annotations[naming.AnnotationTemplate]
+	i := slices.IndexFunc(d.Kept, func(r Revision) bool { return hash != "" && r.hash == hash })
+	if i < 0 {
+		return Revision{}, false
+	}
+	return d.Kept[i], true
+}
+
 // serving picks the revision that is to serve.
 func (d *Decision) serving(history []Revision) (Revision, error) {
 	if r := d.question.Rollout; r != nil && r.PinnedRevision != nil {

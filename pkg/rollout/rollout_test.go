@@ -473,3 +473,65 @@ func TestUnreadableRevisionIsTold(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestLastKnown_KeepsServingWhatWasDecided(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(*world)
+		image  string // "" if there is no template
+		asked  int64
+	}{
+		"nothing was decided yet": {func(w *world) { *w = *newWorld(w.t) }, "", 0},
+		"at rest":                 {func(*world) {}, "web:1", 1},
+		"the status is lost":      {func(w *world) { w.status = common.RolloutStatus{} }, "web:1", 1},
+		"the Deployment is lost":  {func(w *world) { w.seen.Deployment = nil }, "web:1", 1},
+		"the history is lost":     {func(w *world) { w.seen.Revisions = nil }, "", 0},
+		"a rollout is in progress": {func(w *world) {
+			w.image = "web:2"
+			w.pass()
+		}, "web:2", 2},
+		"a rollout has failed": {func(w *world) {
+			w.image = "web:bad"
+			w.pass()
+			w.rolls(crashing)
+			w.pass()
+		}, "web:1", 2},
+		"a rollout was rolled back": {func(w *world) {
+			w.image = "web:bad"
+			w.pass()
+			w.rolls(crashing)
+			w.pass()
+			w.pass()
+		}, "web:1", 2},
+		"a revision is pinned": {func(w *world) {
+			w.image = "web:2"
+			w.pass()
+			w.rolls()
+			w.pass()
+			w.rollout.PinnedRevision = new(int64(1))
+		}, "web:1", 2},
+		"a revision is pinned that is not kept": {func(w *world) {
+			w.rollout.PinnedRevision = new(int64(7))
+		}, "web:1", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := serving(t)
+			tc.before(w)
+			q := w.question()
+			q.Inputs, q.Template = nil, nil
+			d, err := LastKnown(q, w.seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			image := ""
+			if d.Template != nil {
+				image = *d.Template.Spec.Containers[0].Image
+			}
+			if image != tc.image || d.Asked.Number != tc.asked {
+				t.Errorf("got image %q, revision %d is asked for; want %q, %d", image, d.Asked.Number, tc.image, tc.asked)
+			}
+			if len(d.Prune) != 0 || len(d.Kept) != len(w.seen.Revisions) {
+				t.Errorf("prunes %d, keeps %d of %d revisions", len(d.Prune), len(d.Kept), len(w.seen.Revisions))
+			}
+		})
+	}
+}
