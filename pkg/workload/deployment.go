@@ -58,6 +58,7 @@ func Deployment(r Rolling) apply.Intent {
 	quarter := intstr.FromString("25%")
 	ac := appsv1ac.Deployment(r.Name, r.Namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
+			WithPaused(false).
 			WithRevisionHistoryLimit(10).
 			WithMinReadySeconds(or(rollout.MinReadySeconds, 0)).
 			WithProgressDeadlineSeconds(or(rollout.ProgressDeadlineSeconds, 600)).

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 )
@@ -129,5 +130,18 @@ func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 	s := DeploymentState(deployment(3, 0, 0, 0, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, m)), 3)
 	if !utf8.ValidString(s.Stalled.Message) {
 		t.Errorf("ends in %q", s.Stalled.Message[len(s.Stalled.Message)-4:])
+	}
+}
+
+// A paused Deployment rolls nothing out, not even the revision of a rollback,
+// and its deadline never passes: nothing would tell.
+func TestDeployment_StatesThatItIsNotPaused(t *testing.T) {
+	in := Deployment(Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(3)), Selector: selector, Container: "web"})
+	raw, err := in.Object(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(raw), `"paused":false`) {
+		t.Errorf("spec.paused is not stated, so kubectl rollout pause is not undone: %s", raw)
 	}
 }
