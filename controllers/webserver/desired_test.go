@@ -463,3 +463,23 @@ func typed(t *testing.T, w *webserverv1.WebServer, o Observed) (*appsv1.Deployme
 	}
 	return d, s
 }
+
+func TestTemplate_StatesThePullPolicyOfEveryImage(t *testing.T) {
+	for name, in := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := in()
+			d, _ := typed(t, w, o)
+			pod := d.Spec.Template.Spec
+			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+				if c.ImagePullPolicy == "" {
+					t.Errorf("container %s keeps the policy of an earlier image", c.Name)
+				}
+			}
+			for _, v := range pod.Volumes {
+				if v.Image != nil && v.Image.PullPolicy == "" {
+					t.Errorf("volume %s keeps the policy of an earlier image", v.Name)
+				}
+			}
+		})
+	}
+}

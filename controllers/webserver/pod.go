@@ -142,6 +142,7 @@ func exporter(image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(exporterName).
 		WithImage(image).
+		WithImagePullPolicy(workload.PullPolicy("", image)).
 		WithArgs(fmt.Sprintf("--nginx.scrape-uri=http://127.0.0.1:%d/stub_status", statusPort)).
 		WithPorts(containerPort(metricsName, metricsPort)).
 		WithSecurityContext(workload.RestrictedContainer()).
@@ -166,10 +167,8 @@ func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.Volume
 	case m.content != nil:
 		add(configMapVolume("content", m.content.Name), over("content", contentPath))
 	case c != nil && c.Image != nil:
-		image := corev1ac.ImageVolumeSource().WithReference(c.Image.Reference)
-		if c.Image.PullPolicy != "" {
-			image.WithPullPolicy(c.Image.PullPolicy)
-		}
+		image := corev1ac.ImageVolumeSource().WithReference(c.Image.Reference).
+			WithPullPolicy(workload.PullPolicy(c.Image.PullPolicy, c.Image.Reference))
 		add(corev1ac.Volume().WithName("content").WithImage(image), over("content", contentPath))
 	}
 	if w.Spec.TLS != nil {

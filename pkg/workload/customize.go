@@ -54,7 +54,11 @@ func Customize(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Cont
 	if len(o.Args) > 0 {
 		container.Args = slices.Clone(o.Args)
 	}
-	if o.ImagePullPolicy != "" {
+	if container.Image != nil {
+		container.WithImagePullPolicy(PullPolicy(o.ImagePullPolicy, *container.Image))
+	} else if o.ImagePullPolicy != "" {
+		// The image of a pod can be changed and its policy cannot: what is stated
+		// may not follow the image.
 		container.WithImagePullPolicy(o.ImagePullPolicy)
 	}
 	for _, s := range o.ImagePullSecrets {
@@ -291,6 +295,8 @@ func (o Options) volumes(container string) []*corev1ac.VolumeApplyConfiguration 
 				}
 			}
 			v.Projected.DefaultMode = new(or(v.Projected.DefaultMode, fileMode))
+		case v.Image != nil && v.Image.Reference != nil:
+			v.Image.WithPullPolicy(PullPolicy(or(v.Image.PullPolicy, ""), *v.Image.Reference))
 		}
 	}
 	return volumes

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -322,4 +323,50 @@ func pod(t *testing.T, s *common.Security, own SecurityDefaults, spec string) *c
 		t.Fatal(err)
 	}
 	return live
+}
+
+func TestCustomize_StatesThePullPolicyThatBelongsToTheImage(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0", 64)
+	for name, tc := range map[string]struct {
+		given corev1.PullPolicy
+		image string
+		want  corev1.PullPolicy
+	}{
+		"a version":                       {"", "nginx:1.27.3", corev1.PullIfNotPresent},
+		"latest":                          {"", "nginx:latest", corev1.PullAlways},
+		"no tag":                          {"", "nginx", corev1.PullAlways},
+		"no tag behind a port":            {"", "registry.example:5000/nginx", corev1.PullAlways},
+		"a version behind a port":         {"", "registry.example:5000/nginx:1", corev1.PullIfNotPresent},
+		"a digest":                        {"", "nginx" + digest, corev1.PullIfNotPresent},
+		"a version and a digest":          {"", "nginx:1" + digest, corev1.PullIfNotPresent},
+		"latest and a digest":             {"", "nginx:latest" + digest, corev1.PullAlways},
+		"an ID":                           {"", strings.Repeat("0", 64), corev1.PullIfNotPresent},
+		"the user's policy of a version":  {corev1.PullAlways, "nginx:1.27.3", corev1.PullAlways},
+		"the user's policy of latest":     {corev1.PullNever, "nginx:latest", corev1.PullNever},
+		"a tag that only begins so":       {"", "nginx:latest-alpine", corev1.PullIfNotPresent},
+		"a folder that is called like it": {"", "registry.example/latest/nginx:1", corev1.PullIfNotPresent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, c := built()
+			o := Options{Container: common.Container{ImagePullPolicy: tc.given}, Pod: &common.Pod{
+				Volumes: []common.Volume{{Name: "site", Image: &common.ImageVolume{Reference: tc.image, PullPolicy: tc.given}}},
+			}}
+			Customize(pod, c.WithImage(tc.image), o)
+			if c.ImagePullPolicy == nil || *c.ImagePullPolicy != tc.want {
+				t.Errorf("imagePullPolicy is %s, want %s", deref(c.ImagePullPolicy), tc.want)
+			}
+			for _, v := range pod.Volumes {
+				if v.Image != nil && (v.Image.PullPolicy == nil || *v.Image.PullPolicy != tc.want) {
+					t.Errorf("pullPolicy of a volume is %s, want %s", deref(v.Image.PullPolicy), tc.want)
+				}
+			}
+		})
+	}
+}
+
+func deref(p *corev1.PullPolicy) string {
+	if p == nil {
+		return "not stated"
+	}
+	return string(*p)
 }
