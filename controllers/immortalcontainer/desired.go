@@ -54,7 +54,7 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 			plan.Prune = append(plan.Prune, o.Pod)
 		}
 	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && ended(o.Pod):
-		if wait := between - o.Now.Sub(o.Pod.CreationTimestamp.Time); wait > 0 {
+		if wait := between - max(o.Now.Sub(o.Pod.CreationTimestamp.Time), o.EndedFor); wait > 0 {
 			return plan, fault.Waiting(wait, "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
 		}
 		plan.Prune = append(plan.Prune, o.Pod)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -152,6 +153,46 @@ func TestPlan(t *testing.T) {
 			}
 			if got := gated(p); got != tc.gated {
 				t.Errorf("gated: %t, want %t", got, tc.gated)
+			}
+		})
+	}
+}
+
+// The birth of a pod is a time of the API server's clock, which may differ from
+// the operator's by any amount.
+func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ahead time.Duration // of the operator's clock
+		want  []time.Duration
+	}{
+		"clocks agree":                      {0, []time.Duration{6 * time.Second}}, // it ended four seconds after its birth
+		"the operator's is a day behind":    {-24 * time.Hour, []time.Duration{between}},
+		"the operator's is a second behind": {-5 * time.Second, []time.Duration{between}},
+		"the operator's is a day ahead":     {24 * time.Hour, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 })
+			p := livePod(endedAs(corev1.PodFailed), func(p *corev1.Pod) {
+				p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(i, immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind))}
+			})
+			clock := born.Add(4*time.Second + tc.ahead)
+			kind := Kind(func() time.Time { return clock }, config.Default())
+			r := converge.Reader{Reader: fake.NewClientBuilder().WithObjects(p).Build()}
+			var waits []time.Duration
+			for range 3 {
+				o, err := kind.Observe(t.Context(), r, i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan, err := kind.Desired(i, o)
+				if len(plan.Prune) == 1 {
+					break
+				}
+				waits = append(waits, fault.Classify(err).Result.RequeueAfter)
+				clock = clock.Add(waits[len(waits)-1])
+			}
+			if d := cmp.Diff(tc.want, waits); d != "" {
+				t.Errorf("pauses before the pod is deleted (-want +got):\n%s", d)
 			}
 		})
 	}
