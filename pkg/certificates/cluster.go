@@ -153,21 +153,42 @@ func (c *cluster) readConfigurations(ctx context.Context) ([]configuration, erro
 	}
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
-	for _, o := range []client.Object{&validating, &mutating} {
-		if err := c.client.Get(ctx, types.NamespacedName{Name: c.configuration}, o); err != nil {
-			return nil, fmt.Errorf("reading the webhook configuration: %w", err)
+	var all []configuration
+	var errs []error
+	c.release = release{}
+	for _, one := range []struct {
+		kind    string
+		object  client.Object
+		bundles func() [][]byte
+	}{
+		{"ValidatingWebhookConfiguration", &validating, func() (all [][]byte) {
+			for _, w := range validating.Webhooks {
+				all = append(all, w.ClientConfig.CABundle)
+			}
+			return all
+		}},
+		{"MutatingWebhookConfiguration", &mutating, func() (all [][]byte) {
+			for _, w := range mutating.Webhooks {
+				all = append(all, w.ClientConfig.CABundle)
+			}
+			return all
+		}},
+	} {
+		err := c.client.Get(ctx, types.NamespacedName{Name: c.configuration}, one.object)
+		switch {
+		case apierrors.IsNotFound(err):
+			all = append(all, configuration{kind: one.kind, missing: true})
+			continue
+		case err != nil:
+			errs = append(errs, fmt.Errorf("reading the %s: %w", one.kind, err))
+			continue
+		}
+		all = append(all, configuration{kind: one.kind, version: one.object.GetResourceVersion(), bundles: one.bundles()})
+		if len(c.release.labels) == 0 {
+			c.release = releaseOf(one.object)
 		}
 	}
-	c.release = releaseOf(&validating)
-	v := configuration{kind: "ValidatingWebhookConfiguration", version: validating.ResourceVersion}
-	for _, w := range validating.Webhooks {
-		v.bundles = append(v.bundles, w.ClientConfig.CABundle)
-	}
-	m := configuration{kind: "MutatingWebhookConfiguration", version: mutating.ResourceVersion}
-	for _, w := range mutating.Webhooks {
-		m.bundles = append(m.bundles, w.ClientConfig.CABundle)
-	}
-	return []configuration{v, m}, nil
+	return all, errors.Join(errs...)
 }
 
 func (c *cluster) inject(ctx context.Context, in configuration, bundle []byte) error {

@@ -511,6 +511,36 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 	})
 }
 
+// An administrator deletes one configuration for a while: the other one is
+// kept, and the one that is created again gets the CA.
+func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
+	s := newSite(t, "localhost:1")
+	mutating := s.configurations()[0]
+	if err := env.Admin.Delete(t.Context(), mutating); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.replica(env.Operator, &certificates.Keeper{}, 0)
+
+	mutating.SetResourceVersion("")
+	if err := env.Admin.Create(t.Context(), mutating); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("both configurations to have the CA", func() error {
+		var secret corev1.Secret
+		if err := env.Admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: secretName}, &secret); err != nil {
+			return err
+		}
+		for _, o := range s.configurations() {
+			for _, b := range bundlesOf(o) {
+				if len(b) == 0 || string(b) != string(secret.Data["ca.crt"]) {
+					return fmt.Errorf("%T has %q", o, b)
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // With cert-manager the operator has the right to read its Secret, and no
 // other; it writes nothing, and serves what comes.
 func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {

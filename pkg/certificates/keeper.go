@@ -58,6 +58,7 @@ type Keeper struct {
 	stands  trust             // what was seen in place
 	since   time.Time         // from when on
 	refused int               // passes in a row that failed
+	missing map[string]bool   // kinds of configurations that did not exist
 }
 
 // shown is the certificate that is served, and the end of the CA's.
@@ -71,6 +72,8 @@ type shown struct {
 type store interface {
 	readSecret(context.Context) (data map[string][]byte, version string, err error)
 	writeSecret(ctx context.Context, data map[string][]byte, version string) error
+	// readConfigurations returns those that could be read, even if another one
+	// could not. One that does not exist is returned as one without webhooks.
 	readConfigurations(context.Context) ([]configuration, error)
 	inject(ctx context.Context, c configuration, bundle []byte) error
 }
@@ -78,6 +81,7 @@ type store interface {
 // configuration is one webhook configuration: the bundle of each webhook.
 type configuration struct {
 	kind, version string
+	missing       bool
 	bundles       [][]byte
 }
 
@@ -238,16 +242,16 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	// The configurations first. If the Secret changes after it was read, either
 	// the new bundle is injected before this pass writes, which then is a
 	// conflict, or afterwards, which puts it right.
-	configurations, err := k.store.readConfigurations(ctx)
-	if err != nil {
-		return 0, err
-	}
+	configurations, unread := k.store.readConfigurations(ctx)
+	k.logMissing(ctx, configurations)
+	// One that cannot be read delays the steps that need its CA bundle. It must
+	// not delay a renewal: the certificate would expire for the others.
 	found, version, err := k.store.readSecret(ctx)
 	if err != nil {
 		return 0, err
 	}
 	now := k.now()
-	placed := len(found[bundleKey]) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool { return !c.trusts(found[bundleKey]) })
+	placed := unread == nil && len(found[bundleKey]) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool { return !c.trusts(found[bundleKey]) })
 	if is := trustOf(found, now); !placed || is != k.stands {
 		k.stands, k.since = is, now
 	}
@@ -269,24 +273,40 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		log.FromContext(ctx).Info("Changed the Secret", "reason", why)
-		return 0, nil // the next pass injects what is in the Secret then
+		return 0, unread // the next pass injects what is in the Secret then
 	}
 	k.before = data
 	if k.current.Load() == nil {
 		k.take(ctx, data) // later ones come by the watch, which is never behind a read
 	}
+	errs := []error{unread}
 	for _, c := range configurations {
 		if !c.trusts(data[bundleKey]) {
 			if err := k.store.inject(ctx, c, data[bundleKey]); err != nil {
-				return 0, err
+				errs = append(errs, err)
+				continue
 			}
 			log.FromContext(ctx).Info("Put the CA into the webhook configuration", "kind", c.kind)
 		}
 	}
-	if !placed {
-		return 0, nil // and look whether it stays
+	if err := errors.Join(errs...); err != nil || !placed {
+		return 0, err // and look whether it stays
 	}
 	return k.next(read(data, now), now), nil
+}
+
+// logMissing logs which configurations do not exist, once until that changes.
+func (k *Keeper) logMissing(ctx context.Context, configurations []configuration) {
+	missing := map[string]bool{}
+	for _, c := range configurations {
+		if c.missing {
+			missing[c.kind] = true
+			if !k.missing[c.kind] {
+				log.FromContext(ctx).Info("The webhook configuration does not exist, so its webhooks are not called. The certificate is kept without it.", "kind", c.kind, "name", k.Configuration)
+			}
+		}
+	}
+	k.missing = missing
 }
 
 // next is after what time there is something to do, if nothing happens.

@@ -44,6 +44,9 @@ type world struct {
 	data    map[string][]byte
 	version int
 	configs [2]configuration
+	missing [2]bool // configurations that do not exist
+	unread  error   // the error of reading the second configuration
+	frozen  bool    // no configuration may be written
 
 	leaves  history
 	bundles [2]history
@@ -107,10 +110,22 @@ func (w *world) writeSecret(_ context.Context, data map[string][]byte, version s
 }
 
 func (w *world) readConfigurations(context.Context) ([]configuration, error) {
-	return []configuration{w.configs[0], w.configs[1]}, nil
+	both := []configuration{w.configs[0], w.configs[1]}
+	for i := range both {
+		if w.missing[i] {
+			both[i] = configuration{kind: both[i].kind, missing: true}
+		}
+	}
+	if w.unread != nil {
+		return both[:1], w.unread
+	}
+	return both, nil
 }
 
 func (w *world) inject(_ context.Context, c configuration, bundle []byte) error {
+	if w.frozen {
+		return errors.New("forbidden")
+	}
 	i := 0
 	if c.kind == w.configs[1].kind {
 		i = 1
@@ -504,6 +519,61 @@ func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
 	}
 	if got, want := ends["ca"].Sub(w.placed), short.CAValidity; got != want {
 		t.Errorf("the CA ends in %s, want %s", got, want)
+	}
+}
+
+func TestKeeper_RenewsWithoutAConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lose  func(*world)
+		ready bool
+	}{
+		"one does not exist":     {func(w *world) { w.missing[1] = true }, true},
+		"neither exists":         {func(w *world) { w.missing = [2]bool{true, true} }, true},
+		"one may not be read":    {func(w *world) { w.unread = errors.New("forbidden") }, false},
+		"neither may be written": {func(w *world) { w.frozen = true }, true}, // both have the CA
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			l := DefaultLifetimes() // of which no CA roll is due meanwhile
+			k := w.run(w.keeper(l), time.Hour)
+			before := read(w.data, w.now).serving.Leaf
+			tc.lose(w)
+			for end := w.now.Add(l.Validity); w.now.Before(end); w.now = w.now.Add(6 * time.Hour) {
+				k.pass(t.Context())
+			}
+			if m := read(w.data, w.now); m.serving == nil || m.serving.Leaf.Equal(before) {
+				t.Error("the certificate ended without being renewed")
+			}
+			started := w.keeper(l)
+			for range 3 {
+				started.pass(t.Context())
+			}
+			if ready := started.Ready(nil) == nil; ready != tc.ready {
+				t.Errorf("a replica that was started meanwhile: ready %t, want %t", ready, tc.ready)
+			}
+			w.missing, w.unread, w.frozen = [2]bool{}, nil, false
+			w.rested(w.run(k, 2*time.Hour))
+		})
+	}
+}
+
+// A CA must not sign before every configuration that exists has it, and one
+// that may exist and cannot be read counts as one that does not have it.
+func TestKeeper_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
+	w := newWorld(t)
+	k := w.run(w.keeper(short), 8*time.Hour+10*time.Minute)
+	w.unread = errors.New("timeout")
+	for range 60 {
+		k.pass(t.Context())
+		w.now = w.now.Add(time.Minute)
+	}
+	if m := read(w.data, w.now); len(m.bundle) != 2 || m.signedBy(m.bundle[0]) {
+		t.Errorf("%d CAs, signed by the new one: %t; want 2 and false", len(m.bundle), m.signedBy(m.bundle[0]))
+	}
+	w.unread = nil
+	w.rested(w.run(k, 2*time.Hour))
+	for _, f := range w.failures() {
+		t.Error(f)
 	}
 }
 
