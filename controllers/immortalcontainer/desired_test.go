@@ -198,6 +198,17 @@ func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) 
 	}
 }
 
+// lostNode is what the node lifecycle controller writes when the kubelet no
+// longer does: the condition is False, the kubelet's last words stay.
+func lostNode(p *corev1.Pod) {
+	p.Spec.NodeName = "node1"
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	p.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+		Name: "acontainer", Ready: true, Started: new(true), RestartCount: 1,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: born}},
+	}
+}
+
 // Orphaned is what stands, in whatever state: to name it must not wait.
 func TestPodOfWhatIsBeingDeletedIsNamed(t *testing.T) {
 	going := func(i *immortalv1alpha1.ImmortalContainer) { i.DeletionTimestamp = &born }
@@ -399,9 +410,10 @@ func TestConditionsWhileSuspended(t *testing.T) {
 		available, ready, reasonOf string
 		current                    string
 	}{
-		"it runs":     {livePod(), "True", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
-		"it is going": {livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
-		"it is gone":  {nil, "False", "True", common.ReasonSuspended, ""},
+		"it runs":        {livePod(), "True", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"it is going":    {livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"on a lost node": {livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"it is gone":     {nil, "False", "True", common.ReasonSuspended, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample()
@@ -445,6 +457,14 @@ func TestConditions(t *testing.T) {
 			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "acontainer", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 		}), message: "the container runs, and its readiness probe fails"},
 		"keeps ending": {pod: livePod(func(p *corev1.Pod) { p.Status.Conditions = nil }), message: "the container keeps ending; kubectl logs --previous says why"},
+		"lost node":    {pod: livePod(lostNode), message: `Node "node1" does not answer, and the pod may still be running there. Repair the node, or delete the Node object if the node is gone for good.`},
+		"lost node, and being deleted": {
+			pod:     livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }),
+			message: `Node "node1" does not answer, and the pod may still be running there. Repair the node, or delete the Node object if the node is gone for good.`,
+		},
+		"another container is not ready": {pod: livePod(lostNode, func(p *corev1.Pod) {
+			p.Status.Conditions[0].Reason = "ContainersNotReady"
+		}), message: "The container runs, but the pod is not ready. kubectl describe the pod to see what it waits for."},
 		"no room": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		}), message: "no node has room for the pod"},

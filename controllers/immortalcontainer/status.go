@@ -1,6 +1,8 @@
 package immortalcontainer
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -56,6 +58,8 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) conditions.Stat
 		}
 	case p == nil:
 		return notRunning("the pod is being created")
+	case nodeLost(p):
+		return notRunning(fmt.Sprintf("Node %q does not answer, and the pod may still be running there. Repair the node, or delete the Node object if the node is gone for good.", p.Spec.NodeName))
 	case i.Spec.Suspend:
 		s := notRunning("the pod is being deleted; spec.suspend is true")
 		if running(p) && p.DeletionTimestamp.IsZero() {
@@ -85,13 +89,26 @@ func notRunning(message string) conditions.State {
 	return conditions.State{Available: f, Ready: f}
 }
 
-func running(p *corev1.Pod) bool {
+func running(p *corev1.Pod) bool { return podReady(p).Status == corev1.ConditionTrue }
+
+// podReady returns the pod's condition Ready, empty if it has none.
+func podReady(p *corev1.Pod) corev1.PodCondition {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
+			return c
 		}
 	}
-	return false
+	return corev1.PodCondition{}
+}
+
+// nodeLost reports whether the kubelet of the pod's node has stopped answering.
+// The node lifecycle controller then sets the condition Ready to False, and
+// leaves its reason, which is empty while it is True, and the container status
+// as the kubelet last wrote them.
+func nodeLost(p *corev1.Pod) bool {
+	ready, c := podReady(p), container(p)
+	return ready.Status == corev1.ConditionFalse && ready.Reason == "" &&
+		c != nil && c.Ready && c.State.Running != nil && !ended(p)
 }
 
 // image is the image of our container in a pod.
@@ -127,6 +144,9 @@ func waitsFor(p *corev1.Pod) string {
 		}
 		if w := c.State.Waiting; w != nil && (w.Reason == "CreateContainerConfigError" || w.Reason == "CreateContainerError") {
 			return "the container cannot be created; kubectl describe the pod"
+		}
+		if c.State.Running != nil && c.Ready {
+			return "The container runs, but the pod is not ready. kubectl describe the pod to see what it waits for."
 		}
 		if c.State.Running != nil && c.Started != nil && *c.Started && !c.Ready {
 			return "the container runs, and its readiness probe fails"
