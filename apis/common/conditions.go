@@ -81,6 +81,9 @@ const (
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonError: an unexpected error; it is retried with back-off.
 	ReasonError = "Error"
+	// ReasonChildDeleted is the reason of an event: the deletion policy is
+	// Orphan, but a child was deleted before it could be released.
+	ReasonChildDeleted = "ChildDeleted"
 	// ReasonDeleting: the object is being deleted.
 	ReasonDeleting = "Deleting"
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,9 @@ const (
 	TakenOver Action = "taken-over"
 	Deleted   Action = "deleted"
 	Released  Action = "released"
+	// Lost is the answer for a child that was being deleted before it could be
+	// released. It is never counted: nothing is written.
+	Lost Action = "lost"
 )
 
 // Child is a child after the pass: what stands in the cluster, as the cache or
@@ -422,37 +426,63 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	return nil
 }
 
-// Release gives a child up: no owner, no label, no hash of ours is left on it,
-// and it goes on as it is. What is not ours is left alone.
-func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
-	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+// Release removes from a child its owner and every mark of the operator, so
+// that it is kept when the owner is deleted. An unowned child is left alone.
+//
+// The pod template keeps its annotations: changing it would replace the pods.
+func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
+	live, err := a.readAnywhere(ctx, in)
+	if err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil
+			return Unchanged, nil
 		}
-		return fmt.Errorf("reading %s: %w", in, err)
+		return "", fmt.Errorf("reading %s: %w", in, err)
 	}
-	if !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
-		return nil
+	uid := owner.Object.GetUID()
+	if !metav1.IsControlledBy(live, owner.Object) && (metav1.GetControllerOf(live) != nil || !handedOver(live, uid)) {
+		return Unchanged, nil
+	}
+	if !live.GetDeletionTimestamp().IsZero() {
+		log.FromContext(ctx).Info("A child was deleted before it could be released", "child", in.String())
+		return Lost, nil
 	}
 	before := live.DeepCopyObject().(client.Object)
-	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return r.UID == owner.Object.GetUID()
-	}))
-	labels, annotations := live.GetLabels(), live.GetAnnotations()
-	delete(labels, naming.LabelManagedBy)
-	delete(annotations, naming.AnnotationApplied)
-	delete(annotations, naming.AnnotationOwner)
-	live.SetLabels(labels)
-	live.SetAnnotations(annotations)
-	// The cache selects by the label that goes: it never sees this version.
-	err := a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid }))
+	live.SetLabels(withoutMarks(live.GetLabels()))
+	live.SetAnnotations(withoutMarks(live.GetAnnotations()))
+	if in.OnRelease != nil {
+		in.OnRelease(live)
+	}
+	// The cache selects by the label that is removed, so it never holds this
+	// version.
+	err = a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("releasing %s: %w", in, err)
+		return "", fmt.Errorf("releasing %s: %w", in, err)
 	}
 	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
-	return nil
+	return Released, nil
+}
+
+// readAnywhere reads a child from the cache, or else from the API server: the
+// cache does not hold a child that lost our label, or that was just created.
+func (a *Applier) readAnywhere(ctx context.Context, in Intent) (client.Object, error) {
+	live := in.newLive()
+	err := a.client.Get(ctx, in.Key(), live)
+	if apierrors.IsNotFound(err) {
+		live = in.newLive()
+		err = a.live.Get(ctx, in.Key(), live)
+	}
+	return live, err
+}
+
+// withoutMarks drops the operator's labels or annotations. Another tool's value
+// of the common label is not ours to remove.
+func withoutMarks(m map[string]string) map[string]string {
+	maps.DeleteFunc(m, func(k, v string) bool {
+		return strings.HasPrefix(k, naming.Domain+"/") || k == naming.LabelManagedBy && v == naming.ManagedBy
+	})
+	return m
 }
 
 // mayWrite decides whose a child is: nil when it is ours or was handed to us.

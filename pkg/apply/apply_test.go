@@ -390,7 +390,7 @@ func TestReleasedChildKeepsAllButOurMarks(t *testing.T) {
 	before := stored(w, "web", &appsv1.Deployment{})
 	w.writes = nil
 
-	if err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote("patch application/merge-patch+json")
@@ -401,7 +401,7 @@ func TestReleasedChildKeepsAllButOurMarks(t *testing.T) {
 	diff(t, "spec", before.Spec, d.Spec)
 	diff(t, "counted", []Action{Created, Released}, w.actions)
 
-	if err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
 		t.Errorf("releasing again: %v", err)
 	}
 	w.wrote()
@@ -411,7 +411,7 @@ func TestReleaseLeavesOthersAlone(t *testing.T) {
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}})
-	if err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote()

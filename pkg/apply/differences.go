@@ -60,13 +60,9 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 	if err != nil {
 		return Finding{}, err
 	}
-	live := in.newLive()
-	err = a.client.Get(ctx, in.Key(), live)
+	live, err := a.readAnywhere(ctx, in)
 	if apierrors.IsNotFound(err) {
-		live = in.newLive()
-		if err = a.live.Get(ctx, in.Key(), live); apierrors.IsNotFound(err) {
-			return Finding{Action: Created}, nil
-		}
+		return Finding{Action: Created}, nil
 	}
 	if err != nil {
 		return Finding{}, fmt.Errorf("reading %s: %w", in, err)

@@ -72,6 +72,9 @@ type Intent struct {
 	// Bound says that the child is of no use without its owner: where the
 	// deletion policy is Orphan it goes all the same.
 	Bound bool
+	// OnRelease, if set, changes a child that is released so that it works
+	// without the operator. The change is part of the releasing request.
+	OnRelease func(live client.Object)
 	// Seen, where set, is the UID of what stood when the intent was made, "" for
 	// nothing. Where that is not so any more nothing is written: what is right
 	// for a pod that runs may be wrong for one that has to be made.

@@ -235,8 +235,12 @@ func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner
 			if in.Bound || r.optional.ensure(ctx, in.Kind) != nil {
 				continue // of no use without its owner, or of a type of which there is none
 			}
-			if err := r.applier.Release(ctx, owner, in); err != nil {
+			action, err := r.applier.Release(ctx, owner, in)
+			if err != nil {
 				return err
+			}
+			if action == apply.Lost {
+				r.events.Eventf(obj, nil, "Warning", common.ReasonChildDeleted, "Delete", "%s was deleted before it could be released, so it is not kept. Create it again if it is still needed.", in)
 			}
 		}
 	}

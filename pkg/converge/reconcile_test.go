@@ -608,6 +608,23 @@ func TestOrphanedChildrenAreReleasedBeforeTheObjectGoes(t *testing.T) {
 	l.pass()
 }
 
+func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
+	l := newLoop(t, object(orphaning, finalized))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	c := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: "ns", Name: "web-child"}
+	if err := l.client.Get(t.Context(), key, c); err != nil {
+		t.Fatal(err)
+	}
+	c.Finalizers = []string{metav1.FinalizerDeleteDependents} // deleted in the foreground
+	if err := errors.Join(l.client.Update(t.Context(), c), l.client.Delete(t.Context(), c), l.client.Delete(t.Context(), l.stored())); err != nil {
+		t.Fatal(err)
+	}
+	l.heard()
+	l.pass("Observe", "Desired", "patch") // the finalizer
+	l.said(`Warning ChildDeleted ConfigMap "web-child" was deleted before it could be released, so it is not kept. Create it again if it is still needed.`)
+}
+
 func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	l.pass("Observe", "patch")
