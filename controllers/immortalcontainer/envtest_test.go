@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -361,6 +362,37 @@ func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 	// What we state beyond the article's pod cannot be changed in one that
 	// runs, so it is replaced once, and counted once.
 	bornPod(l, string(p.UID), 8)
+}
+
+// The gate is lifted once the pod is counted, which no operator does for a
+// released pod.
+func TestOrphanedPodRunsThoughItWasNotCounted(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject())
+	i := immortal(l.Namespace, "web")
+	i.Spec.DeletionPolicy, i.Finalizers = common.DeletionPolicyOrphan, []string{naming.Finalizer}
+	l.Create(i)
+	l.Create(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-immortalpod", Namespace: l.Namespace, Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(i, immortalv1alpha1.GroupVersion.WithKind("ImmortalContainer"))},
+		},
+		Spec: corev1.PodSpec{
+			Containers:      []corev1.Container{{Name: "acontainer", Image: "nginx:1.27.3"}},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: naming.Domain + "/counted"}, {Name: "example.com/quota"}},
+		},
+	})
+	if err := l.Admin.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	l.Start()
+	l.Gone(i, "web")
+	p := &corev1.Pod{}
+	l.Get(p, "web-immortalpod")
+	want := []corev1.PodSchedulingGate{{Name: "example.com/quota"}} // not ours to lift
+	if d := cmp.Diff(want, p.Spec.SchedulingGates); d != "" || len(p.OwnerReferences) > 0 {
+		t.Errorf("owners %v, gates (-want +got):\n%s", p.OwnerReferences, d)
+	}
 }
 
 // What runs is not ended because somebody took our label or our reference off

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
@@ -134,7 +135,15 @@ func intent(i *immortalv1alpha1.ImmortalContainer, spec *corev1ac.PodSpecApplyCo
 		both[k] = apply.New(ac, func() *corev1.Pod { return &corev1.Pod{} })
 	}
 	both[0].HashAs = &both[1]
+	both[0].OnRelease = liftGate
 	return both[0]
+}
+
+// liftGate lets a released pod run: without the operator it is never counted.
+func liftGate(live client.Object) {
+	if p, ok := live.(*corev1.Pod); ok {
+		p.Spec.SchedulingGates = slices.DeleteFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
+	}
 }
 
 // podSpec is what a new pod is made from, but for its image.
