@@ -171,10 +171,12 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 		plan.Apply = append(plan.Apply, service(a, serviceSelector(a, o)))
 	}
 	o.Stand(&plan, surrounding(a, d.PodLabels(o.Deployment), platform))
+	plan = d.Complete(plan)
+	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
 	if a.DeletionTimestamp != nil {
-		return d.Complete(plan), nil // what cannot be had is no reason to stay
+		return plan, nil // what cannot be had is no reason to stay
 	}
-	return d.Complete(plan), errors.Join(err, broken)
+	return plan, errors.Join(err, broken)
 }
 
 func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {

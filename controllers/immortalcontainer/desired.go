@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -61,8 +62,15 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && gated(o.Pod) && !madeOf(o.Pod, i):
 		plan.Prune = append(plan.Prune, o.Pod) // the spec changed before it ran
 	default:
-		plan.Apply = append(plan.Apply, pod(i, o))
+		in := pod(i, o)
+		policy := []apply.Ref{{Kind: "NetworkPolicy", Name: podName(i)}}
+		in.CreateAfter = policy
+		if o.Pod != nil && gated(o.Pod) {
+			in.Requires = policy // it starts to run when the gate is lifted
+		}
+		plan.Apply = append(plan.Apply, in)
 	}
+	plan.Accompany(apply.Ref{Kind: "Pod", Name: podName(i)})
 	return plan, nil
 }
 

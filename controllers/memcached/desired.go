@@ -177,10 +177,12 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 	// be decided must not keep it.
 	going := !m.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
-		plan.Apply = append(plan.Apply, workload.Deployment(workload.Rolling{
+		deployment := workload.Deployment(workload.Rolling{
 			Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
 			Template: d.Template, Container: containerName, Rollout: m.Spec.Rollout,
-		}))
+		})
+		deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: m.Name}}
+		plan.Apply = append(plan.Apply, deployment)
 	}
 	plan.Apply = append(plan.Apply, service(m, o))
 	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, workload.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {
@@ -191,7 +193,9 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 	if going {
 		err = nil
 	}
-	return d.Complete(plan), err
+	plan = d.Complete(plan)
+	plan.Accompany(apply.Ref{Kind: "Deployment", Name: m.Name})
+	return plan, err
 }
 
 // template is what the pods are made from.

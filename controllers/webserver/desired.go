@@ -127,6 +127,7 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 	plan.Apply = append(plan.Apply, service(w, o, platform.WebServer))
 	o.Stand(&plan, surrounding(w, d.PodLabels(o.Deployment), platform))
 	plan = d.Complete(plan)
+	plan.Accompany(apply.Ref{Kind: "Deployment", Name: deploymentName(w)})
 	plan.Prune = append(plan.Prune, stale...)
 	if going {
 		return plan, nil

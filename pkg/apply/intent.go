@@ -79,6 +79,22 @@ type Intent struct {
 	// nothing. Where that is not so any more nothing is written: what is right
 	// for a pod that runs may be wrong for one that has to be made.
 	Seen *types.UID
+	// Accompanies lists children that this one is of no use without, such as
+	// the Deployment that an autoscaler scales. It is not written while one of
+	// them belongs to another owner: two objects that want the same children
+	// would otherwise end up with some of them each. Any other failure of theirs
+	// does not affect it.
+	Accompanies []Ref
+	// Requires lists children that must have been applied without an error in
+	// the same reconcile before this one is written. They come earlier in the
+	// plan; one that the plan does not have is not required.
+	Requires []Ref
+	// CreateAfter is Requires for a child that does not exist yet. One that
+	// exists is written in any case.
+	CreateAfter []Ref
+	// Otherwise returns the intent to apply if a child in Requires was not
+	// applied, or false for none. The alternative requires nothing.
+	Otherwise func() (Intent, bool)
 	// Changes are log lines about what this intent changes, written only when
 	// it is really sent.
 	Changes []Change
@@ -91,6 +107,9 @@ type Intent struct {
 	withRV   func(string)
 	anyRV    func()
 }
+
+// Ref identifies a child in the namespace of its owner.
+type Ref struct{ Kind, Name string }
 
 // Change is a log line with its keys and values.
 type Change struct {
@@ -121,6 +140,9 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 
 // String names the child for errors and logs: `Service "web-service"`.
 func (in Intent) String() string { return fmt.Sprintf("%s %q", in.Kind, in.Name) }
+
+// Ref returns the reference by which other intents name the child.
+func (in Intent) Ref() Ref { return Ref{in.Kind, in.Name} }
 
 // Key is the child's name as a map key.
 func (in Intent) Key() client.ObjectKey {

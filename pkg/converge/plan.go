@@ -20,3 +20,13 @@ func Stand[L interface {
 		plan.Prune = append(plan.Prune, live)
 	}
 }
+
+// Accompany declares that every other child of the plan accompanies the given
+// one, such as the Deployment whose pods the other children serve.
+func (p *Plan) Accompany(main apply.Ref) {
+	for i := range p.Apply {
+		if in := &p.Apply[i]; in.Ref() != main {
+			in.Accompanies = append(in.Accompanies, main)
+		}
+	}
+}

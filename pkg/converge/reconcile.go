@@ -126,36 +126,23 @@ func (r *Reconciler[T, S]) observe(ctx context.Context, from client.Reader, obj 
 	return r.kind.See(ctx, Reader{Reader: from, lacks: r.optional.lacks}, r.refs, obj)
 }
 
-// write brings the children to what Desired says. One child's failure does not
-// keep the others from being written, but for one that is somebody else's: two
-// objects that want the same children would otherwise end up with half of them
-// each, and neither would ever be complete.
+// write brings the children to what Desired returned. A child that cannot be
+// written holds back only those that depend on it.
 func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, seen sightings, out Outcome) error {
 	plan, err := r.kind.Desired(obj, observed)
 	if r.kind.Paused != nil && r.kind.Paused(obj) {
 		return errors.Join(err, r.look(ctx, owner, plan, out))
 	}
-	errs := []error{err}
-	for _, in := range plan.Apply {
-		if err := r.optional.ensure(ctx, in.Kind); err != nil {
-			if !in.IfKnown {
-				errs = append(errs, err)
-			}
-			continue
-		}
+	errs := []error{err, r.forEachChild(ctx, owner, plan, func(in apply.Intent) error {
 		if uid, ok := seen.of[childKey{in.Kind, in.Key()}]; ok {
 			in.Seen = &uid
 		}
 		child, err := r.applier.Apply(ctx, owner, in)
-		if err != nil {
-			errs = append(errs, err)
-			if f, ok := errors.AsType[*fault.Error](err); ok && f.Reason == common.ReasonConflict {
-				break
-			}
-			continue
+		if err == nil {
+			out.children[childKey{in.Kind, in.Key()}] = child.Live
 		}
-		out.children[childKey{in.Kind, in.Key()}] = child.Live
-	}
+		return err
+	})}
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
 		if err == nil {
@@ -166,37 +153,46 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 	return errors.Join(errs...)
 }
 
-// look writes nothing, and tells of the first child that it would write.
-func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, out Outcome) error {
-	held := ""
-	for _, in := range plan.Apply {
+// forEachChild calls do for the children of a plan whose types are available,
+// in the order of the plan and as their dependencies allow.
+func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, do func(apply.Intent) error) error {
+	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return r.applier.Owned(ctx, owner, in) }
+	return ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
 		if err := r.optional.ensure(ctx, in.Kind); err != nil {
-			continue
-		}
-		child, differs, err := r.applier.Look(ctx, owner, in)
-		if err != nil {
+			if in.IfKnown {
+				return nil
+			}
 			return err
 		}
-		if child != nil {
+		return do(in)
+	})
+}
+
+// look writes nothing, and returns the problems of all children and the first
+// child that would be written.
+func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, out Outcome) error {
+	held := ""
+	errs := []error{r.forEachChild(ctx, owner, plan, func(in apply.Intent) error {
+		child, differs, err := r.applier.Look(ctx, owner, in)
+		if err == nil && child != nil {
 			out.children[childKey{in.Kind, in.Key()}] = child
 		}
-		if differs && held == "" {
+		if err == nil && differs && held == "" {
 			held = in.String()
 		}
-	}
+		return err
+	})}
 	for _, p := range plan.Prune {
-		if held == "" && p.GetDeletionTimestamp().IsZero() {
-			gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
-			if err != nil {
-				return err
-			}
+		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		if err == nil && held == "" && p.GetDeletionTimestamp().IsZero() {
 			held = fmt.Sprintf("%s %q", gvk.Kind, p.GetName())
 		}
+		errs = append(errs, err)
 	}
-	if held == "" {
-		return nil
+	if held != "" {
+		errs = append(errs, &fault.Error{Class: fault.Wait, Reason: common.ReasonPaused, Message: held + " is not as the spec says, and is left so: spec.paused is true"})
 	}
-	return &fault.Error{Class: fault.Wait, Reason: common.ReasonPaused, Message: held + " is not as the spec says, and is left so: spec.paused is true"}
+	return errors.Join(errs...)
 }
 
 // tearDown does what has to be done before the object may go, which is nothing

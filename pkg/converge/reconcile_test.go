@@ -412,10 +412,9 @@ func TestOneChildsFailure(t *testing.T) {
 			stands: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "first", DeletionTimestamp: &now, Finalizers: []string{"somebody/s"}}},
 			steps:  []string{"Observe", "apply", "Report", "status"}, want: []string{"web-child"}, ready: "False Waiting",
 		},
-		// Else two objects that want the same children have half of them each.
-		"keeps the others when the first is somebody else's": {
+		"does not keep the others when the first is unowned": {
 			stands: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "first"}},
-			steps:  []string{"Observe", "Report", "status"}, ready: "False Conflict",
+			steps:  []string{"Observe", "apply", "Report", "status"}, want: []string{"web-child"}, ready: "False Conflict",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

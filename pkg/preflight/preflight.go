@@ -85,26 +85,28 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 	out.Paused = k.Paused != nil && k.Paused(obj)
 	owner := apply.Owner{Object: obj, GVK: gvk, Settled: obj.GetStatus().ObservedGeneration > 0}
 	stand := map[string]client.Object{}
-	for _, in := range plan.Apply {
+	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
+	err = converge.ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
 		f, err := w.applier.Explain(ctx, owner, in)
-		if meta.IsNoMatchError(err) { // as the loop does
-			if !in.IfKnown {
-				out.note("it would not be completed: this cluster does not know %s", in.Kind)
-			}
-			continue
-		}
-		if err != nil {
-			out.problem(fmt.Errorf("%s: %w", in, err))
-			if e, ok := errors.AsType[*fault.Error](err); ok && e.Reason == common.ReasonConflict {
-				break // as a pass ends there
-			}
-			continue
+		switch {
+		case meta.IsNoMatchError(err) && in.IfKnown:
+			return nil
+		case meta.IsNoMatchError(err):
+			return fault.Stalled(common.ReasonFeatureUnavailable, "this cluster does not know %s", in.Kind)
+		case err != nil:
+			return fmt.Errorf("%s: %w", in, err)
 		}
 		if f.Live != nil {
 			stand[in.Kind] = f.Live
 		}
 		if f.Action != apply.Unchanged {
 			out.change(in.Kind, in.Name, f)
+		}
+		return nil
+	})
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range all.Unwrap() {
+			out.problem(err)
 		}
 	}
 	for _, p := range plan.Prune {

@@ -247,7 +247,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestConflictIsToldAndEndsThePass(t *testing.T) {
+func TestRun_ReportsConflicts(t *testing.T) {
 	theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r := run(t.Context(), newServer(t, object(), theirs), []Kind{For(kind{}.kind())}, Options{})
 	o := r.Objects[0]

@@ -265,8 +265,7 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 	return kept, prune
 }
 
-// Complete adds to a plan what the history needs: after the children that
-// serve, because another's object in the place of one of those ends the pass.
+// Complete adds to a plan what the history needs.
 func (d *Decision) Complete(plan converge.Plan) converge.Plan {
 	if d.Keep.Name != "" {
 		plan.Apply = append(plan.Apply, d.Keep)

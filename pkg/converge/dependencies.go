@@ -1,0 +1,114 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// ForEachChild calls do for the children of a plan in their order, except for
+// those that must not be written because of the result of another child, and
+// returns the errors of all. The result of a child holds back only the children
+// that depend on it. owned is Applier.Owned for the owner of the plan.
+func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
+	d := dependencies{owned: owned, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}}
+	for _, in := range plan.Apply {
+		d.planned[in.Ref()] = in
+	}
+	var errs []error
+	for _, in := range plan.Apply {
+		resolved, blocked, err := d.resolve(ctx, in)
+		switch {
+		case err != nil:
+			blocked = err
+			errs = append(errs, err)
+		case blocked == nil:
+			blocked = do(resolved)
+			errs = append(errs, blocked)
+		}
+		d.results[in.Ref()] = blocked
+	}
+	return errors.Join(errs...)
+}
+
+// dependencies are the results of the children of a plan so far.
+type dependencies struct {
+	owned   func(context.Context, apply.Intent) (bool, error)
+	planned map[apply.Ref]apply.Intent
+	results map[apply.Ref]error
+}
+
+// resolve returns the intent to apply for a child, which is the intent itself or
+// its alternative. blocked is the error, reported already, of the child that
+// keeps this one from being written.
+func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved apply.Intent, blocked, err error) {
+	for _, ref := range in.Accompanies {
+		if err := d.ownership(ctx, ref); isConflict(err) {
+			return in, err, nil
+		}
+	}
+	missing, err := d.failure(in, in.Requires)
+	if err != nil {
+		return in, nil, err
+	}
+	late, err := d.failure(in, in.CreateAfter)
+	if err != nil || missing == nil && late == nil {
+		return in, nil, err
+	}
+	exists, err := d.owned(ctx, in)
+	switch {
+	case exists && err != nil:
+		return in, nil, nil // do reports why it may not be written
+	case err != nil:
+		return in, nil, err
+	case late != nil && !exists:
+		return in, late, nil
+	case missing == nil:
+		return in, nil, nil
+	case in.Otherwise != nil:
+		if other, ok := in.Otherwise(); ok {
+			return other, nil, nil
+		}
+	}
+	return in, missing, nil
+}
+
+// ownership returns why a child could not be written. For one that comes later
+// in the plan it reads the cache.
+func (d dependencies) ownership(ctx context.Context, ref apply.Ref) error {
+	if err, done := d.results[ref]; done {
+		return err
+	}
+	in, ok := d.planned[ref]
+	if !ok {
+		return nil
+	}
+	_, err := d.owned(ctx, in)
+	return err
+}
+
+// failure returns the first error among the children that in depends on.
+func (d dependencies) failure(in apply.Intent, refs []apply.Ref) (failure, err error) {
+	for _, ref := range refs {
+		if _, ok := d.planned[ref]; !ok {
+			continue
+		}
+		result, done := d.results[ref]
+		switch {
+		case !done:
+			return nil, fmt.Errorf("%s depends on %s %q, which comes later in the plan", in, ref.Kind, ref.Name)
+		case result != nil:
+			return result, nil
+		}
+	}
+	return nil, nil
+}
+
+func isConflict(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Reason == common.ReasonConflict
+}

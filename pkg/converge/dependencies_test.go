@@ -1,0 +1,117 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// workloadPlan is the plan of a workload with all kinds of dependencies. The
+// kinds are only names here.
+func workloadPlan() Plan {
+	named := func(kind, name string) apply.Intent {
+		in := apply.New(corev1ac.ConfigMap(name, "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+		in.Kind = kind
+		return in
+	}
+	deployment := named("Deployment", "web")
+	deployment.Requires = []apply.Ref{{Kind: "ControllerRevision", Name: "web"}, {Kind: "ConfigMap", Name: "left-out"}}
+	deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: "web"}}
+	current := named("Deployment", "web")
+	current.CreateAfter = deployment.CreateAfter
+	current.Exclusive = []string{"current"} // tells the two apart
+	deployment.Otherwise = func() (apply.Intent, bool) { return current, true }
+	plan := Plan{Apply: []apply.Intent{
+		named("ConfigMap", "web"), named("ControllerRevision", "web"), named("NetworkPolicy", "web"),
+		deployment, named("Service", "web"), named("HorizontalPodAutoscaler", "web"),
+	}}
+	plan.Accompany(deployment.Ref())
+	return plan
+}
+
+func TestForEachChild(t *testing.T) {
+	taken := fault.Stalled(common.ReasonConflict, "belongs to another owner")
+	refused := errors.New("refused")
+	all := []string{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler"}
+	without := func(kinds ...string) []string {
+		var rest []string
+		for _, k := range all {
+			if !strings.Contains(strings.Join(kinds, " "), k) {
+				rest = append(rest, k)
+			}
+		}
+		return rest
+	}
+	current := []string{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment current", "Service", "HorizontalPodAutoscaler"}
+	for name, tc := range map[string]struct {
+		fails  map[string]error // results, by kind
+		exists bool             // the Deployment
+		owned  error            // why the Deployment in the cache may not be written
+		want   []string         // attempted
+	}{
+		"nothing fails":                                                {want: all},
+		"a conflict on the ConfigMap":                                  {fails: map[string]error{"ConfigMap": taken}, want: all},
+		"a conflict on the revision":                                   {fails: map[string]error{"ControllerRevision": taken}, exists: true, want: current},
+		"a refused revision":                                           {fails: map[string]error{"ControllerRevision": refused}, want: current},
+		"a conflict on the policy of a Deployment that exists":         {fails: map[string]error{"NetworkPolicy": taken}, exists: true, want: all},
+		"a conflict on the policy of a Deployment that does not exist": {fails: map[string]error{"NetworkPolicy": taken}, want: without("Deployment", "Service", "HorizontalPodAutoscaler")},
+		"a refused policy of a Deployment that does not exist":         {fails: map[string]error{"NetworkPolicy": refused}, want: without("Deployment")},
+		"both": {
+			fails: map[string]error{"NetworkPolicy": refused, "ControllerRevision": refused}, exists: true, want: current,
+		},
+		"a conflict on the Deployment":                          {fails: map[string]error{"Deployment": taken}, want: without("Service", "HorizontalPodAutoscaler")},
+		"a conflict on the Deployment that the cache shows":     {fails: map[string]error{"Deployment": taken}, exists: true, owned: taken, want: []string{"Deployment"}},
+		"a refused Deployment":                                  {fails: map[string]error{"Deployment": refused}, want: all},
+		"a Deployment that is being deleted":                    {fails: map[string]error{"Deployment": fault.Waiting(0, "later")}, exists: true, owned: fault.Waiting(0, "later"), want: all},
+		"a conflict on the Service":                             {fails: map[string]error{"Service": taken}, want: all},
+		"a conflict on the autoscaler":                          {fails: map[string]error{"HorizontalPodAutoscaler": taken}, want: all},
+		"a failed read of the Deployment that is to be created": {fails: map[string]error{"NetworkPolicy": refused}, owned: errors.New("no cache"), want: without("Deployment")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			owned := func(_ context.Context, in apply.Intent) (bool, error) {
+				if in.Kind != "Deployment" {
+					t.Errorf("%s was read", in)
+				}
+				return tc.exists, tc.owned
+			}
+			err := ForEachChild(t.Context(), workloadPlan(), owned, func(in apply.Intent) error {
+				got = append(got, strings.TrimSpace(in.Kind+" "+strings.Join(in.Exclusive, " ")))
+				return tc.fails[in.Kind]
+			})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("attempted (-want +got):\n%s", diff)
+			}
+			for kind, failure := range tc.fails {
+				if !errors.Is(err, failure) {
+					t.Errorf("the failure of %s is not among the errors: %v", kind, err)
+				}
+			}
+		})
+	}
+}
+
+func TestForEachChild_RejectsDependenciesThatComeLater(t *testing.T) {
+	plan := workloadPlan()
+	plan.Apply[1], plan.Apply[3] = plan.Apply[3], plan.Apply[1]
+	var got []string
+	err := ForEachChild(t.Context(), plan, func(context.Context, apply.Intent) (bool, error) { return false, nil }, func(in apply.Intent) error {
+		got = append(got, in.Kind)
+		return nil
+	})
+	if want := `Deployment "web" depends on ControllerRevision "web", which comes later in the plan`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if want := []string{"ConfigMap", "NetworkPolicy", "ControllerRevision", "Service", "HorizontalPodAutoscaler"}; !cmp.Equal(want, got) {
+		t.Errorf("attempted %v, want %v", got, want)
+	}
+}
