@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,27 +32,57 @@ type cluster struct {
 	configuration string
 	newCache      func(cache.Options) (cache.Cache, error)
 	readOnly      bool
-	// release is by what Helm knows the webhook configurations for its own,
-	// nothing where it does not.
-	release release
 }
 
-// release is what Helm puts on all that it makes, and asks for before it
-// changes or deletes anything. A Secret that was deleted and is made anew has
-// to have it, or no release of that name could be installed again.
-type release struct {
-	labels, annotations map[string]string
-}
+// Labels and annotations by which Helm recognizes what belongs to a release.
+// Others differ from one version of the chart to the next: if they were
+// applied here, Helm's next apply would be a conflict.
+const (
+	helmManagedBy        = "app.kubernetes.io/managed-by" // a label
+	helmReleaseName      = "meta.helm.sh/release-name"
+	helmReleaseNamespace = "meta.helm.sh/release-namespace"
+)
 
+// release is those labels and annotations of an object. A Secret that was
+// deleted and is created again needs them, or Helm refuses to install a release
+// of that name. They are never removed, and a value that differs is kept: it
+// belongs to whoever set it.
+type release map[string]string
+
+// releaseOf returns what the object has of them.
 func releaseOf(o client.Object) release {
-	const managedBy, name, namespace = "app.kubernetes.io/managed-by", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
-	l, a := o.GetLabels(), o.GetAnnotations()
-	if a[name] == "" {
-		return release{}
+	r := release{}
+	for _, key := range []string{helmManagedBy, helmReleaseName, helmReleaseNamespace} {
+		from := o.GetAnnotations()
+		if key == helmManagedBy {
+			from = o.GetLabels()
+		}
+		if v, ok := from[key]; ok {
+			r[key] = v
+		}
 	}
-	// Not more: what differs from one release to the next would make Helm's next
-	// write a conflict with ours.
-	return release{labels: map[string]string{managedBy: l[managedBy]}, annotations: map[string]string{name: a[name], namespace: a[namespace]}}
+	return r
+}
+
+// fillFrom returns the release with what it lacks and the other one has. An
+// object that has no release name is not Helm's, whatever its labels are.
+func (r release) fillFrom(other release) release {
+	if other[helmReleaseName] == "" {
+		return r
+	}
+	filled := maps.Clone(other)
+	maps.Copy(filled, r)
+	return filled
+}
+
+// split returns the labels and the annotations.
+func (r release) split() (labels, annotations map[string]string) {
+	labels, annotations = map[string]string{}, maps.Clone(r)
+	if v, ok := r[helmManagedBy]; ok {
+		labels[helmManagedBy] = v
+	}
+	delete(annotations, helmManagedBy)
+	return labels, annotations
 }
 
 func newCluster(mgr manager.Manager, k *Keeper, namespace string) (*cluster, error) {
@@ -123,24 +154,25 @@ func (c *cluster) watch(ctx context.Context, failed chan<- error, take func(cont
 	return nil
 }
 
-func (c *cluster) readSecret(ctx context.Context) (map[string][]byte, string, error) {
+func (c *cluster) readSecret(ctx context.Context) (stored, error) {
 	var s corev1.Secret
 	err := c.client.Get(ctx, c.secret, &s)
 	if apierrors.IsNotFound(err) {
 		// Applied with this version it is made, unless there is one after all.
-		return nil, "1", nil
+		return stored{version: "1"}, nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("reading the certificate's Secret: %w", err)
+		return stored{}, fmt.Errorf("reading the certificate's Secret: %w", err)
 	}
-	return s.Data, s.ResourceVersion, nil
+	return stored{data: s.Data, version: s.ResourceVersion, release: releaseOf(&s)}, nil
 }
 
-func (c *cluster) writeSecret(ctx context.Context, data map[string][]byte, version string) error {
+func (c *cluster) writeSecret(ctx context.Context, secret stored) error {
+	labels, annotations := secret.release.split()
 	// An apply that creates is asked for with the object's name, so RBAC can
 	// grant it for that name; of a plain create it does not know the name.
-	s := corev1ac.Secret(c.secret.Name, c.secret.Namespace).WithResourceVersion(version).WithData(data).
-		WithLabels(c.release.labels).WithAnnotations(c.release.annotations)
+	s := corev1ac.Secret(c.secret.Name, c.secret.Namespace).WithResourceVersion(secret.version).WithData(secret.data).
+		WithLabels(labels).WithAnnotations(annotations)
 	if err := c.client.Apply(ctx, s, client.ForceOwnership, fieldOwner); err != nil {
 		return fmt.Errorf("writing the certificate's Secret: %w", err)
 	}
@@ -155,7 +187,6 @@ func (c *cluster) readConfigurations(ctx context.Context) ([]configuration, erro
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	var all []configuration
 	var errs []error
-	c.release = release{}
 	for _, one := range []struct {
 		kind    string
 		object  client.Object
@@ -183,10 +214,7 @@ func (c *cluster) readConfigurations(ctx context.Context) ([]configuration, erro
 			errs = append(errs, fmt.Errorf("reading the %s: %w", one.kind, err))
 			continue
 		}
-		all = append(all, configuration{kind: one.kind, version: one.object.GetResourceVersion(), bundles: one.bundles()})
-		if len(c.release.labels) == 0 {
-			c.release = releaseOf(one.object)
-		}
+		all = append(all, configuration{kind: one.kind, version: one.object.GetResourceVersion(), bundles: one.bundles(), release: releaseOf(one.object)})
 	}
 	return all, errors.Join(errs...)
 }

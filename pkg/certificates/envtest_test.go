@@ -467,14 +467,6 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 	k := &certificates.Keeper{}
 	_, _ = s.replica(cfg, k, 0) // the Secret is not even there
 	before, _ := k.GetCertificate(nil)
-	helm := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm","helm.sh/chart":"platform-operator-1"},
-		"annotations":{"meta.helm.sh/release-name":"a","meta.helm.sh/release-namespace":"b"}}}`))
-	for _, o := range s.configurations() {
-		if err := env.Admin.Patch(t.Context(), o, helm); err != nil {
-			t.Fatal(err)
-		}
-	}
-
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
 	if err := env.Admin.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
@@ -489,13 +481,56 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 		t.Errorf("%d CAs in the bundle: the deletion asks for a new one, and the old one is in use", n)
 	}
 
-	s.Log("Helm takes it for its own; what differs between its releases is its own too")
-	owned := maps.Clone(secret.Labels)
-	maps.Copy(owned, secret.Annotations)
-	want := map[string]string{"app.kubernetes.io/managed-by": "Helm", "meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "b"}
-	if diff := cmp.Diff(want, owned); diff != "" {
-		t.Errorf("labels and annotations (-want +got):\n%s", diff)
+	s.Log("the configurations become Helm's after the Secret was created: the Secret becomes a part of the release too")
+	helm := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm","helm.sh/chart":"platform-operator-1"},
+		"annotations":{"meta.helm.sh/release-name":"a","meta.helm.sh/release-namespace":"b"}}}`))
+	for _, o := range s.configurations() {
+		if err := env.Admin.Patch(t.Context(), o, helm); err != nil {
+			t.Fatal(err)
+		}
 	}
+	marks := func() map[string]string {
+		all := maps.Clone(secret.Labels)
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, secret.Annotations)
+		return all
+	}
+	want := map[string]string{"app.kubernetes.io/managed-by": "Helm", "meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "b"}
+	s.eventually("the labels and annotations of the release", func() error {
+		if err := env.Admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, marks()); diff != "" {
+			return fmt.Errorf("(-want +got):\n%s", diff)
+		}
+		return nil
+	})
+
+	s.Log("a Secret that is created again has them, even if the configurations do not")
+	for _, o := range s.configurations()[:1] {
+		if err := env.Admin.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := secret.UID
+	if err := env.Admin.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the Secret to be back as a part of the release", func() error {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
+		if err := env.Admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err
+		}
+		if secret.UID == was {
+			return errors.New("it has not been deleted yet")
+		}
+		if diff := cmp.Diff(want, marks()); diff != "" {
+			return fmt.Errorf("(-want +got):\n%s", diff)
+		}
+		return nil
+	})
 
 	s.Log("helm upgrade --force, or anybody, wipes the bundles")
 	s.callAt(s.address, nil)

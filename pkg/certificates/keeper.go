@@ -70,12 +70,20 @@ type shown struct {
 // store is where certificates are kept: the API server, or a test's memory.
 // Writes are refused with a conflict if what was read has changed since.
 type store interface {
-	readSecret(context.Context) (data map[string][]byte, version string, err error)
-	writeSecret(ctx context.Context, data map[string][]byte, version string) error
+	readSecret(context.Context) (stored, error)
+	writeSecret(context.Context, stored) error
 	// readConfigurations returns those that could be read, even if another one
 	// could not. One that does not exist is returned as one without webhooks.
 	readConfigurations(context.Context) ([]configuration, error)
 	inject(ctx context.Context, c configuration, bundle []byte) error
+}
+
+// stored is the content of the Secret, with the resource version it was read
+// at, and the part of its metadata by which Helm recognizes its release.
+type stored struct {
+	data    map[string][]byte
+	version string
+	release release
 }
 
 // configuration is one webhook configuration: the bundle of each webhook.
@@ -83,6 +91,7 @@ type configuration struct {
 	kind, version string
 	missing       bool
 	bundles       [][]byte
+	release       release
 }
 
 // trusts tells whether every webhook has that bundle.
@@ -246,10 +255,11 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	k.logMissing(ctx, configurations)
 	// One that cannot be read delays the steps that need its CA bundle. It must
 	// not delay a renewal: the certificate would expire for the others.
-	found, version, err := k.store.readSecret(ctx)
+	secret, err := k.store.readSecret(ctx)
 	if err != nil {
 		return 0, err
 	}
+	found := secret.data
 	now := k.now()
 	placed := unread == nil && len(found[bundleKey]) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool { return !c.trusts(found[bundleKey]) })
 	if is := trustOf(found, now); !placed || is != k.stands {
@@ -268,8 +278,15 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	if why == "" && !maps.EqualFunc(mended, found, bytes.Equal) {
 		why = "put the certificate back"
 	}
+	marks := secret.release
+	for _, c := range configurations {
+		marks = marks.fillFrom(c.release)
+	}
+	if why == "" && !maps.Equal(marks, secret.release) {
+		why = "made it a part of the Helm release"
+	}
 	if why != "" {
-		if err := k.store.writeSecret(ctx, data, version); err != nil {
+		if err := k.store.writeSecret(ctx, stored{data: data, version: secret.version, release: marks}); err != nil {
 			return 0, err
 		}
 		log.FromContext(ctx).Info("Changed the Secret", "reason", why)

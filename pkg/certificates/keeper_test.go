@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +45,7 @@ type world struct {
 	now     time.Time
 	data    map[string][]byte
 	version int
+	release release
 	configs [2]configuration
 	missing [2]bool // configurations that do not exist
 	unread  error   // the error of reading the second configuration
@@ -96,17 +99,20 @@ func (w *world) keeper(l Lifetimes) *Keeper {
 	return k
 }
 
-func (w *world) readSecret(context.Context) (map[string][]byte, string, error) {
-	data, version := maps.Clone(w.data), strconv.Itoa(w.version)
+func (w *world) readSecret(context.Context) (stored, error) {
+	s := stored{data: maps.Clone(w.data), version: strconv.Itoa(w.version), release: maps.Clone(w.release)}
 	if f := w.between; f != nil {
 		w.between = nil
 		f()
 	}
-	return data, version, nil
+	return s, nil
 }
 
-func (w *world) writeSecret(_ context.Context, data map[string][]byte, version string) error {
-	return w.write(version, strconv.Itoa(w.version), func() { w.set(data) })
+func (w *world) writeSecret(_ context.Context, s stored) error {
+	return w.write(s.version, strconv.Itoa(w.version), func() {
+		w.release = maps.Clone(s.release)
+		w.set(s.data)
+	})
 }
 
 func (w *world) readConfigurations(context.Context) ([]configuration, error) {
@@ -574,6 +580,47 @@ func TestKeeper_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
 	w.rested(w.run(k, 2*time.Hour))
 	for _, f := range w.failures() {
 		t.Error(f)
+	}
+}
+
+// The configurations get the labels and annotations of the release after the
+// Secret has been created, or lose them: what is missing is added once, and
+// nothing is removed or changed.
+func TestKeeper_AddsTheReleaseThatIsMissing(t *testing.T) {
+	helm := release{helmManagedBy: "Helm", helmReleaseName: "a", helmReleaseNamespace: "b"}
+	for name, tc := range map[string]struct {
+		secret, configuration, want release
+		writes                      int
+	}{
+		"not installed by Helm":       {nil, nil, nil, 0},
+		"a label without a release":   {nil, release{helmManagedBy: "Kustomize"}, nil, 0},
+		"none":                        {nil, helm, helm, 1},
+		"a part":                      {release{helmReleaseName: "a"}, helm, helm, 1},
+		"all":                         {helm, helm, helm, 0},
+		"configurations without":      {helm, nil, helm, 0},
+		"another value":               {release{helmManagedBy: "Flux", helmReleaseName: "a", helmReleaseNamespace: "b"}, helm, release{helmManagedBy: "Flux", helmReleaseName: "a", helmReleaseNamespace: "b"}, 0},
+		"another value and none else": {release{helmManagedBy: "Flux"}, helm, release{helmManagedBy: "Flux", helmReleaseName: "a", helmReleaseNamespace: "b"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			k := w.run(w.keeper(short), time.Hour)
+			w.release, w.configs[1].release = tc.secret, tc.configuration
+			data, before := maps.Clone(w.data), w.writes
+			k = w.run(k, time.Hour)
+			if diff := cmp.Diff(tc.want, w.release, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := w.writes - before; n != tc.writes {
+				t.Errorf("%d writes, want %d", n, tc.writes)
+			}
+			if !maps.EqualFunc(data, w.data, bytes.Equal) {
+				t.Error("the certificate was changed")
+			}
+			w.run(k, 5*time.Hour) // a renewal
+			if diff := cmp.Diff(tc.want, w.release, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("after a renewal (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
