@@ -48,25 +48,18 @@ func replicas(a *demoapplicationv1.DemoApplication) int32 {
 // least is the smallest number of pods that there will be.
 func least(a *demoapplicationv1.DemoApplication) int32 {
 	if s := a.Spec.Autoscaling; s != nil {
-		if s.MinReplicas == nil {
-			return 1
-		}
-		return *s.MinReplicas
+		return workload.MinReplicas(s)
 	}
 	return replicas(a)
 }
 
-// scale is the number of pods that the Deployment states, nil where an
-// autoscaler says it. One leaves alone what is scaled to zero, so the first is
-// stated here.
+// scale returns the number of replicas that the Deployment states, nil if it is
+// left to the autoscaler.
 func scale(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) *int32 {
-	if a.Spec.Autoscaling == nil {
-		return new(replicas(a))
+	if s := a.Spec.Autoscaling; s != nil {
+		return workload.AutoscaledReplicas(s, d, a.Status.Replicas)
 	}
-	if d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-		return new(least(a))
-	}
-	return nil
+	return new(replicas(a))
 }
 
 // scaled is the number of pods that there should be now: what the autoscaler
@@ -182,8 +175,8 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
 	of := func(selector map[string]string) apply.Intent {
 		return workload.Deployment(workload.Rolling{
-			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Selector: selector,
-			Template: template, Container: a.Name, Rollout: a.Spec.Rollout,
+			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Initial: a.Spec.Autoscaling != nil && o.Deployment == nil,
+			Selector: selector, Template: template, Container: a.Name, Rollout: a.Spec.Rollout,
 		})
 	}
 	if d := o.Deployment; d != nil && isArticles(a, d) {

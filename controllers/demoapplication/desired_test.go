@@ -485,3 +485,21 @@ func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
 		t.Errorf("while it is being deleted: got %s, want %s", got, want)
 	}
 }
+
+func TestDesired_StartsAnAutoscaledDeploymentAtItsLastScale(t *testing.T) {
+	for name, tc := range map[string]struct{ last, want int32 }{
+		"a first one":        {0, 20},
+		"one under load":     {35, 35},
+		"one with its surge": {60, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := sample()
+			a.Spec.Replica = nil
+			a.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(20)), MaxReplicas: 50}
+			a.Status.Replicas = tc.last
+			if d, _ := typed(t, a, Observed{}); d.Spec.Replicas == nil || *d.Spec.Replicas != tc.want {
+				t.Errorf("the Deployment is created with %v replicas (nil is one), want %d", d.Spec.Replicas, tc.want)
+			}
+		})
+	}
+}

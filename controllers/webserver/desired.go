@@ -40,25 +40,18 @@ func replicas(w *webserverv1.WebServer) int32 {
 // least is the smallest number of pods that there will be.
 func least(w *webserverv1.WebServer) int32 {
 	if s := w.Spec.Autoscaling; s != nil {
-		if s.MinReplicas == nil {
-			return 1
-		}
-		return *s.MinReplicas
+		return workload.MinReplicas(s)
 	}
 	return replicas(w)
 }
 
-// scale is the number of pods that the Deployment states, nil where an
-// autoscaler says it. One leaves alone what is scaled to zero, so the first is
-// stated here.
+// scale returns the number of replicas that the Deployment states, nil if it is
+// left to the autoscaler.
 func scale(w *webserverv1.WebServer, d *appsv1.Deployment) *int32 {
-	if w.Spec.Autoscaling == nil {
-		return new(replicas(w))
+	if s := w.Spec.Autoscaling; s != nil {
+		return workload.AutoscaledReplicas(s, d, w.Status.Replicas)
 	}
-	if d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-		return new(least(w))
-	}
-	return nil
+	return new(replicas(w))
 }
 
 // scaled is the number of pods that there should be now: what the autoscaler
@@ -138,9 +131,9 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
 	in := workload.Deployment(workload.Rolling{
 		Name: deploymentName(w), Namespace: w.Namespace, Replicas: scale(w, o.Deployment),
-		Selector: labels(w), Template: pods, Container: containerName, Rollout: w.Spec.Rollout,
+		Initial: w.Spec.Autoscaling != nil && o.Deployment == nil, Selector: labels(w), Template: pods,
+		Container: containerName, Exclusive: exclusive(pods), Rollout: w.Spec.Rollout,
 	})
-	in.Exclusive = append(in.Exclusive, exclusive(pods)...)
 	in.Changes = changes(w, o.Deployment, pods)
 	return in
 }

@@ -24,6 +24,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -479,6 +480,24 @@ func TestTemplate_StatesThePullPolicyOfEveryImage(t *testing.T) {
 				if v.Image != nil && v.Image.PullPolicy == "" {
 					t.Errorf("volume %s keeps the policy of an earlier image", v.Name)
 				}
+			}
+		})
+	}
+}
+
+func TestDesired_StartsAnAutoscaledDeploymentAtItsLastScale(t *testing.T) {
+	for name, tc := range map[string]struct{ last, want int32 }{
+		"a first one":        {0, 20},
+		"one under load":     {35, 35},
+		"one with its surge": {60, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Replicas = nil
+			w.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(20)), MaxReplicas: 50}
+			w.Status.Replicas = tc.last
+			if d, _ := typed(t, w, Observed{}); d.Spec.Replicas == nil || *d.Spec.Replicas != tc.want {
+				t.Errorf("the Deployment is created with %v replicas (nil is one), want %d", d.Spec.Replicas, tc.want)
 			}
 		})
 	}

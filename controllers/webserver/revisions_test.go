@@ -439,7 +439,7 @@ func TestScale(t *testing.T) {
 	}{
 		"as said":                          {sample(), live(5), new(int32(3)), 3},
 		"the autoscaler's":                 {auto(nil), live(5), nil, 5},
-		"the autoscaler's first":           {auto(new(int32(2))), nil, nil, 2},
+		"the autoscaler's first":           {auto(new(int32(2))), nil, new(int32(2)), 2},
 		"an autoscaler begins not at zero": {auto(new(int32(2))), live(0), new(int32(2)), 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -271,6 +271,13 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
+	if t.in.IfExists != nil {
+		t.in = t.in.IfExists()
+		if t.stated, err = t.in.complete(t.owner.Object, t.owner.GVK); err != nil {
+			return Child{}, err
+		}
+		t.hash = hashOf(t.stated)
+	}
 	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
 		return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
 	}

@@ -243,6 +243,39 @@ func TestSeedsChildIsTakenOver(t *testing.T) {
 	w.wrote()
 }
 
+func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
+	few := func(n int32) Intent {
+		return deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithReplicas(n) })
+	}
+	starting := func() Intent {
+		in := few(2)
+		in.IfExists = func() Intent { return few(4) }
+		return in
+	}
+	w := newWorld(t)
+	w.pass(starting())
+	diff(t, "created with", int32(2), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
+	w.wrote("apply")
+
+	w.restart()
+	w.cache = func(client.Object) bool { return false }
+	w.refuse = func(_ string, n int) error {
+		if n == 1 {
+			return conflict() // what a server says to resourceVersion 1
+		}
+		return nil
+	}
+	w.pass(starting())
+	diff(t, "kept", int32(4), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
+	w.wrote("apply", "apply")
+
+	f, err := w.applier.Explain(t.Context(), owner(), starting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "explained", Unchanged, f.Action)
+}
+
 // A child that carries our label but was never applied by us: an older version
 // of this operator, or somebody's copy, wrote it by updates.
 func TestLabelledChildThatWeNeverAppliedIsTakenOver(t *testing.T) {

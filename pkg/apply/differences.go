@@ -64,6 +64,10 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 	if apierrors.IsNotFound(err) {
 		return Finding{Action: Created}, nil
 	}
+	if err == nil && in.IfExists != nil {
+		in = in.IfExists()
+		stated, err = in.complete(owner.Object, owner.GVK)
+	}
 	if err != nil {
 		return Finding{}, fmt.Errorf("reading %s: %w", in, err)
 	}

@@ -95,6 +95,10 @@ type Intent struct {
 	// Otherwise returns the intent to apply if a child in Requires was not
 	// applied, or false for none. The alternative requires nothing.
 	Otherwise func() (Intent, bool)
+	// IfExists returns what to apply instead if the child turns out to exist
+	// although the cache does not hold it: what a child is created with may be
+	// wrong for one that serves. Nil: the same.
+	IfExists func() Intent
 	// Changes are log lines about what this intent changes, written only when
 	// it is really sent.
 	Changes []Change

@@ -29,6 +29,9 @@ type Rolling struct {
 	Name, Namespace string
 	// Replicas is nil where a HorizontalPodAutoscaler sets the number.
 	Replicas *int32
+	// Initial reports whether Replicas is only the number that the Deployment is
+	// created with. It is then left to a HorizontalPodAutoscaler.
+	Initial bool
 	// Selector selects the pods; it cannot be changed.
 	Selector map[string]string
 	// Template is what the pods are made from; see Template.
@@ -36,6 +39,8 @@ type Rolling struct {
 	// Container is the name of our own container in the pod, in which nothing
 	// of others may stand.
 	Container string
+	// Exclusive are more paths in which only stated fields may be set.
+	Exclusive []string
 	// Rollout is what the spec says about rollouts; nil takes Kubernetes'
 	// defaults: a quarter more, a quarter fewer, failed after ten minutes.
 	Rollout *common.Rollout
@@ -51,6 +56,17 @@ func Template(labels map[string]string, pod *corev1ac.PodSpecApplyConfiguration)
 // Deployment is its intent. All that is not the template is stated, so that a
 // change by hand is drift.
 func Deployment(r Rolling) apply.Intent {
+	in := r.intent()
+	if r.Initial {
+		in.IfExists = func() apply.Intent {
+			r.Replicas = nil // one that exists may have more
+			return r.intent()
+		}
+	}
+	return in
+}
+
+func (r Rolling) intent() apply.Intent {
 	rollout := common.Rollout{}
 	if r.Rollout != nil {
 		rollout = *r.Rollout
@@ -78,6 +94,7 @@ func Deployment(r Rolling) apply.Intent {
 	for _, field := range []string{"command", "args", "env", "envFrom", "ports"} {
 		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+r.Container+"]."+field)
 	}
+	in.Exclusive = append(in.Exclusive, r.Exclusive...)
 	return in
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
 func deployment(want, replicas, updated, available int32, conditions ...appsv1.DeploymentCondition) *appsv1.Deployment {
@@ -137,11 +138,38 @@ func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 // and its deadline never passes: nothing would tell.
 func TestDeployment_StatesThatItIsNotPaused(t *testing.T) {
 	in := Deployment(Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(3)), Selector: selector, Container: "web"})
+	if sent := sentAs(t, in); !strings.Contains(sent, `"paused":false`) {
+		t.Errorf("spec.paused is not stated, so kubectl rollout pause is not undone: %s", sent)
+	}
+}
+
+// sentAs is the child as it would be sent.
+func sentAs(t *testing.T, in apply.Intent) string {
+	t.Helper()
 	raw, err := in.Object(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(raw), `"paused":false`) {
-		t.Errorf("spec.paused is not stated, so kubectl rollout pause is not undone: %s", raw)
+	return string(raw)
+}
+
+func TestDeployment_StartsAnAutoscaledOneOnlyIfItIsCreated(t *testing.T) {
+	r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(20)), Initial: true, Selector: selector, Container: "web", Exclusive: []string{"a"}}
+	created := Deployment(r)
+	if created.HandOver != nil || !strings.Contains(sentAs(t, created), `"replicas":20`) {
+		t.Error("it is not created with the given number")
+	}
+	if created.IfExists == nil {
+		t.Fatal("one that exists is brought to the number that a new one starts with")
+	}
+	exists := created.IfExists()
+	if exists.HandOver == nil || strings.Contains(sentAs(t, exists), "replicas") {
+		t.Error("one that exists does not keep its number")
+	}
+	if diff := cmp.Diff(created.Exclusive, exists.Exclusive); diff != "" {
+		t.Errorf("exclusive paths (-created +exists):\n%s", diff)
+	}
+	if r.Initial = false; Deployment(r).IfExists != nil {
+		t.Error("replicas of the spec are those of a Deployment that exists, too")
 	}
 }
