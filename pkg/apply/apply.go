@@ -226,15 +226,12 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	case r.extra:
 		return t.reclaim(ctx)
 	default:
-		if err := t.handOver(ctx, live); err != nil {
-			return Child{}, err
-		}
-		return t.send(ctx, live.GetUID(), Changed)
+		return t.send(ctx, live, Changed)
 	}
 }
 
-// handOver gives what is about to be stated no longer a manager of its own, so
-// that it stays.
+// handOver gives the fields that are about to be unstated a manager of their
+// own, so that the API server does not remove them.
 func (t *attempt) handOver(ctx context.Context, live client.Object) error {
 	if t.in.HandOver == nil {
 		return nil
@@ -243,7 +240,8 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) error {
 	if stays == nil {
 		return nil
 	}
-	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over")); err != nil {
+	// The cache need not hold the child yet; the apply that follows brings the label.
+	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over"), client.DisableReadYourWritesConsistency); err != nil {
 		return fmt.Errorf("handing over fields of %s: %w", t.in, err)
 	}
 	return nil
@@ -339,7 +337,6 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 	if err != nil {
 		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 	}
-	uid := live.GetUID()
 	if act == TakenOver {
 		log.FromContext(ctx).Info("Taking over a "+t.in.Kind+" that is already there", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
 	}
@@ -353,12 +350,16 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 	// The UID fences what follows. A resource version would too, and would make
 	// it fail whenever a status is written in between.
 	t.in.anyRV()
-	return t.send(ctx, uid, act)
+	return t.send(ctx, live, act)
 }
 
 // send applies over a child that stands, fenced by its UID: should another
 // have taken its place meanwhile, the server refuses.
-func (t *attempt) send(ctx context.Context, uid types.UID, act Action) (Child, error) {
+func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Child, error) {
+	if err := t.handOver(ctx, live); err != nil {
+		return Child{}, err
+	}
+	uid := live.GetUID()
 	t.in.withUID(uid)
 	for _, c := range t.in.Changes {
 		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)

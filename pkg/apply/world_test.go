@@ -115,7 +115,8 @@ func (w *world) send(verb string) error {
 func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	var set client.ApplyOptions
 	set.ApplyOptions(opts)
-	if set.FieldManager != naming.FieldManager || set.Force == nil || !*set.Force {
+	handsOver := set.FieldManager == naming.FieldManager+"-hand-over"
+	if set.FieldManager != naming.FieldManager && !handsOver || set.Force == nil || !*set.Force {
 		w.t.Errorf("applied as %q, forced %v", set.FieldManager, set.Force)
 	}
 	raw, err := json.Marshal(o)
@@ -127,7 +128,11 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 		return err
 	}
 	w.bodies = append(w.bodies, body)
-	if err := w.send("apply"); err != nil {
+	verb := "apply"
+	if handsOver {
+		verb = "hand over"
+	}
+	if err := w.send(verb); err != nil {
 		return err
 	}
 	if err := c.Apply(ctx, o, opts...); err != nil || w.mutate == nil {
@@ -190,6 +195,18 @@ func (w *world) wrote(want ...string) {
 		w.t.Errorf("sent %q, want %q", w.writes, want)
 	}
 	w.writes, w.bodies = nil, nil
+}
+
+// create creates an object as another operator does. Its resource version is
+// never the one that only creates.
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.server.Create(w.t.Context(), o, client.FieldOwner("manager")); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.server.Update(w.t.Context(), o, client.FieldOwner("manager")); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // stored reads a child past the cache.
