@@ -257,6 +257,33 @@ func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
 	}
 }
 
+// While the inputs stay, so does the template, and with it the ConfigMap that it
+// mounts. Another one would be a write per object on an upgrade.
+func TestDesired_CreatesNoConfigMapThatNoRevisionMounts(t *testing.T) {
+	w := sample() // the stock image, for which the operator writes a configuration
+	o, _ := pass(t, w, Observed{}, rolledOut)
+	older := "webserver-sample-config-0000000000000000"
+	for _, c := range o.Copies {
+		now := o.Revisions[0].Annotations[naming.AnnotationTemplate]
+		o.Revisions[0].Annotations[naming.AnnotationTemplate] = "older"
+		o.Revisions[0].Data.Raw = []byte(strings.NewReplacer(c.Name, older, now, "older").Replace(string(o.Revisions[0].Data.Raw)))
+		c.Name = older
+	}
+	o, _ = pass(t, w, o, rolledOut)
+	var names []string
+	for _, c := range o.Copies {
+		names = append(names, c.Name)
+	}
+	if diff := cmp.Diff([]string{older}, names); diff != "" {
+		t.Errorf("ConfigMaps (-want +got):\n%s", diff)
+	}
+	w.Spec.Image = "nginx:1.27.4" // the next change takes the newer text
+	o, _ = pass(t, w, o, rolledOut)
+	if len(o.Copies) != 2 {
+		t.Errorf("%d ConfigMaps after the next change, want 2", len(o.Copies))
+	}
+}
+
 // What is not about pods makes no revision.
 func TestInputs(t *testing.T) {
 	revision := func(w *webserverv1.WebServer) string {

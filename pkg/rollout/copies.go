@@ -101,9 +101,9 @@ func (c Copy) Intent(namespace string, labels map[string]string) apply.Intent {
 	return apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 }
 
-// Copies says which copies should be: those that the spec asks for, and of the
+// Copies says which copies should be: of those that the spec asks for and of the
 // live ones those that a revision which is kept refers to. The others are to go,
-// but for what is not a copy. Where nothing was decided, all stay. Apply them
+// but for what is not a copy. If nothing was decided, all stay. Apply them
 // before the Deployment: a pod that does not find what it mounts waits for a
 // minute or two.
 func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
@@ -119,7 +119,10 @@ func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[str
 	fresh := map[string]bool{}
 	namespace := d.question.Namespace
 	for _, c := range asked {
-		if !fresh[c.Name] {
+		// An earlier operator may have written another text around the same
+		// inputs. The revision mounts that one for as long as the inputs stay.
+		needed := used[c.Name] || len(d.Kept) == 0 || err != nil
+		if needed && !fresh[c.Name] {
 			fresh[c.Name] = true
 			in := c.Intent(namespace, labels)
 			in.Unmade = d.Keep.Unmade

@@ -46,9 +46,10 @@ func TestWhichCopiesStay(t *testing.T) {
 	d := Decision{question: Question{Namespace: "ns"}, Kept: []Revision{
 		kept(`{"containers":[{"env":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"web-env","key":"k"}}}],"envFrom":[{"configMapRef":{"name":"web-from"}}]}]}`),
 		kept(`{"initContainers":[{"envFrom":[{"configMapRef":{"name":"web-init"}}]}],"volumes":[{"configMap":{"name":"web-mounted"}},{"projected":{"sources":[{"configMap":{"name":"web-projected"}},{"secret":{"name":"s"}}]}}]}`),
+		kept(`{"volumes":[{"configMap":{"name":"web-new"}}]}`),
 	}}
 	stays := func(d Decision) (stay, prune []string, err error) {
-		in, out, err := d.Copies([]Copy{{Name: "web-new"}}, all, nil)
+		in, out, err := d.Copies([]Copy{{Name: "web-new"}, {Name: "web-unused"}}, all, nil)
 		for _, i := range in {
 			stay = append(stay, i.Name)
 		}
