@@ -57,7 +57,8 @@ type Rollout struct {
 
 	// onFailure says what becomes of a rollout that fails: Rollback, the
 	// default, serves the last healthy revision again and leaves the spec as
-	// it is; Halt leaves everything where it stopped.
+	// it is; Halt leaves everything where it stopped. Halt that is set after a
+	// rollback keeps what serves by then.
 	// +optional
 	OnFailure FailurePolicy `json:"onFailure,omitempty"`
 
@@ -93,20 +94,36 @@ type Rollout struct {
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
 }
 
-// Revisions are the numbers of the revisions in use.
+// Revisions are the revisions in use: their numbers, and the names of their
+// ControllerRevisions.
 type Revisions struct {
 	// current is the revision that is to serve.
 	// +optional
 	Current int64 `json:"current,omitempty"`
 
-	// lastHealthy is the revision that last served completely: where a failed
-	// rollout goes back to.
+	// lastHealthy is the revision whose pods were all available last: a failed
+	// rollout is rolled back to it.
 	// +optional
 	LastHealthy int64 `json:"lastHealthy,omitempty"`
 
-	// failed is the revision that the spec asks for, where its rollout failed.
+	// failed is the revision that the spec asks for, if its rollout failed.
 	// +optional
 	Failed int64 `json:"failed,omitempty"`
+
+	// currentName is the name of the ControllerRevision of current.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	CurrentName string `json:"currentName,omitempty"`
+
+	// lastHealthyName is the name of the ControllerRevision of lastHealthy.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	LastHealthyName string `json:"lastHealthyName,omitempty"`
+
+	// failedName is the name of the ControllerRevision of failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	FailedName string `json:"failedName,omitempty"`
 }
 
 // ActionType is what the operator did by itself.

@@ -146,7 +146,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 	plan := converge.Plan{Apply: stay, Prune: unneeded}
 	switch {
 	case d.Template != nil:
-		plan.Apply = append(plan.Apply, deployment(a, o, d.Template))
+		plan.Apply = append(plan.Apply, d.Mark(deployment(a, o, d.Template)))
 	case a.DeletionTimestamp != nil && o.Deployment != nil:
 		// It is named to be released. Nothing is written of what it is.
 		plan.Apply = append(plan.Apply, deployment(a, o, template(a, nil)))

@@ -182,7 +182,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 			Template: d.Template, Container: containerName, Rollout: m.Spec.Rollout,
 		})
 		deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: m.Name}}
-		plan.Apply = append(plan.Apply, deployment)
+		plan.Apply = append(plan.Apply, d.Mark(deployment))
 	}
 	plan.Apply = append(plan.Apply, service(m, o))
 	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, workload.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {

@@ -115,7 +115,7 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 	// is missing must not keep it.
 	going := !w.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
-		plan.Apply = append(plan.Apply, deployment(w, o, d.Template))
+		plan.Apply = append(plan.Apply, d.Mark(deployment(w, o, d.Template)))
 	}
 	plan.Apply = append(plan.Apply, service(w, o, platform.WebServer))
 	o.Stand(&plan, surrounding(w, d.PodLabels(o.Deployment), platform))

@@ -106,6 +106,7 @@ type Intent struct {
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
 	decorate func(owner types.UID, ref *metav1ac.OwnerReferenceApplyConfiguration)
+	note     func(key, value string)
 	annotate func(hash string)
 	withUID  func(types.UID)
 	withRV   func(string)
@@ -135,12 +136,16 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
 			config.WithOwnerReferences(ref)
 		},
+		note:     func(key, value string) { config.WithAnnotations(map[string]string{key: value}) },
 		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
 		withUID:  func(uid types.UID) { config.WithUID(uid) },
 		withRV:   func(rv string) { config.WithResourceVersion(rv) },
 		anyRV:    func() { clearResourceVersion(config) },
 	}
 }
+
+// Annotate adds an annotation to what is stated.
+func (in Intent) Annotate(key, value string) { in.note(key, value) }
 
 // String names the child for errors and logs: `Service "web-service"`.
 func (in Intent) String() string { return fmt.Sprintf("%s %q", in.Kind, in.Name) }

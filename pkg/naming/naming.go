@@ -43,6 +43,9 @@ const (
 	// AnnotationSecrets is on every pod that is replaced when a Secret changes
 	// that it uses: a digest of what these held when it was made.
 	AnnotationSecrets = Domain + "/secrets"
+	// AnnotationFailedRevision is on a Deployment that was rolled back: the name
+	// of the revision that failed.
+	AnnotationFailedRevision = Domain + "/failed-revision"
 )
 
 // Indexes of the caches.

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -34,33 +33,40 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		}
 		return state
 	}
-	r := d.revisions()
-	r.Current = d.Serving.Number
-	if r.Failed != d.Asked.Number {
-		r.Failed = 0
+	m := d.memory
+	m.current = referenceTo(d.Serving)
+	if !d.unasked && !m.failed.is(d.Asked) {
+		m.failed = reference{}
+	}
+	if m.failed.is(d.Asked) {
+		m.failed = referenceTo(d.Asked) // a status of an earlier version, or a mark, says less
 	}
 	complete := state.Ready.Holds
-	if complete && dep.Status.Replicas > 0 {
+	proven := complete && dep.Status.AvailableReplicas > 0
+	if proven {
 		status.Image, status.ImageID = serves(dep, pods, container, d.Serving.hash, *status)
+		m.healthy = m.current
+		if m.failed.is(d.Serving) {
+			m.failed = reference{}
+		}
 	}
 	switch {
-	case complete && !d.RolledBack():
-		r.LastHealthy, r.Failed = d.Serving.Number, 0
-		if d.pinned {
-			state.Ready.Message += fmt.Sprintf("; revision %d is pinned", d.Serving.Number)
-		}
 	case d.RolledBack():
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
 		state.Ready = conditions.Finding{Reason: common.ReasonRolledBack, Message: d.story(*status)}
+	case proven || complete && !m.failed.is(d.Serving):
+		if d.pinned {
+			state.Ready.Message += fmt.Sprintf("; revision %d is pinned", d.Serving.Number)
+		}
 	default:
-		d.judge(&state, status, &r, dep, pods, out)
+		d.judge(&state, status, &m, dep, pods, out)
 	}
-	status.Revisions = &r
+	status.Revisions = m.revisions()
 	return state
 }
 
 // judge looks at a rollout that goes on, and records it where it has failed.
-func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, r *common.Revisions, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
+func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
 	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
 	late := workload.PastDeadline(dep)
 	if late && (f == nil || !f.blameless) {
@@ -72,7 +78,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		}
 	}
 	switch {
-	case r.Failed == d.Asked.Number && !d.pinned: // it stays failed until it serves, or the spec asks for something else
+	case m.failed.is(d.Asked) && !d.pinned: // it stays failed until it serves, or the spec asks for something else
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
 	case f != nil && f.blameless:
 		if late || f.reason == ReasonRefused {
@@ -86,9 +92,9 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		}
 	case d.pinned && late:
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: fmt.Sprintf("revision %d, which is pinned, does not become healthy: %s", d.Serving.Number, reasonOf(f).what)}
-	case late || f != nil && f.final:
-		r.Failed = d.Asked.Number
-		status.LastActions = d.record(status.LastActions, reasonOf(f), *r, out.Now)
+	case !d.pinned && !d.held && (late || f != nil && f.final):
+		m.failed = referenceTo(d.Asked)
+		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
 	case f != nil && f.rank > 3: // to be created and to become ready takes its time
 		state.Stalled = conditions.Finding{}
@@ -153,9 +159,9 @@ func start(p *corev1.Pod) time.Time {
 }
 
 // record puts what is done about a failure before what was done earlier.
-func (d *Decision) record(earlier []common.Action, f failure, r common.Revisions, now time.Time) []common.Action {
+func (d *Decision) record(earlier []common.Action, f failure, now time.Time) []common.Action {
 	a := common.Action{Type: common.ActionRollback, Reason: f.reason, Message: f.message(), Revision: d.Asked.Number, Time: metav1.NewTime(now).Rfc3339Copy()}
-	if d.onFailure() == common.OnFailureHalt || r.LastHealthy == 0 {
+	if d.onFailure() == common.OnFailureHalt || d.back == nil {
 		a.Type = common.ActionHalt
 	}
 	all := slices.Insert(slices.Clone(earlier), 0, a)
@@ -172,13 +178,16 @@ func (d *Decision) story(status common.RolloutStatus) string {
 			break
 		}
 	}
-	r := d.revisions()
-	serves := fmt.Sprintf("revision %d serves", cmp.Or(r.LastHealthy, d.Serving.Number))
+	var serves string
 	switch {
+	case d.RolledBack():
+		serves = fmt.Sprintf("revision %d serves", d.Serving.Number)
 	case d.onFailure() == common.OnFailureHalt:
 		serves = "it stays as it is (rollout.onFailure is Halt)"
-	case r.LastHealthy == 0:
-		serves = "there is no earlier revision to go back to"
+	case d.back == nil:
+		serves = "there is no earlier revision to roll back to"
+	default:
+		serves = fmt.Sprintf("it is rolled back to revision %d", d.back.Number)
 	}
 	return what + "; " + serves + ". Change the spec, or set rollout.restartedAt to try again"
 }

@@ -21,6 +21,7 @@ package rollout
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -81,8 +82,9 @@ type Question struct {
 // Revision is one set of inputs and the template made of it.
 type Revision struct {
 	Number int64
-	hash   string
-	// One of the two: where it is yet to be written, or where it stands.
+	// name is the ControllerRevision's, and hash that of the template.
+	name, hash string
+	// One of the two: the template if it is yet to be written, or what is kept.
 	fresh *corev1ac.PodTemplateSpecApplyConfiguration
 	live  *appsv1.ControllerRevision
 }
@@ -109,6 +111,8 @@ type Decision struct {
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
 	// Keep is Asked as a child.
 	Keep apply.Intent
+	// Restore is what serves as a child, nil unless the history has lost it.
+	Restore *apply.Intent
 	// Prune are revisions that nobody needs any more.
 	Prune []client.Object
 	// Kept are the revisions that stay, Asked included.
@@ -116,7 +120,14 @@ type Decision struct {
 
 	question Question
 	pending  []string
-	pinned   bool
+	memory   memory
+	// back is what a failed rollout is rolled back to, nil for nothing.
+	back *Revision
+	// pinned: the spec names the revision that is to serve. held: what should
+	// serve is not available, so what serves is kept.
+	pinned, held bool
+	// unasked: what the spec asks for is not known.
+	unasked bool
 }
 
 // contents is what a ControllerRevision holds.
@@ -126,9 +137,10 @@ type contents struct {
 }
 
 // Decide decides. An error, of class Stall, says that what should serve is not
-// to be had; what serves is then better left alone.
+// available. The decision that comes with it keeps what serves, if that is
+// known, so that the Deployment can still be scaled and repaired.
 func Decide(q Question, seen Seen) (Decision, error) {
-	d := Decision{question: q}
+	d := Decision{question: q, memory: remembered(q.Status)}
 	history := sorted(seen.Revisions)
 	inputs, err := hashOf(q.Kind, q.Inputs)
 	if err != nil {
@@ -138,39 +150,87 @@ func Decide(q Question, seen Seen) (Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	name := q.Name + "-" + inputs
-	if i := slices.IndexFunc(history, func(r Revision) bool { return r.live.Name == name }); i >= 0 {
-		d.Asked = history[i]
-		if d.Asked.hash != fresh.hash {
-			kept, err := d.Asked.Template()
-			if err != nil {
-				return d, err
-			}
-			d.pending = differences(kept, fresh.fresh)
+	fresh.name = q.Name + "-" + inputs
+	if d.Asked, err = d.asked(fresh, history, seen.Deployment); err != nil {
+		return d, err
+	}
+	if d.Asked.hash != fresh.hash {
+		kept, err := d.Asked.Template()
+		if err != nil {
+			return d, err
 		}
-	} else {
-		d.Asked = fresh
-		d.Asked.Number = 1
-		if n := len(history); n > 0 {
-			d.Asked.Number = history[n-1].Number + 1
-		}
+		d.pending = differences(kept, fresh.fresh)
+	}
+	if d.Asked.live == nil {
 		history = append(history, d.Asked)
 	}
-	if d.Keep, err = d.Asked.intent(name, q); err != nil {
+	if d.Keep, err = d.Asked.intent(q); err != nil {
 		return d, err
 	}
-	// A number that the status does not know yet was never given.
-	known := d.revisions()
-	d.Keep.Unmade = d.Asked.live == nil && d.Asked.Number > max(known.Current, known.LastHealthy, known.Failed)
-	if d.Serving, err = d.serving(history); err != nil {
+	// What the status names was created once.
+	d.Keep.Unmade = d.Asked.live == nil && !d.memory.names(d.Asked)
+	return d, d.decide(history, seen.Deployment)
+}
+
+// asked returns the revision of the inputs. fresh is that with a new template.
+func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deployment) (Revision, error) {
+	if kept, ok := (reference{name: fresh.name}).in(history); ok {
+		return kept, nil
+	}
+	for _, ref := range []reference{d.memory.current, d.memory.healthy, d.memory.failed} {
+		if ref.name == fresh.name { // it is no longer kept, or the cache does not show it yet
+			fresh.Number = ref.number
+		}
+	}
+	if fresh.Number == 0 {
+		fresh.Number = next(history, d.question.Status)
+	}
+	if d.memory.current.name != fresh.name {
+		return fresh, nil
+	}
+	// It serves already, maybe with a template of an earlier operator.
+	if lost, ok, err := d.lost(live, append(slices.Clone(history), fresh)); ok || err != nil {
+		lost.name, lost.Number = fresh.name, fresh.Number
+		return lost, err
+	}
+	return fresh, nil
+}
+
+// decide picks the revision that is to serve, and what is kept.
+func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
+	lost, ok, err := d.lost(live, history)
+	if err != nil {
+		return err
+	}
+	candidates := history
+	if ok {
+		candidates = append(slices.Clone(history), lost)
+	}
+	d.memory.observe(live, candidates)
+	var missing error
+	if d.Serving, missing = d.serving(candidates); missing != nil {
 		d.Kept = history
-		return d, err
+		if d.Serving, d.held = d.memory.current.in(candidates); !d.held {
+			return missing
+		}
 	}
 	if d.Template, err = d.Serving.Template(); err != nil {
-		return d, err
+		return errors.Join(missing, err)
 	}
-	d.Kept, d.Prune = d.keep(history)
-	return d, nil
+	if ok && d.Serving.name == lost.name {
+		restore, err := lost.intent(d.question)
+		if err != nil {
+			return errors.Join(missing, err)
+		}
+		d.Restore = &restore
+		history = candidates
+	}
+	if missing == nil && !d.unasked {
+		d.Kept, d.Prune = d.keep(history)
+	} else {
+		d.Kept = history
+	}
+	return missing
 }
 
 // LastKnown is Decide for an object whose inputs cannot be determined, because
@@ -181,65 +241,73 @@ func Decide(q Question, seen Seen) (Decision, error) {
 // and rolled back if it fails. Nothing is pruned.
 //
 // The decision has no template if nothing was decided before, or if that
-// revision is no longer kept: then leave the Deployment alone.
+// revision is neither kept nor served: then leave the Deployment alone. Unlike
+// Decide it does not report a pinned revision that is not kept, because the
+// caller has an error to report already.
 func LastKnown(q Question, seen Seen) (Decision, error) {
-	d := Decision{question: q, Kept: sorted(seen.Revisions), pending: q.Status.PendingChanges}
-	current, ok := d.current(seen.Deployment)
-	if !ok {
-		return d, nil
-	}
-	known := d.revisions()
-	d.Asked = current
-	if failed, ok := numbered(d.Kept, known.Failed); ok {
-		d.Asked = failed // that it failed must not be forgotten
+	d := Decision{question: q, memory: remembered(q.Status), pending: q.Status.PendingChanges, unasked: true}
+	history := sorted(seen.Revisions)
+	d.Kept = history
+	known := d.memory
+	known.observe(seen.Deployment, history)
+	// What is asked for is taken to be what was asked for last.
+	var ok bool
+	if d.Asked, ok = known.failed.in(history); !ok {
+		if d.Asked, ok = known.current.in(history); !ok {
+			return d, d.decideLost(seen.Deployment)
+		}
 	}
 	var err error
-	if d.Keep, err = d.Asked.intent(d.Asked.live.Name, q); err != nil {
+	if d.Keep, err = d.Asked.intent(q); err != nil {
 		return d, err
 	}
-	if d.Serving, err = d.serving(d.Kept); err != nil {
-		d.Serving, d.pinned = current, false
+	if err := d.decide(history, seen.Deployment); d.Template == nil {
+		return d, err
 	}
-	d.Template, err = d.Serving.Template()
-	return d, err
+	return d, nil
 }
 
-// current returns the revision that the status names as the current one or,
-// if the status names none, the one whose template the Deployment has.
-func (d *Decision) current(live *appsv1.Deployment) (Revision, bool) {
-	if found, ok := numbered(d.Kept, d.revisions().Current); ok {
-		return found, true
+// decideLost keeps what serves if the history has lost it.
+func (d *Decision) decideLost(live *appsv1.Deployment) error {
+	lost, ok, err := d.lost(live, d.Kept)
+	if !ok || err != nil {
+		return err
 	}
-	if live == nil || d.revisions().Current != 0 {
-		return Revision{}, false
-	}
-	hash := live.Spec.Template.Annotations[naming.AnnotationTemplate]
-	i := slices.IndexFunc(d.Kept, func(r Revision) bool { return hash != "" && r.hash == hash })
-	if i < 0 {
-		return Revision{}, false
-	}
-	return d.Kept[i], true
+	d.memory.observe(live, []Revision{lost})
+	d.Asked, d.Serving, d.Template = lost, lost, lost.fresh
+	d.Kept = append(d.Kept, lost)
+	d.Keep, err = lost.intent(d.question)
+	return err
 }
 
 // serving picks the revision that is to serve.
 func (d *Decision) serving(history []Revision) (Revision, error) {
+	if back, ok := d.memory.healthy.in(history); ok && back.name != d.Asked.name {
+		d.back = &back
+	}
 	if r := d.question.Rollout; r != nil && r.PinnedRevision != nil {
 		d.pinned = true
-		if found, ok := numbered(history, *r.PinnedRevision); ok {
+		if found, ok := d.numbered(history, *r.PinnedRevision); ok {
 			return found, nil
 		}
 		return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
 			"spec.rollout.pinnedRevision: there is no revision %d; kept are %s", *r.PinnedRevision, numbers(history))
 	}
-	known := d.revisions()
-	if known.Failed != d.Asked.Number || d.onFailure() == common.OnFailureHalt || known.LastHealthy == 0 || known.LastHealthy == d.Asked.Number {
+	if !d.memory.failed.is(d.Asked) || !d.memory.healthy.known() || d.memory.healthy.is(d.Asked) {
 		return d.Asked, nil
 	}
-	if found, ok := numbered(history, known.LastHealthy); ok {
-		return found, nil
+	if d.onFailure() == common.OnFailureHalt {
+		// Halt never changes what serves. After a rollback that is not what
+		// the spec asks for.
+		if current, ok := d.memory.current.in(history); ok {
+			return current, nil
+		}
+	}
+	if d.back != nil {
+		return *d.back, nil
 	}
 	return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
-		"revision %d failed, and revision %d, which serves, is no longer kept: change the spec, or rollout.restartedAt, to go on", d.Asked.Number, known.LastHealthy)
+		"revision %d failed, and revision %d, which was healthy, is no longer kept: change the spec, or rollout.restartedAt, to go on", d.Asked.Number, d.memory.healthy.number)
 }
 
 // keep splits the history into what stays and what is no longer needed.
@@ -248,15 +316,15 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 	if r := d.question.Rollout; r != nil && r.RevisionHistoryLimit != nil {
 		limit = int(*r.RevisionHistoryLimit)
 	}
-	known := d.revisions()
-	inUse := []int64{d.Asked.Number, d.Serving.Number, known.Current, known.LastHealthy}
+	before := remembered(d.question.Status)
+	inUse := []reference{referenceTo(d.Asked), referenceTo(d.Serving), d.memory.current, d.memory.healthy, before.current, before.healthy}
 	for _, r := range slices.Backward(history) { // the newest first
 		switch {
-		case slices.Contains(inUse, r.Number):
+		case r.live == nil || slices.ContainsFunc(inUse, func(ref reference) bool { return ref.is(r) }):
 		case limit > 0:
 			limit--
 		default:
-			prune = append(prune, r.live) // Asked, the only one that may not stand, is in use
+			prune = append(prune, r.live)
 			continue
 		}
 		kept = append(kept, r)
@@ -267,6 +335,9 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 
 // Complete adds to a plan what the history needs.
 func (d *Decision) Complete(plan converge.Plan) converge.Plan {
+	if d.Restore != nil {
+		plan.Apply = append(plan.Apply, *d.Restore)
+	}
 	if d.Keep.Name != "" {
 		plan.Apply = append(plan.Apply, d.Keep)
 	}
@@ -303,15 +374,10 @@ func (d *Decision) PodLabels(live *appsv1.Deployment) map[string]string {
 	return nil
 }
 
-// RolledBack tells whether an earlier revision is to serve because the one
+// RolledBack reports whether an earlier revision is to serve because the one
 // that the spec asks for failed.
-func (d *Decision) RolledBack() bool { return !d.pinned && d.Serving.Number != d.Asked.Number }
-
-func (d *Decision) revisions() common.Revisions {
-	if r := d.question.Status.Revisions; r != nil {
-		return *r
-	}
-	return common.Revisions{}
+func (d *Decision) RolledBack() bool {
+	return !d.pinned && !d.held && d.Serving.name != d.Asked.name
 }
 
 func (d *Decision) onFailure() common.FailurePolicy {
@@ -322,12 +388,12 @@ func (d *Decision) onFailure() common.FailurePolicy {
 }
 
 // intent is a revision as a child.
-func (r Revision) intent(name string, q Question) (apply.Intent, error) {
+func (r Revision) intent(q Question) (apply.Intent, error) {
 	raw, err := r.data()
 	if err != nil {
 		return apply.Intent{}, fmt.Errorf("encoding revision %d: %w", r.Number, err)
 	}
-	in := apply.New(appsv1ac.ControllerRevision(name, q.Namespace).
+	in := apply.New(appsv1ac.ControllerRevision(r.name, q.Namespace).
 		WithLabels(q.Labels).
 		WithAnnotations(map[string]string{naming.AnnotationTemplate: r.hash}).
 		WithData(runtime.RawExtension{Raw: raw}).
@@ -350,7 +416,7 @@ func (r Revision) data() ([]byte, error) {
 func sorted(live []*appsv1.ControllerRevision) []Revision {
 	var all []Revision
 	for _, l := range live {
-		r := Revision{Number: l.Revision, live: l}
+		r := Revision{Number: l.Revision, name: l.Name, live: l}
 		r.stored()
 		all = append(all, r)
 	}
@@ -409,12 +475,16 @@ func canonical(v any) ([]byte, error) {
 	return json.Marshal(sorted)
 }
 
-func numbered(history []Revision, number int64) (Revision, bool) {
-	i := slices.IndexFunc(history, func(r Revision) bool { return r.Number == number })
-	if i < 0 {
-		return Revision{}, false
+// numbered returns the revision of a number. If two have it, one that is in use
+// is meant.
+func (d *Decision) numbered(history []Revision, number int64) (found Revision, ok bool) {
+	for _, r := range history {
+		if r.Number != number || ok && !d.memory.names(r) {
+			continue
+		}
+		found, ok = r, true
 	}
-	return history[i], true
+	return found, ok
 }
 
 func numbers(history []Revision) string {

@@ -1,0 +1,178 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/workload"
+)
+
+// reference names a revision that may no longer be kept. Two revisions can have
+// one number, because a cache that lags may not show the first when the second
+// is created, so the name decides. A status of an earlier version has no names.
+type reference struct {
+	number int64
+	name   string
+}
+
+func referenceTo(r Revision) reference { return reference{r.Number, r.name} }
+
+func (ref reference) known() bool { return ref.number != 0 || ref.name != "" }
+
+func (ref reference) is(r Revision) bool {
+	if ref.name != "" {
+		return ref.name == r.name
+	}
+	return ref.number != 0 && ref.number == r.Number
+}
+
+func (ref reference) in(history []Revision) (Revision, bool) {
+	i := slices.IndexFunc(history, ref.is)
+	if i < 0 {
+		return Revision{}, false
+	}
+	return history[i], true
+}
+
+// memory is what was learned about an object's revisions.
+type memory struct {
+	// current is the revision that serves, or was last decided to.
+	current reference
+	// healthy is the revision whose pods were all available last.
+	healthy reference
+	// failed is the revision that the spec asked for when its rollout failed.
+	failed reference
+}
+
+func remembered(status common.RolloutStatus) memory {
+	r := status.Revisions
+	if r == nil {
+		return memory{}
+	}
+	return memory{
+		current: reference{r.Current, r.CurrentName},
+		healthy: reference{r.LastHealthy, r.LastHealthyName},
+		failed:  reference{r.Failed, r.FailedName},
+	}
+}
+
+func (m memory) revisions() *common.Revisions {
+	return &common.Revisions{
+		Current: m.current.number, CurrentName: m.current.name,
+		LastHealthy: m.healthy.number, LastHealthyName: m.healthy.name,
+		Failed: m.failed.number, FailedName: m.failed.name,
+	}
+}
+
+// names reports whether r is among what was learned.
+func (m memory) names(r Revision) bool {
+	return m.current.is(r) || m.healthy.is(r) || m.failed.is(r)
+}
+
+// observe adds what the live Deployment shows. It may be ahead of the status,
+// and is what remains if the status is lost.
+func (m *memory) observe(live *appsv1.Deployment, history []Revision) {
+	serving, ok := servedBy(live, history, m.current)
+	if !ok {
+		return
+	}
+	lost := !m.current.known()
+	m.current = referenceTo(serving)
+	if proven(live) {
+		m.healthy = m.current
+		if m.failed.is(serving) {
+			m.failed = reference{}
+		}
+	}
+	if failed := live.Annotations[naming.AnnotationFailedRevision]; lost && failed != "" && failed != serving.name {
+		// The mark is written when another revision is to serve instead, so
+		// what serves is better than what failed.
+		m.failed, m.healthy = reference{name: failed}, m.current
+	}
+}
+
+// proven reports whether all pods of a Deployment's current template are
+// available. At zero replicas nothing is learned about a template.
+func proven(d *appsv1.Deployment) bool {
+	return workload.Complete(d) && d.Status.AvailableReplicas > 0
+}
+
+// servedBy returns the revision that the pods of a Deployment are made from.
+// Two revisions may have one template: then it is the preferred one.
+func servedBy(live *appsv1.Deployment, history []Revision, preferred reference) (Revision, bool) {
+	if live == nil {
+		return Revision{}, false
+	}
+	hash := live.Spec.Template.Annotations[naming.AnnotationTemplate]
+	made := func(r Revision) bool { return hash != "" && r.hash == hash }
+	if r, ok := preferred.in(history); ok && made(r) {
+		return r, true
+	}
+	i := slices.IndexFunc(history, made)
+	if i < 0 {
+		return Revision{}, false
+	}
+	return history[i], true
+}
+
+// next returns a number that no revision has had.
+func next(history []Revision, status common.RolloutStatus) int64 {
+	var last int64
+	for _, r := range history {
+		last = max(last, r.Number)
+	}
+	if r := status.Revisions; r != nil {
+		last = max(last, r.Current, r.LastHealthy, r.Failed)
+	}
+	for _, a := range status.LastActions {
+		last = max(last, a.Revision)
+	}
+	return last + 1
+}
+
+// lost returns the revision that serves if the history has lost it. Its
+// template is that of the live Deployment: a history that was deleted is then
+// no reason to replace pods, and the way back to what serves remains.
+func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, bool, error) {
+	if live == nil {
+		return Revision{}, false, nil
+	}
+	hash := live.Spec.Template.Annotations[naming.AnnotationTemplate]
+	if hash == "" || slices.ContainsFunc(history, func(r Revision) bool { return r.hash == hash }) {
+		return Revision{}, false, nil
+	}
+	raw, err := json.Marshal(live.Spec.Template)
+	if err != nil {
+		return Revision{}, false, fmt.Errorf("encoding the pod template of the Deployment: %w", err)
+	}
+	template := &corev1ac.PodTemplateSpecApplyConfiguration{}
+	if err := json.Unmarshal(raw, template); err != nil {
+		return Revision{}, false, fmt.Errorf("decoding the pod template of the Deployment: %w", err)
+	}
+	r := Revision{Number: d.memory.current.number, name: d.memory.current.name, hash: hash, fresh: template}
+	if _, kept := d.memory.current.in(history); kept || r.name == "" {
+		r.name = d.question.Name + "-" + hash
+	}
+	if _, taken := (reference{number: r.Number}).in(history); taken || r.Number == 0 {
+		r.Number = next(history, d.question.Status)
+	}
+	return r, true, nil
+}
+
+// Mark writes on the Deployment which revision failed, if another one is to
+// serve instead. It is written together with the template of that one, so it
+// costs no request, and neither a lost status nor a lost history makes the
+// operator try again what has failed.
+func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
+	if d.memory.failed.is(d.Asked) && d.Serving.name != d.Asked.name {
+		deployment.Annotate(naming.AnnotationFailedRevision, d.Asked.name)
+	}
+	return deployment
+}
