@@ -11,6 +11,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // readingSecrets is a platform that lets the operator read Secrets.
@@ -70,7 +71,7 @@ func TestASecretsChangeReplacesThePods(t *testing.T) {
 	a := &demoapplicationv1.DemoApplication{}
 	a.Name, a.Namespace, a.Spec.Image = "web", "ns", "web:1"
 	following(a)
-	template := func(digests map[string]string) (digest, revision string) {
+	template := func(digests map[string]references.SecretDigest) (digest, revision string) {
 		t.Helper()
 		d, _, err := decide(a, Observed{Cluster: true, Secrets: digests}, platform)
 		if err != nil {
@@ -79,15 +80,15 @@ func TestASecretsChangeReplacesThePods(t *testing.T) {
 		return d.Template.Annotations[naming.AnnotationSecrets], d.Keep.Name
 	}
 	none, today := template(nil)
-	one, first := template(map[string]string{"db": "1"})
-	two, second := template(map[string]string{"db": "2"})
+	one, first := template(map[string]references.SecretDigest{"db": {Digest: "1"}})
+	two, second := template(map[string]references.SecretDigest{"db": {Digest: "2"}})
 	if none != "" || one == "" || two == "" || one == two {
 		t.Errorf("digests %q, %q and %q", none, one, two)
 	}
 	if today == first || first == second {
 		t.Errorf("revisions %s, %s and %s", today, first, second)
 	}
-	if _, _, err := decide(a, Observed{Cluster: true, Secrets: map[string]string{}}, platform); err == nil || !strings.Contains(err.Error(), `there is no Secret "db"`) {
+	if _, _, err := decide(a, Observed{Cluster: true, Secrets: map[string]references.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `there is no Secret "db"`) {
 		t.Errorf("it is missing: %v", err)
 	}
 }

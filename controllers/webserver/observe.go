@@ -24,7 +24,7 @@ type Observed struct {
 	// the spec refers to, nil where nobody looks at these.
 	Sources map[string]references.Source
 	Copies  []*corev1.ConfigMap
-	Secrets map[string]string
+	Secrets map[string]references.SecretDigest
 }
 
 func observe(ctx context.Context, r converge.Reader, w *webserverv1.WebServer) (Observed, error) {

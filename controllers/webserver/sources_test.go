@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -312,25 +313,26 @@ func TestSecretsThatMatter(t *testing.T) {
 	if got := k.Secrets(w); !slices.Equal(got, []string{"htpasswd", "key"}) {
 		t.Errorf("got %v", got)
 	}
-	digest := func(digests map[string]string) string {
+	type digests = map[string]references.SecretDigest
+	digest := func(digests digests) string {
 		d, _, err := decide(w, Observed{Secrets: digests}, granted)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d.Template.Annotations[naming.AnnotationSecrets]
 	}
-	none, one, two := digest(nil), digest(map[string]string{"htpasswd": "1", "key": "1"}), digest(map[string]string{"htpasswd": "2", "key": "1"})
+	none, one, two := digest(nil), digest(digests{"htpasswd": {Digest: "1"}, "key": {Digest: "1"}}), digest(digests{"htpasswd": {Digest: "2"}, "key": {Digest: "1"}})
 	if none != "" || one == "" || two == "" || one == two {
 		t.Errorf("digests %q, %q and %q", none, one, two)
 	}
-	if _, _, err := decide(w, Observed{Secrets: map[string]string{"key": "1"}}, granted); fault.Classify(err).Reason != "ReferenceNotFound" || !strings.Contains(err.Error(), `spec.pod.volumes[a]: there is no Secret "htpasswd"`) {
+	if _, _, err := decide(w, Observed{Secrets: digests{"key": {Digest: "1"}}}, granted); fault.Classify(err).Reason != "ReferenceNotFound" || !strings.Contains(err.Error(), `spec.pod.volumes[a]: there is no Secret "htpasswd"`) {
 		t.Errorf("one is missing: %v", err)
 	}
 	unfollowing(w)
 	if got := k.Secrets(w); len(got) != 0 {
 		t.Errorf("asked not to: %v", got)
 	}
-	if got := digest(map[string]string{}); got != "" {
+	if got := digest(digests{}); got != "" {
 		t.Errorf("asked not to: digest %q", got)
 	}
 }
@@ -382,5 +384,18 @@ func TestBudgetsOfOthers(t *testing.T) {
 				t.Errorf("told: %+v", c)
 			}
 		})
+	}
+}
+
+// A failed read says nothing about the pods that serve.
+func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
+	w := referring("cfg", "", "")
+	o := Observed{Sources: map[string]references.Source{"cfg": {Err: errors.New("no answer")}}}
+	o.Deployment = standing(counts(3, 3, 3, 3))
+	_, err := desired(w, o, platform)
+	report(w, o, outcome(err, nil, nil), platform)
+	got := brief(w)
+	if !strings.HasPrefix(got["Available"], "True") || got["Ready"] != "False Error" || w.Status.ReadyReplicas != 3 {
+		t.Errorf("got %v, %d replicas are ready", got, w.Status.ReadyReplicas)
 	}
 }

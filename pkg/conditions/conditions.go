@@ -71,6 +71,25 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 	}
 }
 
+// ReportUnobserved writes the conditions of an object of which nothing could be
+// observed because of problem. Ready is Unknown, and everything else that an
+// earlier reconcile reported stays, status.observedGeneration included.
+func ReportUnobserved(status *common.Status, generation int64, now time.Time, problem fault.Verdict) {
+	set := func(kind string, holds metav1.ConditionStatus) {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: holds, Reason: problem.Reason, Message: problem.Message,
+			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	present, absent := common.ConditionReconciling, common.ConditionStalled
+	if problem.Class == fault.Stall {
+		present, absent = absent, present
+	}
+	set(common.ConditionReady, metav1.ConditionUnknown)
+	set(present, metav1.ConditionTrue)
+	meta.RemoveStatusCondition(&status.Conditions, absent)
+}
+
 // Own writes a condition that only some kinds have, as a sentence of status,
 // reason and message. It is there while it applies: with "" as status it goes.
 func Own(status *common.Status, generation int64, now time.Time, kind string, holds metav1.ConditionStatus, reason, message string) {

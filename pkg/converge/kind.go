@@ -6,7 +6,8 @@
 //	            Observe   cached reads, one value                    reads
 //	            Desired   pure: the children that should be
 //	            Apply     a request for each child that is not so    writes
-//	            Report    pure; runs even when Desired or Apply failed
+//	            Report    pure; runs even if Desired or Apply failed, but not
+//	               │      if Observe did: then only the conditions change
 //	               ▼
 //	            one status patch, only if it differs; events on transitions;
 //	            fault.Classify decides when to come back
@@ -65,7 +66,8 @@ type Kind[T Object, S any] struct {
 	// the same way; but Observe is given only digests. The operator must be
 	// allowed to read all Secrets. Nil: nobody looks at any.
 	Secrets func(T) []string
-	// Observe reads, from the cache only, what Desired needs to know.
+	// Observe reads, from the cache only, what Desired needs to know. After an
+	// error of it nothing is written but conditions.
 	Observe func(context.Context, Reader, T) (S, error)
 	// Paused tells whether an object's children are to be left as they are.
 	// Nil: they never are.
@@ -86,14 +88,15 @@ type Kind[T Object, S any] struct {
 type Reader struct {
 	// Reader has what is ours, from the cache.
 	client.Reader
-	// Sources are the ConfigMaps that the object refers to, by name.
+	// Sources are the ConfigMaps that the object refers to, by name. Each has
+	// the error of its own read: what does not depend on it goes on.
 	Sources map[string]references.Source
 	// Copies are the ConfigMaps that belong to the object, where its kind makes
 	// ConfigMaps and refers to some.
 	Copies []*corev1.ConfigMap
 	// Secrets are digests of the Secrets that the object refers to, by name.
 	// One that is not there has none. Nil: nobody looks at Secrets.
-	Secrets map[string]string
+	Secrets map[string]references.SecretDigest
 
 	// lacks tells of which types the cluster is known to have none. Nil: of none.
 	lacks func(client.Object) bool
@@ -127,9 +130,7 @@ func (k Kind[T, S]) See(ctx context.Context, r Reader, refs *references.Reader, 
 	var none S
 	var err error
 	if k.Secrets != nil {
-		if r.Secrets, err = refs.Secrets(ctx, obj, k.Secrets(obj)); err != nil {
-			return none, err
-		}
+		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
 	}
 	if k.References == nil {
 		return k.Observe(ctx, r, obj)
@@ -139,9 +140,7 @@ func (k Kind[T, S]) See(ctx context.Context, r Reader, refs *references.Reader, 
 			return none, err
 		}
 	}
-	if r.Sources, err = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies); err != nil {
-		return none, err
-	}
+	r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies)
 	return k.Observe(ctx, r, obj)
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
@@ -94,9 +95,14 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration)}
 
 	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]types.UID{}}
-	observed, err := r.observe(ctx, seen, obj)
+	report := r.kind.Report
+	observed, err := r.kind.See(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
+		// There is nothing that Report could describe.
+		report = func(obj T, _ S, out Outcome) {
+			conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), out.Now, out.Problem)
+		}
 	} else {
 		err = r.write(ctx, obj, owner, observed, seen, out)
 	}
@@ -107,7 +113,7 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	if out.Problem.Class == fault.Quiet {
 		return out.Problem.Result, out.Problem.Err // a lost race is nothing to report
 	}
-	r.kind.Report(obj, observed, out)
+	report(obj, observed, out)
 	wait, err := r.writeStatus(ctx, before, obj)
 	if err != nil {
 		v := fault.Classify(errors.Join(out.Problem.Err, err))
@@ -120,10 +126,6 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 		}
 	}
 	return result, out.Problem.Err
-}
-
-func (r *Reconciler[T, S]) observe(ctx context.Context, from client.Reader, obj T) (S, error) {
-	return r.kind.See(ctx, Reader{Reader: from, lacks: r.optional.lacks}, r.refs, obj)
 }
 
 // write brings the children to what Desired returned. A child that cannot be
@@ -218,7 +220,7 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 }
 
 func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner) error {
-	observed, err := r.observe(ctx, r.client, obj)
+	observed, err := r.kind.See(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, r.refs, obj)
 	if err != nil {
 		return fmt.Errorf("observing: %w", err)
 	}

@@ -245,9 +245,10 @@ func TestReportRunsThoughSomethingFailed(t *testing.T) {
 		ready string
 		again bool // comes back by the error's back-off
 	}{
-		"Observe": {"Observe", errors.New("no answer"), []string{"Observe", "Report", "status"}, "False Error", true},
-		"Desired": {"Desired", taken, []string{"Observe", "Desired", "Report", "status"}, "False Conflict", false},
-		"Apply":   {"apply", errors.New("no answer"), []string{"Observe", "Desired", "apply", "Report", "status"}, "False Error", true},
+		"Observe":            {"Observe", errors.New("no answer"), []string{"Observe", "status"}, "Unknown Error", true},
+		"a stall of Observe": {"Observe", taken, []string{"Observe", "status"}, "Unknown Conflict", false},
+		"Desired":            {"Desired", taken, []string{"Observe", "Desired", "Report", "status"}, "False Conflict", false},
+		"Apply":              {"apply", errors.New("no answer"), []string{"Observe", "Desired", "apply", "Report", "status"}, "False Error", true},
 		"a stall of Apply": {
 			"apply", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New("exceeded quota: q")),
 			[]string{"Observe", "Desired", "apply", "Report", "status"},
@@ -811,7 +812,64 @@ func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
 
 	l.kind.Children = []client.Object{&corev1.ConfigMap{}}
 	l.restart()
-	if _, err := l.try("Report", "status"); err == nil { // the fake has no index by owner
+	if _, err := l.try("status"); err == nil { // the fake has no index by owner
 		t.Error("the object's ConfigMaps were not looked for")
 	}
+}
+
+// Report would take the empty value of what was observed for an empty cluster.
+func TestReconciler_LeavesTheStatusIfNothingCouldBeObserved(t *testing.T) {
+	l := newLoop(t, object())
+	l.ready = 3
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	before := l.stored()
+	l.said("Normal Up Ready: up")
+
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
+	l.refuse["Observe"] = errors.Join(apierrors.NewConflict(schema.GroupResource{}, "web", nil), errors.New("no cache"))
+	if _, err := l.try("Observe", "status"); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	after := l.stored()
+	if after.Status.ObservedGeneration != 1 || after.Status.ReadyReplicas != 3 {
+		t.Errorf("the status was changed: %+v", after.Status)
+	}
+	if diff := cmp.Diff(meta.FindStatusCondition(before.Status.Conditions, common.ConditionAvailable), meta.FindStatusCondition(after.Status.Conditions, common.ConditionAvailable)); diff != "" {
+		t.Errorf("Available (-before +after):\n%s", diff)
+	}
+	if got := ready(after); got != "Unknown Error" {
+		t.Errorf("Ready is %q", got)
+	}
+	if _, err := l.try("Observe"); err == nil { // nothing new to write
+		t.Error("no error, so no back-off")
+	}
+	l.said("Normal Error Reconciling: the API server refused a request (no answer); it is retried")
+
+	l.refuse["Observe"] = fault.Stalled(common.ReasonForbidden, "forbidden")
+	l.pass("Observe", "status")
+	l.said("Warning Forbidden Stalled: forbidden")
+	if c := l.stored().Status.Conditions; meta.FindStatusCondition(c, common.ConditionReconciling) != nil {
+		t.Errorf("both Stalled and Reconciling: %v", c)
+	}
+	delete(l.refuse, "Observe")
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if got := ready(l.stored()); got != "True Up" {
+		t.Errorf("Ready is %q", got)
+	}
+}
+
+func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
+	l := newLoop(t, object(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cfg", UID: "cfg-1"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db", UID: "db-1"}})
+	refused := errors.New("refused")
+	live := interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return refused
+		},
+	})
+	l.kind.References = func(*webserverv1.WebServer) []references.Reference { return []references.Reference{{Name: "cfg"}} }
+	l.kind.Secrets = func(*webserverv1.WebServer) []string { return []string{"db"} }
+	l.restart()
+	l.refs = references.NewReader(l.client, live)
+	l.pass("Observe", "Desired", "apply", "Report", "status")
 }

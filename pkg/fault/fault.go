@@ -119,15 +119,25 @@ func Classify(err error) Verdict {
 	return v
 }
 
-// leaves takes joins apart; a wrapped error stays whole, because the wrapping
-// says what was attempted.
+// leaves takes joins apart, also those that are wrapped: each error of a join
+// has a class of its own. An Error stays whole, because it has its class.
 func leaves(err error) []error {
-	if j, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range j.Unwrap() {
-			all = append(all, leaves(e)...)
+	for inner := err; inner != nil; {
+		if _, ok := inner.(*Error); ok {
+			break
 		}
-		return all
+		switch w := inner.(type) {
+		case interface{ Unwrap() []error }:
+			var all []error
+			for _, e := range w.Unwrap() {
+				all = append(all, leaves(e)...)
+			}
+			return all
+		case interface{ Unwrap() error }:
+			inner = w.Unwrap()
+		default:
+			inner = nil
+		}
 	}
 	return []error{err}
 }

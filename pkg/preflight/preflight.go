@@ -79,14 +79,12 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 		return
 	}
 	plan, err := k.Desired(obj, observed)
-	if err != nil {
-		out.problem(err)
-	}
+	out.problem(err)
 	out.Paused = k.Paused != nil && k.Paused(obj)
 	owner := apply.Owner{Object: obj, GVK: gvk, Settled: obj.GetStatus().ObservedGeneration > 0}
 	stand := map[string]client.Object{}
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
-	err = converge.ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
+	out.problem(converge.ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
 		f, err := w.applier.Explain(ctx, owner, in)
 		switch {
 		case meta.IsNoMatchError(err) && in.IfKnown:
@@ -103,12 +101,7 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 			out.change(in.Kind, in.Name, f)
 		}
 		return nil
-	})
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range all.Unwrap() {
-			out.problem(err)
-		}
-	}
+	}))
 	for _, p := range plan.Prune {
 		if err := out.prune(w.client.Scheme(), obj, p); err != nil {
 			out.unread(err)
@@ -293,9 +286,18 @@ func (o *Object) note(format string, args ...any) {
 
 func (o *Object) unread(err error) { o.Unread = append(o.Unread, reason(err)) }
 
-// problem tells what a pass would report about the object in its conditions
-// from what could not be read.
+// problem notes what a reconcile would report in the conditions of the object,
+// and apart from that what could not be read.
 func (o *Object) problem(err error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range all.Unwrap() {
+			o.problem(err)
+		}
+		return
+	}
+	if err == nil {
+		return
+	}
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		o.note("it would not be completed: %s", fault.Classify(err).Message)
 		return

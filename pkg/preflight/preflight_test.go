@@ -470,7 +470,7 @@ func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
 
 func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
 	k := kind{}.kind()
-	var got map[string]string
+	var got map[string]references.SecretDigest
 	k.Secrets = func(*app) []string { return []string{"password", "gone"} }
 	observe := k.Observe
 	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
@@ -482,7 +482,7 @@ func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
 	if r := run(t.Context(), s, []Kind{For(k)}, Options{}); r.ExitCode() != 0 {
 		t.Errorf("unread %q", r.Unread)
 	}
-	if len(got) != 1 || got["password"] == "" {
+	if len(got) != 1 || got["password"].Digest == "" {
 		t.Errorf("digests of %v, want of the one that is there", got)
 	}
 	want := []string{"list DemoApplicationList", "list DeploymentList", "list ConfigMapList", "list metadata", "get Secret"}

@@ -46,6 +46,8 @@ type Source struct {
 	// Content has name and namespace, and what of the content is referred to,
 	// and nothing else. It is nil where there is no ConfigMap.
 	Content *corev1.ConfigMap
+	// Err says why it could not be read. Whether it exists is then unknown.
+	Err error
 }
 
 // Whole is the value of the annotation naming.AnnotationSource on a copy whose
@@ -104,23 +106,23 @@ func (r *Reader) Forget(owner types.UID) {
 }
 
 // ConfigMaps returns, by name, what owner refers to. copies are the ConfigMaps
-// that belong to it.
-func (r *Reader) ConfigMaps(ctx context.Context, owner client.Object, refs []Reference, copies []*corev1.ConfigMap) (map[string]Source, error) {
+// that belong to it. A failed read does not affect the others.
+func (r *Reader) ConfigMaps(ctx context.Context, owner client.Object, refs []Reference, copies []*corev1.ConfigMap) map[string]Source {
 	wanted := wanted(refs)
 	r.keep(owner.GetUID(), wanted)
 	if len(wanted) == 0 {
-		return nil, nil
+		return nil
 	}
 	claims := claimsOf(owner, copies)
 	found := make(map[string]Source, len(wanted))
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		s, err := r.configMap(ctx, owner, name, wanted[name], claims)
 		if err != nil {
-			return nil, fmt.Errorf("reading ConfigMap %q: %w", name, err)
+			s = Source{Err: fmt.Errorf("reading ConfigMap %q: %w", name, err)}
 		}
 		found[name] = s
 	}
-	return found, nil
+	return found
 }
 
 func (r *Reader) configMap(ctx context.Context, owner client.Object, name string, w want, claims []claim) (Source, error) {

@@ -126,8 +126,8 @@ func TestACopyOfThatVersionSavesTheRequest(t *testing.T) {
 			if c.live == nil {
 				c.live = c.cached
 			}
-			got, err := NewReader(c, c).ConfigMaps(t.Context(), owner, tc.refs, tc.copies)
-			if err != nil {
+			got := NewReader(c, c).ConfigMaps(t.Context(), owner, tc.refs, tc.copies)
+			if err := got["cfg"].Err; err != nil {
 				t.Fatal(err)
 			}
 			if tc.version == "-" {
@@ -157,8 +157,8 @@ func TestASourceIsFoundInItsCopies(t *testing.T) {
 	c.live.BinaryData = map[string][]byte{"logo.png": {0, 255}}
 	read := func(refs []Reference, cs ...*corev1.ConfigMap) Source {
 		t.Helper()
-		got, err := NewReader(c, c).ConfigMaps(t.Context(), owner, refs, cs)
-		if err != nil {
+		got := NewReader(c, c).ConfigMaps(t.Context(), owner, refs, cs)
+		if err := got["cfg"].Err; err != nil {
 			t.Fatal(err)
 		}
 		return got["cfg"]
@@ -193,8 +193,8 @@ func TestWhatWasReadIsRememberedUntilItIsCopied(t *testing.T) {
 	read := func(gets int, want string) {
 		t.Helper()
 		c.gets = 0
-		got, err := r.ConfigMaps(t.Context(), who, refs, cs)
-		if err != nil {
+		got := r.ConfigMaps(t.Context(), who, refs, cs)
+		if err := got["cfg"].Err; err != nil {
 			t.Fatal(err)
 		}
 		text := "none"
@@ -257,12 +257,12 @@ func TestWhatWasReadIsRememberedUntilItIsCopied(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsAnError(t *testing.T) {
+func TestReader_ConfigMapsReportsFailedReads(t *testing.T) {
 	refused := errors.New("refused")
 	c := &cluster{fails: refused}
 	c.set(source("u", "5", nil))
-	_, err := NewReader(c, c).ConfigMaps(t.Context(), owner, whole, nil)
-	if !errors.Is(err, refused) || err.Error() != `reading ConfigMap "cfg": refused` {
+	got := NewReader(c, c).ConfigMaps(t.Context(), owner, whole, nil)
+	if err := got["cfg"].Err; !errors.Is(err, refused) || err.Error() != `reading ConfigMap "cfg": refused` {
 		t.Errorf("got %v", err)
 	}
 }

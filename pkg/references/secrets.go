@@ -16,25 +16,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// SecretDigest identifies the content of a Secret.
+type SecretDigest struct {
+	Digest string
+	// Err says why the Secret could not be read. Whether it exists is then unknown.
+	Err error
+}
+
 // Secrets returns, by name, a digest of what is in each of these Secrets of
-// owner's namespace. One that is not there has none.
+// owner's namespace. One that is not there has none. A failed read does not
+// affect the others.
 //
 // A Secret is read when its version is new, once for all objects that refer to
 // it; what is kept of it is the digest. After a restart each is read once more,
 // for the digest is all that the pods say about it.
-func (r *Reader) Secrets(ctx context.Context, owner client.Object, names []string) (map[string]string, error) {
+func (r *Reader) Secrets(ctx context.Context, owner client.Object, names []string) map[string]SecretDigest {
 	r.secrets.keep(owner, names)
-	found := map[string]string{}
+	found := map[string]SecretDigest{}
 	for _, name := range names {
 		d, err := r.secret(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name})
 		if err != nil {
-			return nil, fmt.Errorf("reading Secret %q: %w", name, err)
+			err = fmt.Errorf("reading Secret %q: %w", name, err)
 		}
-		if d != "" {
-			found[name] = d
+		if d != "" || err != nil {
+			found[name] = SecretDigest{Digest: d, Err: err}
 		}
 	}
-	return found, nil
+	return found
 }
 
 func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (string, error) {

@@ -79,11 +79,14 @@ func newVault() (*vault, *Reader) {
 
 func ask(t *testing.T, r *Reader, o client.Object, names ...string) map[string]string {
 	t.Helper()
-	got, err := r.Secrets(t.Context(), o, names)
-	if err != nil {
-		t.Fatal(err)
+	digests := map[string]string{}
+	for name, d := range r.Secrets(t.Context(), o, names) {
+		if d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		digests[name] = d.Digest
 	}
-	return got
+	return digests
 }
 
 func TestASecretIsReadOnceAVersion(t *testing.T) {
@@ -209,11 +212,11 @@ func TestObjectsShareWhatIsKnownOfASecret(t *testing.T) {
 	}
 }
 
-func TestSecretThatCannotBeRead(t *testing.T) {
+func TestReader_SecretsReportsFailedReads(t *testing.T) {
 	v, r := newVault()
 	v.put("db", "u", "1", texts{"password": "hunter2"})
 	v.fails = errors.New("no")
-	if _, err := r.Secrets(t.Context(), owner, []string{"db"}); err == nil || err.Error() != `reading Secret "db": no` {
+	if err := r.Secrets(t.Context(), owner, []string{"db"})["db"].Err; err == nil || err.Error() != `reading Secret "db": no` {
 		t.Errorf("got %v", err)
 	}
 	v.fails = nil

@@ -56,10 +56,13 @@ func NewCopy(prefix, kind, of string, data map[string]string, binary map[string]
 	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:16], Data: data, BinaryData: binary}
 }
 
-// Find returns a source that the spec names in a field, or what is to be told
-// where there is none.
+// Find returns a source that the spec names in a field. The error says that it
+// does not exist or why it could not be read.
 func Find(sources map[string]references.Source, field, name string) (references.Source, error) {
-	if s := sources[name]; s.Found && s.Content != nil {
+	switch s := sources[name]; {
+	case s.Err != nil:
+		return references.Source{}, s.Err
+	case s.Found && s.Content != nil:
 		return s, nil
 	}
 	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
@@ -67,7 +70,7 @@ func Find(sources map[string]references.Source, field, name string) (references.
 
 // CopiesOf are whole copies of the ConfigMaps that are used, by the names of
 // these. An optional one that is not there has none. The error tells of all
-// that are missing.
+// that are missing, and of all that could not be read, optional or not.
 func CopiesOf(prefix, kind string, uses []workload.Use, sources map[string]references.Source) (map[string]Copy, error) {
 	all := map[string]Copy{}
 	var errs []error
@@ -78,7 +81,7 @@ func CopiesOf(prefix, kind string, uses []workload.Use, sources map[string]refer
 			c := NewCopy(prefix, kind, u.Name, s.Content.Data, s.Content.BinaryData)
 			c.Source = s.Whole()
 			all[u.Name] = c
-		} else if !u.Optional && !told[u.Name] {
+		} else if (!u.Optional || sources[u.Name].Err != nil) && !told[u.Name] {
 			told[u.Name] = true
 			errs = append(errs, err)
 		}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 func TestNameOfACopy(t *testing.T) {
@@ -68,5 +71,16 @@ func TestWhichCopiesStay(t *testing.T) {
 	d.Kept = append(d.Kept, kept(`[]`))
 	if _, prune, err = stays(d); err == nil || len(prune) != 0 {
 		t.Errorf("a revision cannot be read: %v go, error %v", prune, err)
+	}
+}
+
+func TestCopiesOf_ReportsFailedReads(t *testing.T) {
+	refused := errors.New("refused")
+	for _, optional := range []bool{false, true} {
+		uses := []workload.Use{{Field: "spec.envFrom[0]", Name: "cfg", Optional: optional}}
+		all, err := CopiesOf("web", "WebServer", uses, map[string]references.Source{"cfg": {Err: refused}})
+		if len(all) != 0 || !errors.Is(err, refused) {
+			t.Errorf("optional %v: got %v, %v", optional, all, err)
+		}
 	}
 }

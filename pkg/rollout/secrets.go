@@ -5,6 +5,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -12,8 +13,9 @@ import (
 // see WithSecrets. digests are those of the Secrets that there are, by name, and
 // nil where nobody looks. An optional one that is not there changes nothing
 // before it comes. The error tells of all others that are missing: pods that
-// would wait for one are not made, and so not replaced when it comes.
-func Secrets(uses []workload.Use, digests map[string]string) (string, error) {
+// would wait for one are not made, and so not replaced when it comes. It also
+// tells of each that could not be read, optional or not.
+func Secrets(uses []workload.Use, digests map[string]references.SecretDigest) (string, error) {
 	if digests == nil {
 		return "", nil
 	}
@@ -21,9 +23,14 @@ func Secrets(uses []workload.Use, digests map[string]string) (string, error) {
 	told := map[string]bool{}
 	var errs []error
 	for _, u := range uses {
-		if d, ok := digests[u.Name]; ok {
-			there[u.Name] = d
-		} else if !u.Optional && !told[u.Name] {
+		d, found := digests[u.Name]
+		switch {
+		case d.Err != nil && !told[u.Name]:
+			told[u.Name] = true
+			errs = append(errs, d.Err)
+		case found:
+			there[u.Name] = d.Digest
+		case !u.Optional && !told[u.Name]:
 			told[u.Name] = true
 			errs = append(errs, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no Secret %q in this namespace; create it, or name another", u.Field, u.Name))
 		}
