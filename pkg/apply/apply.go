@@ -76,39 +76,70 @@ type Applier struct {
 	metrics Recorder
 	compare comparer
 
-	mu      sync.Mutex
-	memo    map[memoKey]memo
-	refused map[memoKey]time.Time // since when a child with a fallback is refused
+	mu     sync.Mutex
+	owners map[types.UID]*memory
 }
 
-type memoKey struct {
-	owner types.UID
-	kind  string
+// memory is what is remembered of an owner's children.
+type memory struct {
+	written map[childKey]memo
+	refused map[childKey]time.Time // since when a child with a fallback is refused
+}
+
+type childKey struct {
+	kind string
 	client.ObjectKey
 }
 
 // memo remembers the last write of a child. It decides nothing that a restart
 // could lose: it keeps a stale cache from causing a second write, and it stops
-// a quarrel with whoever changes our fields back.
+// a quarrel with whoever changes our fields back. It holds no object, because
+// there is one for every child of every owner.
 type memo struct {
-	hash      string
-	answer    client.Object
-	contested bool // the answer lacked part of the intent
+	hash       string
+	uid        types.UID
+	version    string // the resource version
+	generation int64
+	contested  bool // the answer lacked part of the intent
 }
 
 // NewApplier returns an applier that reads from c's cache, and from live what the
 // cache, which sees only our own children, does not hold.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
-	return &Applier{client: c, live: live, metrics: metrics, memo: map[memoKey]memo{}, refused: map[memoKey]time.Time{}}
+	return &Applier{client: c, live: live, metrics: metrics, owners: map[types.UID]*memory{}}
 }
 
 // Forget drops what is remembered about an owner that is gone.
 func (a *Applier) Forget(owner types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	mine := func(k memoKey) bool { return k.owner == owner }
-	maps.DeleteFunc(a.memo, func(k memoKey, _ memo) bool { return mine(k) })
-	maps.DeleteFunc(a.refused, func(k memoKey, _ time.Time) bool { return mine(k) })
+	delete(a.owners, owner)
+}
+
+// of returns what is remembered of an owner's children. The caller holds mu.
+func (a *Applier) of(owner Owner) *memory {
+	uid := owner.Object.GetUID()
+	m := a.owners[uid]
+	if m == nil {
+		m = &memory{written: map[childKey]memo{}, refused: map[childKey]time.Time{}}
+		a.owners[uid] = m
+	}
+	return m
+}
+
+// forgetChild drops what is remembered of a child that was deleted or released.
+func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.owners[owner.Object.GetUID()]
+	if m == nil {
+		return
+	}
+	delete(m.written, childKey{kind, key})
+	delete(m.refused, childKey{kind, key})
+	if len(m.written) == 0 && len(m.refused) == 0 {
+		delete(a.owners, owner.Object.GetUID())
+	}
 }
 
 // Apply makes one child as the intent says, with no request when it already is.
@@ -141,17 +172,19 @@ const retryRefused = 250 * time.Millisecond
 func (a *Applier) refusedFor(owner Owner, in Intent) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k := keyOf(owner, in)
-	if a.refused[k].IsZero() {
-		a.refused[k] = time.Now()
+	refused, k := a.of(owner).refused, keyOf(in)
+	if refused[k].IsZero() {
+		refused[k] = time.Now()
 	}
-	return time.Since(a.refused[k])
+	return time.Since(refused[k])
 }
 
 func (a *Applier) calm(owner Owner, in Intent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.refused, keyOf(owner, in))
+	if m := a.owners[owner.Object.GetUID()]; m != nil {
+		delete(m.refused, keyOf(in))
+	}
 }
 
 // Look returns a child as it stands, nil where none does, and whether Apply
@@ -206,8 +239,8 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 		return t.create(ctx)
 	}
 	last, known := t.recall()
-	if known && last.hash == t.hash && newer(last.answer, live) {
-		return Child{Live: last.answer, Action: Unchanged}, nil // the cache has not seen our own write yet
+	if known && last.isNewerThan(live) {
+		return Child{}, &fault.Error{Class: fault.Quiet, Message: "the cache does not hold the last write of " + t.in.String() + " yet"}
 	}
 	if err := mayWrite(t.owner, t.in, live); err != nil {
 		return Child{}, err
@@ -221,7 +254,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	switch {
 	case !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash:
 		return Child{Live: live, Action: Unchanged}, nil
-	case known && last.contested && last.hash == t.hash && sameVersion(last.answer, live):
+	case known && last.contested && last.hash == t.hash && last.isOfVersion(live):
 		return Child{Live: live, Action: Unchanged}, nil // asked for once already; a quarrel helps nobody
 	case r.extra:
 		return t.reclaim(ctx)
@@ -382,6 +415,7 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 	if err := t.client.Delete(ctx, old, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("replacing %s: %w", t.in, err)
 	}
+	t.forgetChild(t.owner, t.in.Kind, t.in.Key())
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, Deleted)
 	// What never had our label goes without an event: neither the client may
 	// wait for one, above, nor we.
@@ -396,12 +430,15 @@ func (t *attempt) wrote(act Action) (Child, error) {
 		return Child{}, err
 	}
 	r := t.compare.compare(answer, t.stated, t.in.Exclusive)
-	m := memo{hash: t.hash, answer: answer, contested: r.lacks || r.extra}
+	m := memo{
+		hash: t.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), generation: answer.GetGeneration(),
+		contested: r.lacks || r.extra,
+	}
 	if m.contested {
 		t.metrics.Contested(t.owner.GVK.Kind, t.in.Kind)
 	}
 	t.mu.Lock()
-	t.memo[t.key()] = m
+	t.of(t.owner).written[keyOf(t.in)] = m
 	t.mu.Unlock()
 	return Child{Live: answer, Action: act}, nil
 }
@@ -409,19 +446,20 @@ func (t *attempt) wrote(act Action) (Child, error) {
 func (t *attempt) recall() (memo, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m, ok := t.memo[t.key()]
-	return m, ok
+	children := t.owners[t.owner.Object.GetUID()]
+	if children == nil {
+		return memo{}, false
+	}
+	m, known := children.written[keyOf(t.in)]
+	return m, known
 }
 
-func (t *attempt) key() memoKey { return keyOf(t.owner, t.in) }
-
-func keyOf(owner Owner, in Intent) memoKey {
-	return memoKey{owner: owner.Object.GetUID(), kind: in.Kind, ObjectKey: in.Key()}
-}
+func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 
 // Delete deletes a child of ours that is no longer wanted, fenced by its UID.
 // What is not ours, or going away already, is left alone.
 func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live client.Object) error {
+	a.forgetChild(owner, kind, client.ObjectKeyFromObject(live))
 	if !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -468,6 +506,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("releasing %s: %w", in, err)
 	}
+	a.forgetChild(owner, in.Kind, in.Key())
 	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
 	return Released, nil
 }
@@ -554,23 +593,25 @@ func hashOf(stated map[string]any) string {
 	return h
 }
 
-// newer tells whether a is of a later version than b, of the same object.
-func newer(a, b client.Object) bool {
-	if a.GetUID() != b.GetUID() {
+// isNewerThan reports whether the remembered write is later than the version
+// of the same object that the cache holds.
+func (m memo) isNewerThan(live client.Object) bool {
+	if m.uid != live.GetUID() {
 		return false
 	}
-	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	c, err := resourceversion.CompareResourceVersion(m.version, live.GetResourceVersion())
 	return err == nil && c > 0
 }
 
-// sameVersion tells whether nothing that we could mend has changed between a
-// and b: their generation, or their resource version where kinds count none.
-func sameVersion(a, b client.Object) bool {
-	if a.GetUID() != b.GetUID() {
+// isOfVersion reports whether nothing that we could repair has changed since
+// the remembered write: the generation, or the resource version for kinds
+// without a generation.
+func (m memo) isOfVersion(live client.Object) bool {
+	if m.uid != live.GetUID() {
 		return false
 	}
-	if a.GetGeneration() != 0 {
-		return a.GetGeneration() == b.GetGeneration()
+	if m.generation != 0 {
+		return m.generation == live.GetGeneration()
 	}
-	return a.GetResourceVersion() == b.GetResourceVersion()
+	return m.version == live.GetResourceVersion()
 }

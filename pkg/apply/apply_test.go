@@ -56,36 +56,20 @@ func TestWhatTheCacheHasNotSeenIsNotWrittenAgain(t *testing.T) {
 		diff(t, "action", Unchanged, w.pass(deployment()).Action)
 		w.wrote("apply")
 	})
-	t.Run("an edit", func(t *testing.T) {
+	t.Run("an edit, until its owner is forgotten", func(t *testing.T) {
 		w := newWorld(t)
 		w.pass(deployment())
 		before := stored(w, "web", &appsv1.Deployment{})
 		w.pass(deployment(replicas(5)))
 		w.wrote("apply", "apply")
-
+		w.applier.Forget("")
+		w.applier.Forget("another")
+		diff(t, "remembered", 1, w.applier.remembered())
 		w.cache = func(o client.Object) bool { before.DeepCopyInto(o.(*appsv1.Deployment)); return true }
-		c := w.pass(deployment(replicas(5)))
+		w.retries(deployment(replicas(5)))
 		w.wrote()
-		diff(t, "action", Unchanged, c.Action)
-		diff(t, "replicas of the newer answer", int32(5), *c.Live.(*appsv1.Deployment).Spec.Replicas)
-
-		c = w.pass(deployment(replicas(6))) // another intent is sent all the same
-		w.wrote("apply")
-		diff(t, "action", Changed, c.Action)
-	})
-	t.Run("forgotten with its owner", func(t *testing.T) {
-		w := newWorld(t)
-		w.pass(deployment())
-		before := stored(w, "web", &appsv1.Deployment{})
-		w.pass(deployment(replicas(5)))
-		w.wrote("apply", "apply")
-		w.applier.Forget("somebody-else")
-		diff(t, "remembered", 1, len(w.applier.memo))
 		w.applier.Forget(ownerUID)
-		diff(t, "remembered", 0, len(w.applier.memo))
-		w.cache = func(o client.Object) bool { before.DeepCopyInto(o.(*appsv1.Deployment)); return true }
-		w.pass(deployment(replicas(5)))
-		w.wrote("apply")
+		diff(t, "remembered", 0, w.applier.remembered())
 	})
 }
 
@@ -536,29 +520,30 @@ func TestMayWrite(t *testing.T) {
 	}
 }
 
-func TestNewerAndSameVersion(t *testing.T) {
-	object := func(uid types.UID, rv string, generation int64) client.Object {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: rv, Generation: generation}}
-	}
+func TestMemo_ComparesVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
-		a, b        client.Object
+		written     memo
+		uid         types.UID
+		version     string
+		generation  int64
 		newer, same bool
 	}{
-		"later":                       {object("u", "10", 0), object("u", "9", 0), true, false},
-		"equal":                       {object("u", "10", 0), object("u", "10", 0), false, true},
-		"earlier":                     {object("u", "9", 0), object("u", "10", 0), false, false},
-		"later of another object":     {object("u", "10", 0), object("v", "9", 0), false, false},
-		"same version, other object":  {object("u", "9", 0), object("v", "9", 0), false, false},
-		"only the status changed":     {object("u", "10", 3), object("u", "9", 3), true, true},
-		"the spec changed":            {object("u", "10", 3), object("u", "9", 2), true, false},
-		"no number, no order":         {object("u", "x", 0), object("u", "y", 0), false, false},
-		"more digits are a later one": {object("u", "100", 0), object("u", "99", 0), true, false},
+		"later":                       {memo{uid: "u", version: "10"}, "u", "9", 0, true, false},
+		"equal":                       {memo{uid: "u", version: "10"}, "u", "10", 0, false, true},
+		"earlier":                     {memo{uid: "u", version: "9"}, "u", "10", 0, false, false},
+		"later of another object":     {memo{uid: "u", version: "10"}, "v", "9", 0, false, false},
+		"same version, other object":  {memo{uid: "u", version: "9"}, "v", "9", 0, false, false},
+		"only the status changed":     {memo{uid: "u", version: "10", generation: 3}, "u", "9", 3, true, true},
+		"the spec changed":            {memo{uid: "u", version: "10", generation: 3}, "u", "9", 2, true, false},
+		"no number, no order":         {memo{uid: "u", version: "x"}, "u", "y", 0, false, false},
+		"more digits are a later one": {memo{uid: "u", version: "100"}, "u", "99", 0, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := newer(tc.a, tc.b); got != tc.newer {
+			live := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: tc.uid, ResourceVersion: tc.version, Generation: tc.generation}}
+			if got := tc.written.isNewerThan(live); got != tc.newer {
 				t.Errorf("newer: got %v, want %v", got, tc.newer)
 			}
-			if got := sameVersion(tc.a, tc.b); got != tc.same {
+			if got := tc.written.isOfVersion(live); got != tc.same {
 				t.Errorf("same version: got %v, want %v", got, tc.same)
 			}
 		})

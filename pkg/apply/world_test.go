@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -186,6 +187,15 @@ func (w *world) pass(in Intent) Child {
 		w.t.Fatal(err)
 	}
 	return c
+}
+
+// retries applies the intent and expects that it has to be tried again soon.
+func (w *world) retries(in Intent) {
+	w.t.Helper()
+	_, err := w.applier.Apply(w.t.Context(), owner(), in)
+	if v := fault.Classify(err); v.Class != fault.Quiet || v.Result.RequeueAfter == 0 {
+		w.t.Errorf("got %v, want a quiet retry", err)
+	}
 }
 
 // wrote checks what was sent since the last call.

@@ -1,0 +1,65 @@
+package apply
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Snapshots of ConfigMaps have a new name for every content, so whatever is
+// kept of a child that no longer exists adds up as long as its owner lives.
+func TestApplier_ForgetsChildrenThatItDeletedOrReleased(t *testing.T) {
+	w := newWorld(t)
+	for i := range 10 {
+		name := fmt.Sprintf("web-config-%d", i)
+		in := func() Intent {
+			return New(corev1ac.ConfigMap(name, "ns").WithData(map[string]string{"a": "b"}), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+		}
+		w.pass(in())
+		if i%2 == 0 {
+			diff(t, "action", Released, w.release(in()))
+		} else if err := w.applier.Delete(t.Context(), owner(), "ConfigMap", stored(w, name, &corev1.ConfigMap{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	diff(t, "remembered", 0, w.applier.remembered())
+}
+
+// remembered counts the children that are remembered.
+func (a *Applier) remembered() int {
+	n := 0
+	for _, m := range a.owners {
+		n += len(m.written)
+	}
+	return n
+}
+
+// An answer may be a ConfigMap of 1 MiB.
+func TestMemo_HoldsNoObject(t *testing.T) {
+	for f := range reflect.TypeFor[memo]().Fields() {
+		switch f.Type.Kind() {
+		case reflect.String, reflect.Bool, reflect.Int64:
+		default:
+			t.Errorf("%s is a %s", f.Name, f.Type)
+		}
+	}
+}
+
+func TestApplier_WaitsForTheCacheToHoldItsLastWrite(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	before := stored(w, "web", &appsv1.Deployment{})
+	w.pass(deployment(replicas(5)))
+	w.writes = nil
+	w.cache = func(o client.Object) bool { before.DeepCopyInto(o.(*appsv1.Deployment)); return true }
+	w.retries(deployment(replicas(5)))
+	w.retries(deployment(replicas(6))) // what is stale is no base for another intent, either
+	w.wrote()
+	w.cache = nil
+	diff(t, "action", Unchanged, w.pass(deployment(replicas(5))).Action)
+}
