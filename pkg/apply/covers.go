@@ -249,7 +249,14 @@ func coversScalar(live reflect.Value, stated any) bool {
 			return false
 		}
 		want, err := resource.ParseQuantity(s)
-		return err == nil && q.Cmp(want) == 0
+		if err != nil {
+			return false
+		}
+		if q.Cmp(want) == 0 {
+			return true
+		}
+		want.RoundUp(resource.Milli) // as the API server does
+		return q.Cmp(want) == 0
 	case intstrType:
 		v := live.Interface().(intstr.IntOrString)
 		switch s := stated.(type) {

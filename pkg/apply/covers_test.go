@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -306,4 +309,25 @@ func BenchmarkCompare(b *testing.B) {
 	for b.Loop() {
 		c.compare(d, stated, in.Exclusive)
 	}
+}
+
+// The API server rounds quantities up to a thousandth.
+func TestComparer_RoundsQuantitiesAsTheServerDoes(t *testing.T) {
+	w := newWorld(t)
+	w.mutate = func(o client.Object) {
+		o.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("101m")
+	}
+	in := func(cpu string) Intent {
+		return deployment(func(d *appsv1ac.DeploymentApplyConfiguration) {
+			d.Spec.Template.Spec.Containers[0].WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}))
+		})
+	}
+	w.pass(in("100500u"))
+	w.wrote("apply")
+	diff(t, "contested", 0, w.contested)
+	w.restart()
+	w.pass(in("100500u"))
+	w.wrote()
+	w.pass(in("102m"))
+	w.wrote("apply")
 }
