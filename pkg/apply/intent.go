@@ -14,6 +14,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -173,7 +174,7 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind) (sta
 	ref := metav1ac.OwnerReference().
 		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
 		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
-		WithController(true).WithBlockOwnerDeletion(true)
+		WithController(true).WithBlockOwnerDeletion(!orphans(owner))
 	in.decorate(owner.GetUID(), ref)
 	hashed := in
 	if in.HashAs != nil {
@@ -193,6 +194,15 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind) (sta
 		return nil, fmt.Errorf("decoding %s: %w", in, err)
 	}
 	return stated, nil
+}
+
+// orphans reports whether an owner's deletion policy is Orphan. Under foreground
+// deletion the garbage collector deletes the children that block their owner at
+// once, whatever finalizers the owner has. It deletes the others after the
+// owner, which is after their release.
+func orphans(owner client.Object) bool {
+	o, ok := owner.(interface{ GetDeletionPolicy() common.DeletionPolicy })
+	return ok && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
 }
 
 func (in Intent) hash() (string, error) {
