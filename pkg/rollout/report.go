@@ -52,14 +52,18 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	switch {
 	case d.RolledBack():
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
-		state.Ready = conditions.Finding{Reason: common.ReasonRolledBack, Message: d.story(*status)}
+		story := d.story(*status, d.instead(state, dep, pods, want))
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: story}
+		state.Ready = conditions.Finding{Reason: common.ReasonRolledBack, Message: story}
 	case proven || complete && !m.failed.is(d.Serving):
 		if d.pinned {
 			state.Ready.Message += fmt.Sprintf("; revision %d is pinned", d.Serving.Number)
 		}
 	default:
 		d.judge(&state, status, &m, dep, pods, out)
+	}
+	if m.failed.is(d.Asked) {
+		status.LastActions = d.amend(status.LastActions, out.Now)
 	}
 	status.Revisions = m.revisions()
 	return state
@@ -79,7 +83,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 	}
 	switch {
 	case m.failed.is(d.Asked) && !d.pinned: // it stays failed until it serves, or the spec asks for something else
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
 	case f != nil && f.blameless:
 		if late || f.reason == ReasonRefused {
 			reason := f.reason
@@ -95,7 +99,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 	case !d.pinned && !d.held && (late || f != nil && f.final):
 		m.failed = referenceTo(d.Asked)
 		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status)}
+		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
 	case f != nil && f.rank > 3: // to be created and to become ready takes its time
 		state.Stalled = conditions.Finding{}
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: waiting(state.Ready.Message) + f.what}
@@ -160,17 +164,46 @@ func start(p *corev1.Pod) time.Time {
 
 // record puts what is done about a failure before what was done earlier.
 func (d *Decision) record(earlier []common.Action, f failure, now time.Time) []common.Action {
-	a := common.Action{Type: common.ActionRollback, Reason: f.reason, Message: f.message(), Revision: d.Asked.Number, Time: metav1.NewTime(now).Rfc3339Copy()}
-	if d.onFailure() == common.OnFailureHalt || d.back == nil {
-		a.Type = common.ActionHalt
-	}
+	return prepend(earlier, common.Action{Type: d.action(), Reason: f.reason, Message: f.message(), Revision: d.Asked.Number, Time: metav1.NewTime(now).Rfc3339Copy()})
+}
+
+func prepend(earlier []common.Action, a common.Action) []common.Action {
 	all := slices.Insert(slices.Clone(earlier), 0, a)
 	return all[:min(len(all), mostActions)]
 }
 
-// story is what a user reads about a failed rollout: what happened, what
-// serves, what to do.
-func (d *Decision) story(status common.RolloutStatus) string {
+// action is what is done about the failure of what the spec asks for.
+func (d *Decision) action() common.ActionType {
+	if d.onFailure() == common.OnFailureHalt || d.back == nil {
+		return common.ActionHalt
+	}
+	return common.ActionRollback
+}
+
+// amend corrects the record of a failure if something else is done about it
+// than was recorded, because rollout.onFailure was changed.
+func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action {
+	i := slices.IndexFunc(actions, func(a common.Action) bool { return a.Revision == d.Asked.Number })
+	if i < 0 || d.pinned || d.held || actions[i].Type == d.action() {
+		return actions
+	}
+	a := actions[i]
+	a.Type, a.Time = d.action(), metav1.NewTime(now).Rfc3339Copy()
+	switch {
+	case d.RolledBack() == (a.Type == common.ActionHalt):
+		return actions // it was rolled back before it was to halt, or is not yet rolled back
+	case a.Type == common.ActionRollback:
+		return prepend(actions, a)
+	default: // the rollback that was recorded has not been made
+		actions = slices.Clone(actions)
+		actions[i] = a
+		return actions
+	}
+}
+
+// story is what a user reads about a failed rollout: what happened, what was
+// done about it, what to do.
+func (d *Decision) story(status common.RolloutStatus, done string) string {
 	what := "the rollout failed"
 	for _, a := range status.LastActions {
 		if a.Revision == d.Asked.Number {
@@ -178,18 +211,35 @@ func (d *Decision) story(status common.RolloutStatus) string {
 			break
 		}
 	}
-	var serves string
+	return what + "; " + done + ". Change the spec, or set rollout.restartedAt to try again"
+}
+
+// outcome is what is done about a failure while what failed is deployed.
+func (d *Decision) outcome() string {
 	switch {
-	case d.RolledBack():
-		serves = fmt.Sprintf("revision %d serves", d.Serving.Number)
 	case d.onFailure() == common.OnFailureHalt:
-		serves = "it stays as it is (rollout.onFailure is Halt)"
+		return "it stays as it is (rollout.onFailure is Halt)"
 	case d.back == nil:
-		serves = "there is no earlier revision to roll back to"
+		return "there is no earlier revision to roll back to"
 	default:
-		serves = fmt.Sprintf("it is rolled back to revision %d", d.back.Number)
+		return fmt.Sprintf("it is rolled back to revision %d", d.back.Number)
 	}
-	return what + "; " + serves + ". Change the spec, or set rollout.restartedAt to try again"
+}
+
+// instead says how the revision does that was rolled back to.
+func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods []corev1.Pod, want int32) string {
+	n := d.Serving.Number
+	switch {
+	case want == 0:
+		return fmt.Sprintf("revision %d is used instead", n)
+	case state.Available.Holds:
+		return fmt.Sprintf("revision %d serves", n)
+	}
+	message := fmt.Sprintf("revision %d, to which it was rolled back, is not available", n)
+	if f := diagnose(dep, pods, d.Serving.hash); f != nil && f.rank > 3 {
+		message += ": " + f.what
+	}
+	return message
 }
 
 // serves is the image of a container that serves, by its name and by its digest.

@@ -1,0 +1,116 @@
+package rollout
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+)
+
+func TestReport_RecordsWhatReallyHappens(t *testing.T) {
+	const crash = "container web exits with code 1: no such file"
+	start := newWorld(t).now
+	action := func(kind common.ActionType, reason, message string, revision int64, after time.Duration) common.Action {
+		return common.Action{Type: kind, Reason: reason, Message: message, Revision: revision, Time: metav1.NewTime(start.Add(after))}
+	}
+	minute := func(w *world) { w.now = w.now.Add(time.Minute) }
+	failed := func(w *world) {
+		w.image = "web:bad"
+		w.pass()
+		w.rolls(crashing)
+		w.pass()
+		minute(w)
+	}
+	for name, tc := range map[string]struct {
+		happens func(*world)
+		want    []common.Action
+	}{
+		"rolled back": {func(w *world) {
+			failed(w)
+			w.pass()
+		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, 0)}},
+		"halted after a rollback": {func(w *world) {
+			failed(w)
+			w.pass()
+			w.rollout.OnFailure = common.OnFailureHalt
+			minute(w)
+			w.pass()
+		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, 0)}},
+		"halted before the rollback": {func(w *world) {
+			failed(w)
+			w.rollout.OnFailure = common.OnFailureHalt
+			w.pass()
+			w.pass()
+		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, time.Minute)}},
+		"rolled back after a halt": {func(w *world) {
+			w.rollout.OnFailure = common.OnFailureHalt
+			failed(w)
+			w.rollout.OnFailure = common.OnFailureRollback
+			w.pass()
+			minute(w)
+			w.pass()
+		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, time.Minute), action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
+		"a pin after a halt is no rollback": {func(w *world) {
+			w.rollout.OnFailure = common.OnFailureHalt
+			failed(w)
+			w.rollout.PinnedRevision = new(int64(1))
+			w.pass()
+			w.rolls()
+			w.pass()
+			w.rollout.PinnedRevision = nil
+			w.pass()
+		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
+		"restarted with kubectl, and there is no other revision": {func(w *world) {
+			w.seen.Deployment.Generation++
+			w.rolls(corev1.ContainerStatus{Name: "web", Image: "web:1", State: waitingFor("ImagePullBackOff", "Back-off pulling image")})
+			w.pass()
+			w.pass()
+		}, []common.Action{action(common.ActionHalt, ReasonImagePull, "web:1: the image cannot be pulled", 1, 0)}},
+		"what was healthy is not kept": {func(w *world) {
+			w.image = "web:bad"
+			w.pass()
+			w.seen.Revisions = w.seen.Revisions[1:]
+			w.rolls(crashing)
+			w.pass()
+		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := serving(t)
+			tc.happens(w)
+			if diff := cmp.Diff(tc.want, w.status.LastActions); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
+	w := rolledBack(t)
+	message := func() string {
+		d := w.decide()
+		return d.Report(&w.status, w.seen.Deployment, w.seen.Pods, 3, "web", converge.Outcome{Now: w.now}).Ready.Message
+	}
+	const what, todo = "container web exits with code 1: no such file; ", ". Change the spec, or set rollout.restartedAt to try again"
+	if got, want := message(), what+"revision 1 serves"+todo; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	w.rolls(crashing) // its database is gone
+	w.seen.Deployment.Status.AvailableReplicas = 0
+	w.seen.Deployment.Status.Conditions[0].Status = corev1.ConditionFalse
+	if got, want := message(), what+"revision 1, to which it was rolled back, is not available: container web exits with code 1"+todo; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	w.replicas = 0
+	w.pass()
+	w.rolls()
+	d := w.decide()
+	got := d.Report(&w.status, w.seen.Deployment, nil, 0, "web", converge.Outcome{Now: w.now}).Ready.Message
+	if want := what + "revision 1 is used instead" + todo; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
