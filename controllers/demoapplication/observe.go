@@ -33,7 +33,7 @@ type Observed struct {
 func observe(ctx context.Context, r converge.Reader, a *demoapplicationv1.DemoApplication) (Observed, error) {
 	o := Observed{Cluster: true, Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
 	var errs [3]error
-	o.Seen, errs[0] = rollout.Observe(ctx, r, a, a.Name, labels(a), a.Status.RolloutStatus)
+	o.Seen, errs[0] = rollout.Observe(ctx, r, a, a.Name, labels(a))
 	o.Children, errs[1] = beside.Observe(ctx, r, a)
 	o.Service, errs[2] = converge.Ours(ctx, r, a, a.Name, &corev1.Service{})
 	return o, errors.Join(errs[:]...)

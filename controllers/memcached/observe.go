@@ -31,7 +31,7 @@ type Observed struct {
 func observe(ctx context.Context, r converge.Reader, m *cachev1alpha1.Memcached) (Observed, error) {
 	var o Observed
 	var errs [5]error
-	o.Seen, errs[0] = rollout.Observe(ctx, r, m, m.Name, labels(m), m.Status.RolloutStatus)
+	o.Seen, errs[0] = rollout.Observe(ctx, r, m, m.Name, labels(m))
 	o.Service, errs[1] = converge.Ours(ctx, r, m, m.Name, &corev1.Service{})
 	o.Budget, errs[2] = converge.Ours(ctx, r, m, m.Name, &policyv1.PodDisruptionBudget{})
 	o.Policy, errs[3] = converge.Ours(ctx, r, m, m.Name, &networkingv1.NetworkPolicy{})

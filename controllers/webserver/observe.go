@@ -30,7 +30,7 @@ type Observed struct {
 func observe(ctx context.Context, r converge.Reader, w *webserverv1.WebServer) (Observed, error) {
 	o := Observed{Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
 	var errs [3]error
-	o.Seen, errs[0] = rollout.Observe(ctx, r, w, w.Name, labels(w), w.Status.RolloutStatus)
+	o.Seen, errs[0] = rollout.Observe(ctx, r, w, w.Name, labels(w))
 	o.Children, errs[1] = beside.Observe(ctx, r, w)
 	o.Service, errs[2] = converge.Ours(ctx, r, w, serviceName(w), &corev1.Service{})
 	return o, errors.Join(errs[:]...)

@@ -77,7 +77,7 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 		Related:  []converge.Related{rollout.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
 		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Seen, error) {
-			return rollout.Observe(ctx, r, a, a.Name, labels(a), a.Status.RolloutStatus)
+			return rollout.Observe(ctx, r, a, a.Name, labels(a))
 		},
 		Desired: func(a *application, s rollout.Seen) (converge.Plan, error) {
 			d, err := decide(a, s)

@@ -8,10 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // Pods makes a kind look at its pods. labels are the object's that pods carry;
@@ -29,9 +27,9 @@ func Pods(key string, fixed map[string]string) converge.Related {
 	}}
 }
 
-// Observe reads what matters to the rollouts of an object, from the cache.
-// Pods are read only while they can tell something new.
-func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string, known common.RolloutStatus) (Seen, error) {
+// Observe reads what matters to the rollouts of an object, from the cache. Pods
+// are read at rest, too: those that were replaced since may run another image.
+func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string) (Seen, error) {
 	var s Seen
 	var err error
 	if s.Deployment, err = converge.Ours(ctx, r, owner, deployment, &appsv1.Deployment{}); err != nil {
@@ -46,7 +44,7 @@ func Observe(ctx context.Context, r client.Reader, owner client.Object, deployme
 			s.Revisions = append(s.Revisions, c)
 		}
 	}
-	if s.Deployment == nil || atRest(s.Deployment, known) {
+	if s.Deployment == nil {
 		return s, nil
 	}
 	var pods corev1.PodList
@@ -55,10 +53,4 @@ func Observe(ctx context.Context, r client.Reader, owner client.Object, deployme
 	}
 	s.Pods = pods.Items
 	return s, nil
-}
-
-// atRest tells whether all that pods could tell is known.
-func atRest(d *appsv1.Deployment, known common.RolloutStatus) bool {
-	r := known.Revisions
-	return workload.Complete(d) && r != nil && r.Current == r.LastHealthy && known.ImageID != ""
 }
