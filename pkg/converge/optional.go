@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,27 +29,44 @@ import (
 // server takes a moment to serve it.
 const arrival = 2 * time.Second
 
-// optional are the types that a kind makes and that the cluster does not know
-// yet.
+const (
+	// becoming is for how long after the event of its CRD a type is expected to
+	// become available: an API is served, and listed, within seconds.
+	becoming = 30 * time.Second
+	// askEvery is the least time from one request for the types of the API
+	// server to the next. One request serves all objects of a kind.
+	askEvery = time.Second
+)
+
+// optional are the types of children that are not available yet: the API server
+// does not serve them, or they have not been listed. All its methods return at
+// once, because each reconcile of the kind calls them.
 type optional struct {
 	mapper  meta.RESTMapper
 	cache   cache.Cache
 	control controller.Controller
 	handler handler.EventHandler
+	now     func() time.Time
 
 	mu      sync.Mutex
-	missing map[string]missing // by kind
+	missing map[string]*missing // by kind
 }
 
-// missing is a type that the cluster does not know.
+// missing is a type that is not available.
 type missing struct {
 	empty client.Object
 	gvk   schema.GroupVersionKind
+
+	// The lock of optional guards what follows.
+	defined  bool      // its CRD exists, so that the API server may serve it
+	expected time.Time // until when it is expected to become available
+	next     time.Time // when the API server may be asked again
+	informer cache.Informer
 }
 
 // newOptional sorts the types into those that the cluster knows, and the rest.
 func newOptional(mgr manager.Manager, types []client.Object) (known []client.Object, o *optional, err error) {
-	o = &optional{mapper: mgr.GetRESTMapper(), cache: mgr.GetCache(), missing: map[string]missing{}}
+	o = &optional{mapper: mgr.GetRESTMapper(), cache: mgr.GetCache(), now: time.Now, missing: map[string]*missing{}}
 	for _, t := range types {
 		gvk, err := apiutil.GVKForObject(t, mgr.GetScheme())
 		if err != nil {
@@ -58,7 +74,7 @@ func newOptional(mgr manager.Manager, types []client.Object) (known []client.Obj
 		}
 		switch _, err := o.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); {
 		case meta.IsNoMatchError(err):
-			o.missing[gvk.Kind] = missing{t, gvk}
+			o.missing[gvk.Kind] = &missing{empty: t, gvk: gvk}
 		case err != nil:
 			return nil, nil, fmt.Errorf("asking whether the cluster knows %s: %w", gvk, err)
 		default:
@@ -74,13 +90,8 @@ func (o *optional) watch(objects func(context.Context) ([]reconcile.Request, err
 	if len(o.missing) == 0 {
 		return nil
 	}
-	var wanted []string
-	for _, m := range o.missing {
-		plural, _ := meta.UnsafeGuessKindToResource(m.gvk)
-		wanted = append(wanted, plural.Resource+"."+m.gvk.Group)
-	}
-	come := func(ctx context.Context, d client.Object, q queue) {
-		if !slices.Contains(wanted, d.GetName()) {
+	come := func(ctx context.Context, d client.Object, initial bool, q queue) {
+		if !o.define(d.GetName(), initial) {
 			return
 		}
 		all, err := objects(ctx)
@@ -94,8 +105,8 @@ func (o *optional) watch(objects func(context.Context) ([]reconcile.Request, err
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	err := o.control.Watch(source.Kind[client.Object](o.cache, definition, handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { come(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { come(ctx, e.ObjectNew, q) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { come(ctx, e.Object, e.IsInInitialList, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { come(ctx, e.ObjectNew, false, q) },
 	}))
 	if err != nil {
 		return fmt.Errorf("watching definitions: %w", err)
@@ -103,8 +114,27 @@ func (o *optional) watch(objects func(context.Context) ([]reconcile.Request, err
 	return nil
 }
 
-// lacks tells whether o is of a type that the cluster did not know when it was
-// last asked for. It asks nobody.
+// define notes that a CRD exists, and reports whether a missing type has that
+// CRD. One of the initial list is no news: its type is not expected to become
+// available.
+func (o *optional) define(crd string, initial bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range o.missing {
+		plural, _ := meta.UnsafeGuessKindToResource(m.gvk)
+		if crd != plural.Resource+"."+m.gvk.Group {
+			continue
+		}
+		m.defined = true
+		if !initial {
+			m.expected, m.next = o.now().Add(becoming), time.Time{}
+		}
+		return true
+	}
+	return false
+}
+
+// lacks reports whether o is of a type that is not available.
 func (o *optional) lacks(child client.Object) bool {
 	if o == nil {
 		return false
@@ -119,32 +149,106 @@ func (o *optional) lacks(child client.Object) bool {
 	return false
 }
 
+// served reports whether the API server is known to serve a kind.
+func (o *optional) served(kind string) bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.missing[kind]
+	return m == nil || m.informer != nil
+}
+
+// comes returns after what time a type that is not available may be, or 0 if an
+// event will tell.
+func (o *optional) comes(kind string) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.missing[kind]
+	switch {
+	case m == nil, o.now().Before(m.expected):
+		return askEvery
+	case m.informer != nil:
+		return fault.Probe
+	}
+	return 0
+}
+
 // ensure makes sure that children of a kind can be read and written. The error
-// says that the cluster does not know it.
+// says why they cannot.
 func (o *optional) ensure(ctx context.Context, kind string) error {
 	if o == nil {
 		return nil
 	}
+	m, ask, err := o.state(kind)
+	if m == nil || err != nil && !ask {
+		return err
+	}
+	if _, unserved := o.mapper.RESTMapping(m.gvk.GroupKind(), m.gvk.Version); unserved != nil {
+		if meta.IsNoMatchError(unserved) {
+			return err
+		}
+		return fmt.Errorf("asking whether the cluster knows %s: %w", kind, unserved)
+	}
+	informer, err := o.cache.GetInformer(ctx, m.empty, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", kind, err)
+	}
+	if err := o.start(m, informer); err != nil {
+		return fmt.Errorf("watching %s: %w", kind, err)
+	}
+	_, _, err = o.state(kind)
+	return err
+}
+
+// state returns a type that is not available, and why. ask says that the API
+// server may serve it by now, and that the caller is the one to ask.
+func (o *optional) state(kind string) (m *missing, ask bool, why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m, isMissing := o.missing[kind]
-	if !isMissing {
+	m = o.missing[kind]
+	if m == nil {
+		return nil, false, nil
+	}
+	now := o.now()
+	switch {
+	case m.informer != nil && m.informer.HasSynced():
+		delete(o.missing, kind)
+		return nil, false, nil
+	case m.informer == nil && m.defined && !now.Before(m.next):
+		ask, m.next = true, now.Add(askEvery)
+	}
+	what := fmt.Sprintf("%s (%s)", m.gvk.Kind, m.gvk.GroupVersion())
+	switch {
+	case now.Before(m.expected):
+		return m, ask, fault.Waiting(askEvery, "%s is becoming available in this cluster.", what)
+	case m.informer != nil:
+		return m, ask, fault.Stalled(common.ReasonFeatureUnavailable,
+			"%s cannot be listed. Check that its CRD works and that the operator has permission to list and watch it; it will be created then.", what)
+	default:
+		return m, ask, fault.Stalled(common.ReasonFeatureUnavailable,
+			"%s is not available in this cluster or is disabled by a feature gate. It will be created once its CRD is installed.", what)
+	}
+}
+
+// start watches a type that the API server serves, once.
+func (o *optional) start(m *missing, informer cache.Informer) error {
+	o.mu.Lock()
+	started := m.informer != nil
+	m.informer = informer
+	if !started {
+		m.expected = o.now().Add(becoming)
+	}
+	o.mu.Unlock()
+	if started {
 		return nil
 	}
-	if _, err := o.mapper.RESTMapping(m.gvk.GroupKind(), m.gvk.Version); err != nil {
-		if !meta.IsNoMatchError(err) {
-			return fmt.Errorf("asking whether the cluster knows %s: %w", m.gvk.Kind, err)
-		}
-		return fault.Stalled(common.ReasonFeatureUnavailable,
-			"this cluster does not know %s of %s, or a feature gate keeps the operator from it; it is made as soon as its definition is installed", m.gvk.Kind, m.gvk.GroupVersion())
-	}
-	if _, err := o.cache.GetInformer(ctx, m.empty); err != nil {
-		return fmt.Errorf("reading %s: %w", m.gvk.Kind, err)
-	}
 	if err := o.control.Watch(source.Kind(o.cache, m.empty, o.handler)); err != nil {
-		return fmt.Errorf("watching %s: %w", m.gvk.Kind, err)
+		o.mu.Lock()
+		m.informer = nil
+		o.mu.Unlock()
+		return err
 	}
-	delete(o.missing, kind)
-	log.FromContext(ctx).Info("The cluster has come to know a type", "kind", m.gvk.Kind)
 	return nil
 }

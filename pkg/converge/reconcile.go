@@ -135,7 +135,7 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 	if r.kind.Paused != nil && r.kind.Paused(obj) {
 		return errors.Join(err, r.look(ctx, owner, plan, out))
 	}
-	errs := []error{err, r.forEachChild(ctx, owner, plan, func(in apply.Intent) error {
+	errs := []error{err, r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
 		if uid, ok := seen.of[childKey{in.Kind, in.Key()}]; ok {
 			in.Seen = &uid
 		}
@@ -157,14 +157,17 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 
 // forEachChild calls do for the children of a plan whose types are available,
 // in the order of the plan and as their dependencies allow.
-func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, do func(apply.Intent) error) error {
+func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, out Outcome, do func(apply.Intent) error) error {
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return r.applier.Owned(ctx, owner, in) }
 	return ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
 		if err := r.optional.ensure(ctx, in.Kind); err != nil {
-			if in.IfKnown {
-				return nil
+			if !in.IfKnown {
+				return err
 			}
-			return err
+			if after := r.optional.comes(in.Kind); after > 0 {
+				out.LookAgain(after)
+			}
+			return nil
 		}
 		return do(in)
 	})
@@ -174,7 +177,7 @@ func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, 
 // child that would be written.
 func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, out Outcome) error {
 	held := ""
-	errs := []error{r.forEachChild(ctx, owner, plan, func(in apply.Intent) error {
+	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
 		child, differs, err := r.applier.Look(ctx, owner, in)
 		if err == nil && child != nil {
 			out.children[childKey{in.Kind, in.Key()}] = child
