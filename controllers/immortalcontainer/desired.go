@@ -61,6 +61,8 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 		plan.Prune = append(plan.Prune, o.Pod)
 	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && gated(o.Pod) && !madeOf(o.Pod, i):
 		plan.Prune = append(plan.Prune, o.Pod) // the spec changed before it ran
+	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && admitted(o.Pod) && edited(i, o.Pod):
+		plan.Prune = append(plan.Prune, o.Pod)
 	default:
 		in := pod(i, o)
 		policy := []apply.Ref{{Kind: "NetworkPolicy", Name: podName(i)}}

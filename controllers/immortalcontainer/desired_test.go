@@ -443,14 +443,16 @@ func TestConditions(t *testing.T) {
 		available, ready bool
 		message          string
 	}{
-		"runs":                    {pod: livePod(), available: true, ready: true, message: "the container runs"},
-		"no pod":                  {message: "the pod is being created"},
-		"starting":                {pod: livePod(waiting("ContainerCreating")), message: "the container is starting"},
-		"no image":                {pod: livePod(waiting("ImagePullBackOff")), message: "the image cannot be pulled; correct spec.image, or what keeps it from being pulled"},
-		"evicted":                 {pod: livePod(endedAs(corev1.PodFailed)), message: "the pod ended (Evicted); the next one follows"},
-		"being deleted":           {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "the pod is being deleted; the next one follows"},
-		"the old image":           {pod: livePod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "nginx:old" }), available: true, message: "the container is being restarted with its new image"},
-		"not seen by its kubelet": {pod: livePod(func(p *corev1.Pod) { p.Generation = 2 }), available: true, message: "the container is being restarted with its new image"},
+		"runs":          {pod: livePod(), available: true, ready: true, message: "the container runs"},
+		"no pod":        {message: "the pod is being created"},
+		"starting":      {pod: livePod(waiting("ContainerCreating")), message: "the container is starting"},
+		"no image":      {pod: livePod(waiting("ImagePullBackOff")), message: "the image cannot be pulled; correct spec.image, or what keeps it from being pulled"},
+		"evicted":       {pod: livePod(endedAs(corev1.PodFailed)), message: "the pod ended (Evicted); the next one follows"},
+		"being deleted": {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "the pod is being deleted; the next one follows"},
+		"the old image": {pod: livePod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Image, p.Annotations[annotationImage] = "nginx:old", `{"asked":"nginx:old"}`
+		}), available: true, message: "the container is being restarted with its new image"},
+		"not seen by its kubelet": {pod: livePod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }), available: true, message: "the container is being restarted with its new image"},
 		"not created":             {pod: livePod(waiting("CreateContainerConfigError")), message: "the container cannot be created; kubectl describe the pod"},
 		"not ready": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = nil

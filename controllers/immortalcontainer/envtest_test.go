@@ -80,7 +80,7 @@ func specimen() testkit.Specimen {
 		Serves: serves,
 		Stated: func(o converge.Object) [][]byte {
 			i := o.(*immortalv1alpha1.ImmortalContainer)
-			raw, err := fresh(i, false).Object(i, gvk) // one whose gate is lifted
+			raw, err := fresh(i, nil, false).Object(i, gvk) // one whose gate is lifted
 			if err != nil {
 				panic(err) // it is what the operator sent a moment ago
 			}

@@ -67,10 +67,10 @@ func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
 	waits := live == nil || gated(live) && !counted(i, live)
 	if live != nil && madeOf(live, i) {
 		if spec, stated, ok := asItIs(live); ok {
-			return intent(i, spec, stated, waits)
+			return intent(i, live, spec, stated, waits)
 		}
 	}
-	in := fresh(i, waits)
+	in := fresh(i, live, waits)
 	if live != nil {
 		in.Replace = unchangeable
 		return in
@@ -78,7 +78,7 @@ func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
 	// A gate can be lifted but never put on a pod that runs. One may run that
 	// we do not see: an earlier operator's, or ours without its label.
 	in.Fallback = func(refused error) (apply.Intent, bool) {
-		released := fresh(i, false)
+		released := fresh(i, nil, false)
 		released.Replace = unchangeable
 		return released, fault.OnlyCause(refused, func(field string) bool { return field == "spec" || strings.HasPrefix(field, "spec.schedulingGates") })
 	}
@@ -103,22 +103,24 @@ const annotationStated = naming.Domain + "/stated"
 const mostStated = 64 << 10
 
 // fresh is the pod as this operator makes it.
-func fresh(i *immortalv1alpha1.ImmortalContainer, waits bool) apply.Intent {
+func fresh(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits bool) apply.Intent {
 	spec := podSpec(i)
-	return intent(i, spec, encode(spec), waits)
+	return intent(i, live, spec, encode(spec), waits)
 }
 
 // intent is the pod of that spec, behind the gate while it waits to be counted.
+// live is nil if there is no pod yet.
 //
 // It is hashed by nothing but what can change in a pod that stands: the rest
 // cannot drift, and it may be stated in either of two ways.
-func intent(i *immortalv1alpha1.ImmortalContainer, spec *corev1ac.PodSpecApplyConfiguration, stated string, waits bool) apply.Intent {
+func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev1ac.PodSpecApplyConfiguration, stated string, waits bool) apply.Intent {
+	image, record := statedImage(i, live)
 	changing := corev1ac.PodSpec().WithContainers(corev1ac.Container().WithName(containerName))
 	var both [2]apply.Intent
 	for k, s := range []*corev1ac.PodSpecApplyConfiguration{spec, changing} {
 		for c := range s.Containers {
 			if *s.Containers[c].Name == containerName {
-				s.Containers[c].WithImage(i.Spec.Image)
+				s.Containers[c].WithImage(image)
 			}
 		}
 		if waits {
@@ -127,7 +129,7 @@ func intent(i *immortalv1alpha1.ImmortalContainer, spec *corev1ac.PodSpecApplyCo
 		ac := corev1ac.Pod(podName(i), i.Namespace).
 			WithLabels(workload.PodLabels(i.Spec.Pod, labels(i))).
 			WithAnnotations(workload.PodAnnotations(i.Spec.Pod)).
-			WithAnnotations(map[string]string{naming.AnnotationTemplate: inputs(i)}).
+			WithAnnotations(map[string]string{naming.AnnotationTemplate: inputs(i), annotationImage: encode(record)}).
 			WithSpec(s)
 		if len(stated) <= mostStated {
 			ac.WithAnnotations(map[string]string{annotationStated: stated})

@@ -2,6 +2,7 @@ package immortalcontainer
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,7 +16,14 @@ import (
 func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outcome) {
 	p := converge.Standing(out, "Pod", i.Namespace, podName(i), o.Pod)
 	st := &i.Status
-	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p), out.Problem)
+	runs := ""
+	if p != nil {
+		var again time.Duration
+		if runs, again = runningImage(p, st.Image, out.Now); again > 0 {
+			out.LookAgain(again) // no event tells that time has passed
+		}
+	}
+	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p, runs), out.Problem)
 	if p == nil {
 		if i.Spec.Suspend {
 			st.CurrentPod = ""
@@ -28,8 +36,8 @@ func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outc
 	if c := container(p); c != nil {
 		st.ContainerRestarts = c.RestartCount
 	}
-	if running(p) {
-		st.Image = image(p)
+	if runs != "" {
+		st.Image = runs
 	}
 }
 
@@ -49,7 +57,9 @@ func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) {
 	}
 }
 
-func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) conditions.State {
+// state returns what the pod says about itself. runs is the image that its
+// container runs, if that is known.
+func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) conditions.State {
 	switch {
 	case i.Spec.Suspend && p == nil:
 		return conditions.State{
@@ -74,7 +84,9 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) conditions.Stat
 		return notRunning("the pod ended (" + why(p) + "); the next one follows")
 	case !running(p):
 		return notRunning(waitsFor(p))
-	case p.Status.ObservedGeneration < p.Generation || image(p) != i.Spec.Image:
+	case admitted(p) && edited(i, p):
+		return conditions.State{Available: up(), Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "The pod is being recreated with its new image, because admission changes the images of new pods."}}
+	case !seen(p) || edited(i, p) || runs != image(p):
 		return conditions.State{Available: up(), Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
 	}
 	return conditions.State{Available: up(), Ready: up()}

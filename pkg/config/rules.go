@@ -90,6 +90,34 @@ func Moving(image string) bool {
 	return tag == "" || tag == "latest"
 }
 
+// SameImage reports whether a and b name the same tag or the same digest of the
+// same repository, as container runtimes read them: a runtime that was asked
+// for nginx reports docker.io/library/nginx:latest. It is false if one of them
+// has a digest and the other has none, and if one is the ID of an image.
+func SameImage(a, b string) bool {
+	if full := repository(a); full == "" || full != repository(b) {
+		return false
+	}
+	tagA, digestA := tagAndDigest(a)
+	tagB, digestB := tagAndDigest(b)
+	if digestA != "" && digestB != "" {
+		return digestA == digestB
+	}
+	return tagA == tagB && digestA == digestB
+}
+
+// tagAndDigest returns both as they are written, and "latest" for neither.
+func tagAndDigest(image string) (tag, digest string) {
+	image, digest, _ = strings.Cut(image, "@")
+	if slash, colon := strings.LastIndex(image, "/"), strings.LastIndex(image, ":"); colon > slash {
+		tag = image[colon+1:]
+	}
+	if tag == "" && digest == "" {
+		tag = "latest"
+	}
+	return tag, digest
+}
+
 // Gateway is a Gateway that objects of other namespaces may lead to.
 type Gateway struct {
 	// Namespace and Name are the Gateway's.

@@ -107,6 +107,33 @@ func TestMoving(t *testing.T) {
 	}
 }
 
+func TestSameImage(t *testing.T) {
+	const digest, other = "@sha256:" + hex, "@sha256:1" + hex
+	for name, tc := range map[string]struct {
+		a, b string
+		want bool
+	}{
+		"as it is written":           {"nginx:1.27", "nginx:1.27", true},
+		"in full":                    {"nginx:1.27", "docker.io/library/nginx:1.27", true},
+		"without a tag":              {"nginx", "docker.io/library/nginx:latest", true},
+		"another tag":                {"nginx:1.27", "docker.io/library/nginx:1.27.3", false},
+		"another repository":         {"nginx:1.27", "registry.example/nginx:1.27", false},
+		"a port is no tag":           {"registry.example:5000/web", "registry.example:5000/web:latest", true},
+		"the digest that was pulled": {"nginx:1.27" + digest, "docker.io/library/nginx" + digest, true},
+		"another digest":             {"nginx" + digest, "docker.io/library/nginx" + other, false},
+		"a digest and a tag":         {"nginx:1.27", "docker.io/library/nginx" + digest, false},
+		"the ID of an image":         {"nginx:1.27", "sha256:" + hex, false},
+		"nothing":                    {"nginx:1.27", "", false},
+	} {
+		if got := SameImage(tc.a, tc.b); got != tc.want {
+			t.Errorf("%s: %q and %q: got %v", name, tc.a, tc.b, got)
+		}
+		if got := SameImage(tc.b, tc.a); got != tc.want {
+			t.Errorf("%s: %q and %q: got %v", name, tc.b, tc.a, got)
+		}
+	}
+}
+
 func TestAllowsGateway(t *testing.T) {
 	p := Platform{Gateways: []Gateway{
 		{Namespace: "gateways", Name: "public"},

@@ -159,6 +159,14 @@ func (e *Env) runPod(ctx context.Context, p *corev1.Pod) error {
 	}
 	before, now := p.DeepCopy(), metav1.Now()
 	p.Status.ObservedGeneration = p.Generation
+	// As a kubelet does, it says that it has seen a new image before it ends the
+	// container of the old one.
+	if len(p.Status.ContainerStatuses) > 0 {
+		if err := e.Admin.Status().Patch(ctx, p, client.MergeFrom(before)); err != nil {
+			return ignoreGone(p, err)
+		}
+		before = p.DeepCopy()
+	}
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
 	p.Status.ContainerStatuses = nil
@@ -166,19 +174,28 @@ func (e *Env) runPod(ctx context.Context, p *corev1.Pod) error {
 		if crashes(p.Spec) {
 			p.Status.Conditions[0].Status = corev1.ConditionFalse
 			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-				Name: c.Name, Image: c.Image, RestartCount: 3,
+				Name: c.Name, Image: c.Image, ContainerID: containerID(p, c), RestartCount: 3,
 				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no such file"}},
 			})
 			continue
 		}
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+			Name: c.Name, Image: c.Image, ContainerID: containerID(p, c), Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
-	err := e.Admin.Status().Patch(ctx, p, client.MergeFrom(before))
+	return ignoreGone(p, e.Admin.Status().Patch(ctx, p, client.MergeFrom(before)))
+}
+
+func ignoreGone(p *corev1.Pod, err error) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("running pod %s: %w", client.ObjectKeyFromObject(p), err)
 	}
 	return nil
+}
+
+// containerID is the ID of a pod's container: another one for each generation,
+// since only a change of its image changes the spec of a pod that runs.
+func containerID(p *corev1.Pod, c corev1.Container) string {
+	return fmt.Sprintf("test://%s-%s-%d", p.UID, c.Name, p.Generation)
 }
