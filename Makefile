@@ -196,6 +196,20 @@ test-envtest: bin/cluster ## Tests against a real API server, without nodes
 	$(call say,'tests against an API server')
 	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(call tagged,envtest)
 
+# Chains are random: MODEL_SEED, which a failure prints, chooses them.
+.PHONY: test-model
+test-model: MODEL_TIME ?= 3m
+test-model: bin/cluster ## Random chains of operations against a model, three minutes of them (docs/model-testing.md)
+	$(call say,'random chains of operations')
+	@MODEL_TIME=$(MODEL_TIME) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) ./pkg/testkit/model
+
+# MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/model-testing.md.
+.PHONY: campaign-model
+campaign-model: MODEL_TIME ?= 1h
+campaign-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=2h
+	@MODEL_TIME=$(if $(MODEL_CHAIN),,$(MODEL_TIME)) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
+		go test -tags=envtest -count=1 -timeout=0 -v -run '^Test(Campaign|Chain)$$' $(GO_TEST_FLAGS) ./pkg/testkit/model
+
 .PHONY: test-e2e
 test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'starting the cluster')

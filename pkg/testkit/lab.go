@@ -31,13 +31,23 @@ import (
 // the kubelets, runs the tests and stops everything. root is the path to the repository's
 // top; set receives the environment.
 func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
+	runTests(m, root, addToScheme, set, true)
+}
+
+// MainWithoutNodes is Main for tests that play the Deployment controller and
+// the kubelets themselves.
+func MainWithoutNodes(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
+	runTests(m, root, addToScheme, set, false)
+}
+
+func runTests(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), nodes bool) {
 	flag.Parse()
 	out := io.Discard
 	if testing.Verbose() {
 		out = os.Stderr
 	}
 	log.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(out)))
-	code, err := runMain(m, root, addToScheme, set)
+	code, err := runMain(m, root, addToScheme, set, nodes)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -45,7 +55,7 @@ func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, se
 	os.Exit(code)
 }
 
-func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) (code int, err error) {
+func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), nodes bool) (code int, err error) {
 	scheme := runtime.NewScheme()
 	if err := addToScheme(scheme); err != nil {
 		return 1, fmt.Errorf("making the scheme: %w", err)
@@ -61,8 +71,13 @@ func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error,
 	}()
 	ctx, cancel := context.WithCancel(context.Background())
 	played := make(chan error, 2)
-	go func() { played <- env.Rollouts(ctx) }()
-	go func() { played <- env.Kubelet(ctx) }()
+	if nodes {
+		go func() { played <- env.Rollouts(ctx) }()
+		go func() { played <- env.Kubelet(ctx) }()
+	} else {
+		played <- nil
+		played <- nil
+	}
 	set(env)
 	code = m.Run()
 	cancel()

@@ -1,0 +1,462 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var childKinds = []schema.GroupVersionKind{
+	{Group: "apps", Version: "v1", Kind: "Deployment"},
+	{Version: "v1", Kind: "Service"},
+	{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
+	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
+	{Version: "v1", Kind: "Pod"},
+	{Version: "v1", Kind: "ConfigMap"},
+	{Group: "apps", Version: "v1", Kind: "ControllerRevision"},
+}
+
+func (w *World) child(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	for _, k := range childKinds {
+		if k.Kind == ref.Kind {
+			u.SetGroupVersionKind(k)
+		}
+	}
+	err := w.env.Admin.Get(ctx, client.ObjectKey{Namespace: w.ns, Name: ref.Name}, u)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return u, nil
+}
+
+// children reads the objects of the types that the operator makes.
+func (w *World) children(ctx context.Context) ([]unstructured.Unstructured, error) {
+	var all []unstructured.Unstructured
+	for _, k := range childKinds {
+		l := &unstructured.UnstructuredList{}
+		l.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
+		if err := w.env.Admin.List(ctx, l, client.InNamespace(w.ns)); err != nil {
+			return nil, fmt.Errorf("listing %s: %w", k.Kind, err)
+		}
+		all = append(all, l.Items...)
+	}
+	return all, nil
+}
+
+func (w *World) own(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
+	if w.foreign[ref] != nil {
+		return nil, errSkip
+	}
+	u, err := w.child(ctx, ref)
+	if err == nil && u == nil {
+		return nil, errSkip
+	}
+	return u, err
+}
+
+func (w *World) patchChild(ctx context.Context, ref Ref, how types.PatchType, patch string) error {
+	u, err := w.own(ctx, ref)
+	if err != nil {
+		return err
+	}
+	err = w.env.Admin.Patch(ctx, u, client.RawPatch(how, []byte(patch)), client.FieldOwner("kubectl-patch"))
+	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) {
+		return errSkip
+	}
+	return err
+}
+
+func (w *World) deleteChild(ctx context.Context, ref Ref) error {
+	u, err := w.own(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(w.env.Admin.Delete(ctx, u, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+}
+
+func (w *World) deployment(ctx context.Context) (*appsv1.Deployment, error) {
+	var d appsv1.Deployment
+	err := w.env.Admin.Get(ctx, client.ObjectKey{Namespace: w.ns, Name: w.kind.Workload.Name}, &d)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Deployment: %w", err)
+	}
+	return &d, nil
+}
+
+func (w *World) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var l corev1.PodList
+	if err := w.env.Admin.List(ctx, &l, client.InNamespace(w.ns)); err != nil {
+		return nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	return l.Items, nil
+}
+
+// undo is kubectl rollout undo.
+func (w *World) undo(ctx context.Context) error {
+	d, err := w.deployment(ctx)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return errSkip
+	}
+	t, ok := w.cluster.Earlier(d)
+	if !ok {
+		return errSkip
+	}
+	raw, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": t}})
+	if err != nil {
+		return fmt.Errorf("encoding the template: %w", err)
+	}
+	return client.IgnoreNotFound(w.env.Admin.Patch(ctx, d, client.RawPatch(types.JSONPatchType, raw), client.FieldOwner("kubectl-rollout")))
+}
+
+func (w *World) deletePods(ctx context.Context, most int) error {
+	pods, err := w.pods(ctx)
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		return errSkip
+	}
+	for i := range pods[:min(most, len(pods))] {
+		if err := w.env.Admin.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting a pod: %w", err)
+		}
+	}
+	return nil
+}
+
+// endPod lets the pod of an ImmortalContainer end.
+func (w *World) endPod(ctx context.Context, phase corev1.PodPhase) error {
+	pods, err := w.pods(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		p := &pods[i]
+		if len(p.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		before := p.DeepCopy()
+		p.Status.Phase = phase
+		setPodCondition(p, corev1.PodReady, corev1.ConditionFalse, "PodCompleted")
+		return client.IgnoreNotFound(w.env.Admin.Status().Patch(ctx, p, client.MergeFrom(before)))
+	}
+	return errSkip
+}
+
+func (w *World) deleteRevisions(ctx context.Context) error {
+	return w.env.Admin.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(w.ns))
+}
+
+// eraseStatus is what a restore from a backup does.
+func (w *World) eraseStatus(ctx context.Context) error {
+	u, err := w.object(ctx)
+	if err != nil || u == nil {
+		return orSkip(err)
+	}
+	u.Object["status"] = map[string]any{}
+	err = w.env.Admin.Status().Update(ctx, u)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errSkip
+	}
+	if apierrors.IsInvalid(err) { // some figures of the status are required
+		u.Object["status"] = map[string]any{"replicas": int64(0), "readyReplicas": int64(0), "updatedReplicas": int64(0), "startTimes": int64(0)}
+		err = w.env.Admin.Status().Update(ctx, u)
+	}
+	if err == nil {
+		w.memory.statusLost = true
+	}
+	return err
+}
+
+// falsifyStatus writes conditions that are not true.
+func (w *World) falsifyStatus(ctx context.Context) error {
+	u, err := w.object(ctx)
+	if err != nil || u == nil {
+		return orSkip(err)
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		m, _ := c.(map[string]any)
+		if m["status"] == "True" {
+			m["status"] = "False"
+		} else {
+			m["status"] = "True"
+		}
+	}
+	if err := unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions"); err != nil {
+		return fmt.Errorf("changing the conditions: %w", err)
+	}
+	err = w.env.Admin.Status().Update(ctx, u)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		return errSkip
+	}
+	return err
+}
+
+func orSkip(err error) error {
+	if err == nil {
+		return errSkip
+	}
+	return err
+}
+
+// inputName is the name of the ConfigMap or Secret that specs name.
+func inputName(kind string) string {
+	if kind == "Secret" {
+		return "secret"
+	}
+	return "cm"
+}
+
+func (w *World) writeInput(ctx context.Context, kind, content string) error {
+	w.memory.edits++
+	w.memory.doubtful = w.memory.doubtful || strings.Contains(content, wrongConfig)
+	var o client.Object
+	meta := metav1.ObjectMeta{Namespace: w.ns, Name: inputName(kind)}
+	if kind == "Secret" {
+		o = &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"tls.crt": content, "tls.key": content}}
+	} else {
+		o = &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"server.conf": content, "index.html": content}}
+	}
+	err := w.env.Admin.Create(ctx, o)
+	if apierrors.IsAlreadyExists(err) {
+		err = w.env.Admin.Update(ctx, o)
+	}
+	return err
+}
+
+func (w *World) deleteInput(ctx context.Context, kind string) error {
+	w.memory.edits++
+	w.memory.doubtful = true
+	var o client.Object = &corev1.ConfigMap{}
+	if kind == "Secret" {
+		o = &corev1.Secret{}
+	}
+	o.SetNamespace(w.ns)
+	o.SetName(inputName(kind))
+	err := w.env.Admin.Delete(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return errSkip
+	}
+	return err
+}
+
+// foreignSpecs are objects of somebody else, by kind.
+var foreignSpecs = map[string]string{
+	"Service":                 `{"ports":[{"port":4321}],"selector":{"app":"theirs"}}`,
+	"Ingress":                 `{"defaultBackend":{"service":{"name":"theirs","port":{"number":80}}}}`,
+	"HorizontalPodAutoscaler": `{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}}`,
+	"PodDisruptionBudget":     `{"maxUnavailable":1,"selector":{"matchLabels":{"app":"theirs"}}}`,
+	"NetworkPolicy":           `{"podSelector":{"matchLabels":{"app":"theirs"}}}`,
+}
+
+// putForeign puts an object of somebody else in the place of a child.
+func (w *World) putForeign(ctx context.Context, ref Ref) error {
+	if w.foreign[ref] != nil {
+		return errSkip
+	}
+	for range 20 {
+		live, err := w.child(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if live != nil {
+			if err := client.IgnoreNotFound(w.env.Admin.Delete(ctx, live)); err != nil {
+				return fmt.Errorf("deleting %s: %w", ref, err)
+			}
+		}
+		u := &unstructured.Unstructured{}
+		for _, k := range childKinds {
+			if k.Kind == ref.Kind {
+				u.SetGroupVersionKind(k)
+			}
+		}
+		u.SetNamespace(w.ns)
+		u.SetName(ref.Name)
+		var spec map[string]any
+		if err := json.Unmarshal([]byte(foreignSpecs[ref.Kind]), &spec); err != nil {
+			return fmt.Errorf("decoding the spec of another's %s: %w", ref.Kind, err)
+		}
+		u.Object["spec"] = runtimeCopy(spec)
+		err = w.env.Admin.Create(ctx, u, client.FieldOwner("somebody"))
+		if err == nil {
+			w.foreign[ref] = w.unchanging(u)
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating another's %s: %w", ref, err)
+		}
+	}
+	return errSkip // the operator is faster each time
+}
+
+func (w *World) removeForeign(ctx context.Context, ref Ref) error {
+	if w.foreign[ref] == nil {
+		return errSkip
+	}
+	u, err := w.child(ctx, ref)
+	if err != nil || u == nil {
+		return orSkip(err)
+	}
+	delete(w.foreign, ref)
+	return client.IgnoreNotFound(w.env.Admin.Delete(ctx, u))
+}
+
+// unchanging is what must stay as it is of an object of somebody else.
+func (w *World) unchanging(u *unstructured.Unstructured) map[string]any {
+	c := u.DeepCopy()
+	delete(c.Object, "status")
+	c.SetResourceVersion("")
+	c.SetManagedFields(slices.DeleteFunc(c.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Subresource == "status" }))
+	return c.Object
+}
+
+// faultOps disturb the operator.
+func faultOps() []Op {
+	all := []Op{
+		other("restart-operator", "kubectl rollout restart -n platform-operator-system deployment", nil, func(ctx context.Context, w *World) error {
+			w.kill(w.leader())
+			return w.start(ctx)
+		}),
+		disturb(other("two-leaders", "# a second operator works at the same time", nil, func(ctx context.Context, w *World) error {
+			first := w.leader()
+			if len(w.leaders) > 1 || w.leaders[0].wire.isDead() {
+				return errSkip
+			}
+			if err := w.start(ctx); err != nil {
+				return err
+			}
+			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
+				err := w.idle(ctx)
+				w.kill(first)
+				return err
+			})
+			return nil
+		})),
+		disturb(other("paused-leader", "# the operator is stopped (SIGSTOP) before its next write, until another has taken over", nil, func(_ context.Context, w *World) error {
+			first := w.leader()
+			if len(w.leaders) > 1 || first.wire.isDead() {
+				return errSkip
+			}
+			first.wire.arm(fault{kind: hold, at: 1})
+			w.afterOps = append(w.afterOps, func(ctx context.Context) error { return w.resumeLeader(ctx, first) })
+			return nil
+		})),
+		disturb(other("stale-object", "# the operator sees changes of the object late", nil, stale(func(k *Kind) string { return k.Name + "s" }))),
+		disturb(other("stale-workload", "# the operator sees changes of Deployments or pods late", nil, stale(func(k *Kind) string {
+			if k.hasDeployment() {
+				return "deployments"
+			}
+			return "pods"
+		}))),
+		disturb(other("stale-all", "# the operator sees all changes late", nil, stale(func(*Kind) string { return "" }))),
+		other("clock-back", "# the operator's clock goes back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil }),
+		other("clock-forth", "# the operator's clock goes forth by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil }),
+	}
+	for n := 1; n <= 4; n++ {
+		all = append(all,
+			disturb(other(fmt.Sprintf("crash-before-%d", n), fmt.Sprintf("# the operator is killed before its write %d from now", n), nil, armed(fault{kind: crashBefore, at: n}))),
+			disturb(other(fmt.Sprintf("crash-after-%d", n), fmt.Sprintf("# the operator is killed after its write %d from now", n), nil, armed(fault{kind: crashAfter, at: n}))))
+	}
+	for n := 1; n <= 2; n++ {
+		for _, code := range []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError} {
+			all = append(all, disturb(other(fmt.Sprintf("refuse-%d-%d", code, n), fmt.Sprintf("# the API server answers %d to write %d from now", code, n), nil, armed(fault{kind: refuse, at: n, code: code}))))
+		}
+		all = append(all, disturb(other(fmt.Sprintf("lose-answer-%d", n), fmt.Sprintf("# the answer to write %d from now is lost", n), nil, armed(fault{kind: lose, at: n}))))
+	}
+	return all
+}
+
+func armed(f fault) func(context.Context, *World) error {
+	return func(_ context.Context, w *World) error {
+		if w.leader().wire.isDead() {
+			return errSkip
+		}
+		w.leader().wire.arm(f)
+		return nil
+	}
+}
+
+// stale keeps back the events of a resource until the operator has had time to
+// act on everything else.
+func stale(resource func(*Kind) string) func(context.Context, *World) error {
+	return func(_ context.Context, w *World) error {
+		l := w.leader()
+		if l.wire.isDead() {
+			return errSkip
+		}
+		l.wire.freeze(resource(w.kind))
+		w.afterOps = append(w.afterOps, func(ctx context.Context) error {
+			err := w.idle(ctx)
+			if err == nil {
+				_, err = w.cluster.Step(ctx)
+			}
+			if err == nil {
+				err = w.idle(ctx)
+			}
+			l.wire.thaw()
+			return err
+		})
+		return nil
+	}
+}
+
+// resumeLeader lets another operator take over from one that is stopped, and
+// lets that one go on in the middle of what it was doing.
+func (w *World) resumeLeader(ctx context.Context, first *leader) error {
+	if err := w.idle(ctx); err != nil {
+		return err
+	}
+	if first.wire.isDead() || !slices.Contains(w.leaders, first) {
+		return nil
+	}
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	if err := w.later(ctx); err != nil {
+		return err
+	}
+	first.wire.disarm()
+	first.wire.release()
+	if err := w.idle(ctx); err != nil {
+		return err
+	}
+	w.kill(first)
+	return nil
+}
+
+// later lets some turns pass.
+func (w *World) later(ctx context.Context) error {
+	for range 5 {
+		moved, err := w.turn(ctx)
+		if err != nil || !moved {
+			return err
+		}
+	}
+	return nil
+}

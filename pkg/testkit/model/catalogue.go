@@ -1,0 +1,315 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Op is an operation of a chain. All that it needs is in its name, so that a
+// chain is a list of names.
+type Op struct {
+	// Name is what the operation is called in a chain.
+	Name string
+	// Kinds are the kinds that it is for; none means all.
+	Kinds []string
+	// Early reports whether it makes sense before the object exists.
+	Early bool
+	// Fault reports whether it disturbs the operator rather than the cluster:
+	// what disturbs is the next operation, which follows at once.
+	Fault bool
+	// Touches reports whether it changes a child that the operator repairs.
+	Touches bool
+
+	do     func(context.Context, *World) error
+	script string
+}
+
+// For reports whether the operation is for a kind.
+func (o Op) For(k *Kind) bool { return len(o.Kinds) == 0 || slices.Contains(o.Kinds, k.Name) }
+
+var (
+	deployed = []string{"webserver", "demoapplication", "memcached"}
+	web      = []string{"webserver", "demoapplication"}
+	nginx    = []string{"webserver"}
+	demo     = []string{"demoapplication"}
+	immortal = []string{"immortalcontainer"}
+)
+
+// set is an operation that merges a patch into the spec. In the patch, $IMAGE
+// is the kind's image and $REPLICAS its field for the number of pods.
+func set(name, patch string, kinds []string) Op {
+	return Op{
+		Name: name, Kinds: kinds, Early: true,
+		do:     func(ctx context.Context, w *World) error { return w.edit(ctx, w.expand(patch)) },
+		script: "kubectl patch $KIND $NAME --type merge -p '{\"spec\":" + patch + "}'",
+	}
+}
+
+func (w *World) expand(s string) string {
+	if strings.Contains(s, "$COUNT") {
+		w.counter++
+	}
+	return strings.NewReplacer("$IMAGE", w.kind.Image, "$REPLICAS", w.kind.Replicas,
+		"$COUNT", fmt.Sprintf("2026-01-01T%02d:%02d:%02dZ", w.counter/3600%24, w.counter/60%60, w.counter%60)).Replace(s)
+}
+
+// patchChild is an operation that changes a child as kubectl patch would.
+func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch string, kinds []string) Op {
+	flag := map[types.PatchType]string{types.MergePatchType: "merge", types.JSONPatchType: "json", types.StrategicMergePatchType: "strategic"}[how]
+	return Op{
+		Name: name, Kinds: kinds, Touches: true,
+		do: func(ctx context.Context, w *World) error {
+			return w.patchChild(ctx, ref(w.kind), how, strings.NewReplacer("$CONTAINER", w.kind.Container).Replace(patch))
+		},
+		script: "kubectl patch $" + refVariable(ref) + " --type " + flag + " -p '" + patch + "'",
+	}
+}
+
+// deleteChild is an operation that deletes a child.
+func deleteChild(name string, ref func(*Kind) Ref, kinds []string) Op {
+	return Op{
+		Name: name, Kinds: kinds, Touches: true,
+		do:     func(ctx context.Context, w *World) error { return w.deleteChild(ctx, ref(w.kind)) },
+		script: "kubectl delete $" + refVariable(ref),
+	}
+}
+
+func workloadOf(k *Kind) Ref { return k.Workload }
+func serviceOf(k *Kind) Ref  { return Ref{"Service", k.Service} }
+func policyOf(k *Kind) Ref   { return Ref{"NetworkPolicy", k.Policy} }
+func hpaOf(*Kind) Ref        { return Ref{"HorizontalPodAutoscaler", objectName} }
+func pdbOf(*Kind) Ref        { return Ref{"PodDisruptionBudget", objectName} }
+func ingressOf(*Kind) Ref    { return Ref{"Ingress", objectName} }
+
+func refVariable(ref func(*Kind) Ref) string {
+	return strings.ToUpper(ref(&Kind{Workload: Ref{Kind: "Workload"}}).Kind)
+}
+
+// other is an operation with code of its own.
+func other(name, script string, kinds []string, do func(context.Context, *World) error) Op {
+	return Op{Name: name, Kinds: kinds, do: do, script: script}
+}
+
+func early(o Op) Op   { o.Early = true; return o }
+func touches(o Op) Op { o.Touches = true; return o }
+func disturb(o Op) Op { o.Fault = true; return o }
+
+// Catalogue returns all operations.
+func Catalogue() []Op {
+	return slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), faultOps())
+}
+
+// lifeOps create and delete the object.
+func lifeOps() []Op {
+	return []Op{
+		early(other("create", "kubectl apply -f object.yaml", nil, func(ctx context.Context, w *World) error { return w.create(ctx) })),
+		other("delete", "kubectl delete $KIND $NAME --cascade=background", nil, deletion("Background", true)),
+		other("delete-foreground", "kubectl delete $KIND $NAME --cascade=foreground", nil, deletion("Foreground", true)),
+		other("delete-orphan", "kubectl delete $KIND $NAME --cascade=orphan", nil, deletion("Orphan", true)),
+		other("recreate", "kubectl delete $KIND $NAME; kubectl apply -f object.yaml", nil, deletion("Background", false)),
+		set("policy-orphan", `{"deletionPolicy":"Orphan"}`, nil),
+		set("policy-delete", `{"deletionPolicy":null}`, nil),
+		set("pause", `{"paused":true}`, nil),
+		set("resume", `{"paused":null}`, nil),
+	}
+}
+
+// specOps change fields that several kinds have.
+func specOps() []Op {
+	return []Op{
+		set("image-2", `{"image":"$IMAGE:1.27.2"}`, nil),
+		set("image-3", `{"image":"$IMAGE:1.27.3"}`, nil),
+		set("image-latest", `{"image":"$IMAGE:latest"}`, nil),
+		set("image-crash", `{"image":"$IMAGE:crash"}`, nil),
+		set("image-missing", `{"image":"$IMAGE:missing"}`, nil),
+		set("pull-always", `{"imagePullPolicy":"Always"}`, nil),
+		set("pull-unset", `{"imagePullPolicy":null}`, nil),
+		set("scale-0", `{"$REPLICAS":0}`, deployed),
+		set("scale-1", `{"$REPLICAS":1}`, deployed),
+		set("scale-3", `{"$REPLICAS":3}`, deployed),
+		set("scale-5", `{"$REPLICAS":5}`, deployed),
+		set("halt", `{"rollout":{"onFailure":"Halt"}}`, deployed),
+		set("rollback", `{"rollout":{"onFailure":"Rollback"}}`, deployed),
+		set("pin-1", `{"rollout":{"pinnedRevision":1}}`, deployed),
+		set("pin-99", `{"rollout":{"pinnedRevision":99}}`, deployed),
+		set("unpin", `{"rollout":{"pinnedRevision":null}}`, deployed),
+		set("restart", `{"rollout":{"restartedAt":"$COUNT"}}`, deployed),
+		set("unavailable-0", `{"rollout":{"maxUnavailable":0,"maxSurge":1}}`, deployed),
+		set("unavailable-1", `{"rollout":{"maxUnavailable":1,"maxSurge":0}}`, deployed),
+		set("history-1", `{"rollout":{"revisionHistoryLimit":1}}`, deployed),
+		set("history-0", `{"rollout":{"revisionHistoryLimit":0}}`, deployed),
+		set("rollout-unset", `{"rollout":null}`, deployed),
+		set("isolate", `{"networkPolicy":{"preset":"Isolated"}}`, nil),
+		set("isolate-from", `{"networkPolicy":{"preset":"Isolated","from":[{"podSelector":{"matchLabels":{"app":"front"}}}]}}`, nil),
+		set("isolate-off", `{"networkPolicy":null}`, nil),
+		set("budget", `{"podDisruptionBudget":{"maxUnavailable":2}}`, deployed),
+		set("budget-unset", `{"podDisruptionBudget":null}`, deployed),
+		set("pod-labels", `{"pod":{"labels":{"team":"a"}}}`, nil),
+		set("pod-annotations", `{"pod":{"annotations":{"example.com/a":"b"}}}`, nil),
+		set("pod-unset", `{"pod":null}`, nil),
+		set("resources", `{"resources":{"requests":{"cpu":"100m"},"limits":{"cpu":"1"}}}`, nil),
+		set("security", `{"security":{"runAsUser":1001}}`, nil),
+		set("security-unset", `{"security":null}`, nil),
+	}
+}
+
+// webOps are for the kinds that serve HTTP.
+func webOps() []Op {
+	return []Op{
+		set("autoscale", `{"$REPLICAS":null,"resources":{"requests":{"cpu":"100m"}},"autoscaling":{"minReplicas":2,"maxReplicas":10,"targetCPUUtilizationPercentage":70}}`, web),
+		set("autoscale-4", `{"$REPLICAS":null,"resources":{"requests":{"cpu":"100m"}},"autoscaling":{"minReplicas":4,"maxReplicas":6,"targetCPUUtilizationPercentage":70}}`, web),
+		set("autoscale-off", `{"autoscaling":null}`, web),
+		set("autoscale-off-3", `{"autoscaling":null,"$REPLICAS":3}`, web),
+		set("expose", `{"expose":{"type":"Ingress","hosts":["a.example.com"]}}`, web),
+		set("expose-other", `{"expose":{"type":"Ingress","hosts":["b.example.com"],"path":"/b"}}`, web),
+		set("expose-gateway", `{"expose":{"type":"Gateway","hosts":["a.example.com"],"ingress":null,"gateway":{"parentRef":{"name":"public"}}}}`, web),
+		set("expose-off", `{"expose":null}`, web),
+		set("monitor", `{"monitoring":{"enabled":true}}`, web),
+		set("monitor-off", `{"monitoring":null}`, web),
+		set("readiness", `{"probes":{"readiness":{"tcpSocket":{"port":80},"periodSeconds":5}}}`, web),
+		set("readiness-unset", `{"probes":null}`, web),
+		set("node-port", `{"service":{"type":"NodePort"}}`, web),
+		set("load-balancer", `{"service":{"type":"LoadBalancer"}}`, web),
+		set("cluster-ip", `{"service":{"type":"ClusterIP"}}`, web),
+		set("affinity", `{"service":{"sessionAffinity":"ClientIP"}}`, web),
+		set("volume-secret", `{"pod":{"volumes":[{"name":"s","secret":{"secretName":"secret"}}],"volumeMounts":[{"name":"s","mountPath":"/s","readOnly":true}]}}`, web),
+		set("volume-cm", `{"pod":{"volumes":[{"name":"c","configMap":{"name":"cm"}}],"volumeMounts":[{"name":"c","mountPath":"/c","readOnly":true}]}}`, web),
+		set("restart-on-change", `{"rollout":{"restartOnConfigChange":true}}`, web),
+		set("restart-on-change-off", `{"rollout":{"restartOnConfigChange":false}}`, web),
+
+		set("config", `{"config":{"inline":"location /a { return 204; }","configMapRef":null}}`, nginx),
+		set("config-wrong", `{"config":{"inline":"location /a { retrun 204; }","configMapRef":null}}`, nginx),
+		set("config-cm", `{"config":{"inline":null,"configMapRef":{"name":"cm"}}}`, nginx),
+		set("config-unset", `{"config":null}`, nginx),
+		set("content", `{"content":{"files":{"index.html":"hello"},"configMapRef":null}}`, nginx),
+		set("content-other", `{"content":{"files":{"index.html":"bye"},"configMapRef":null}}`, nginx),
+		set("content-cm", `{"content":{"files":null,"configMapRef":{"name":"cm"}}}`, nginx),
+		set("content-unset", `{"content":null}`, nginx),
+		set("tls", `{"tls":{"secretRef":{"name":"secret"}}}`, nginx),
+		set("tls-unset", `{"tls":null}`, nginx),
+
+		set("env", `{"env":[{"name":"A","value":"1"}]}`, demo),
+		set("env-other", `{"env":[{"name":"A","value":"2"},{"name":"B","value":"3"}]}`, demo),
+		set("env-unset", `{"env":null,"envFrom":null}`, demo),
+		set("env-cm", `{"envFrom":[{"configMapRef":{"name":"cm"}}]}`, demo),
+		set("env-secret", `{"envFrom":[{"secretRef":{"name":"secret"}}]}`, demo),
+		set("command", `{"command":["nginx"],"args":["-g","daemon off;"]}`, demo),
+		set("command-unset", `{"command":null,"args":null}`, demo),
+		set("ports-2", `{"ports":[{"name":"a","port":80},{"name":"b","port":81,"targetPort":8081}]}`, demo),
+		set("ports-other", `{"ports":[{"port":8080}]}`, demo),
+		set("ports-none", `{"ports":null}`, demo),
+		set("profile-restricted", `{"security":{"profile":"Restricted","runAsUser":101}}`, demo),
+	}
+}
+
+// immortalOps are for ImmortalContainers, and Memcached's own fields.
+func immortalOps() []Op {
+	mc := []string{"memcached"}
+	return []Op{
+		set("suspend", `{"suspend":true}`, immortal),
+		set("suspend-off", `{"suspend":null}`, immortal),
+		set("i-env", `{"env":[{"name":"A","value":"1"}]}`, immortal),
+		set("i-env-cm", `{"envFrom":[{"configMapRef":{"name":"cm"}}]}`, immortal),
+		set("i-env-unset", `{"env":null,"envFrom":null}`, immortal),
+		set("i-command", `{"command":["sleep"],"args":["1"]}`, immortal),
+		touches(other("pod-fails", "# the pod fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
+		touches(other("pod-succeeds", "# the pod succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
+		set("memory", `{"memory":{"size":"128Mi"}}`, mc),
+		set("memory-unset", `{"memory":null}`, mc),
+		set("threads", `{"threads":2}`, mc),
+		set("image-unset", `{"image":null}`, mc),
+	}
+}
+
+// inputOps change the ConfigMap and the Secret that specs name.
+func inputOps() []Op {
+	cm := func(text string) func(context.Context, *World) error {
+		return func(ctx context.Context, w *World) error { return w.writeInput(ctx, "ConfigMap", text) }
+	}
+	const apply = "kubectl create configmap cm --from-literal=server.conf='%s' --dry-run=client -o yaml | kubectl apply -f -"
+	return []Op{
+		early(other("cm-write", fmt.Sprintf(apply, "# 1"), web, cm("# 1"))),
+		early(other("cm-change", fmt.Sprintf(apply, "# 2"), web, cm("# 2"))),
+		early(other("cm-wrong", fmt.Sprintf(apply, wrongConfig), web, cm(wrongConfig+" 204;"))),
+		early(other("cm-delete", "kubectl delete configmap cm", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "ConfigMap") })),
+		early(other("secret-write", "kubectl create secret generic secret --from-literal=tls.crt=a --from-literal=tls.key=b", web,
+			func(ctx context.Context, w *World) error { return w.writeInput(ctx, "Secret", "a") })),
+		early(other("secret-delete", "kubectl delete secret secret", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "Secret") })),
+	}
+}
+
+// childOps change and delete children by hand.
+func childOps() []Op {
+	const merge, json, strategic = types.MergePatchType, types.JSONPatchType, types.StrategicMergePatchType
+	return []Op{
+		deleteChild("delete-workload", workloadOf, nil),
+		deleteChild("delete-service", serviceOf, deployed),
+		deleteChild("delete-policy", policyOf, nil),
+		deleteChild("delete-hpa", hpaOf, web),
+		deleteChild("delete-pdb", pdbOf, deployed),
+		deleteChild("delete-ingress", ingressOf, web),
+		patchChild("unlabel-workload", workloadOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, nil),
+		patchChild("relabel-workload", workloadOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm"}}}`, nil),
+		patchChild("unlabel-service", serviceOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, deployed),
+		patchChild("disown-workload", workloadOf, merge, `{"metadata":{"ownerReferences":null}}`, nil),
+		patchChild("disown-service", serviceOf, merge, `{"metadata":{"ownerReferences":null}}`, deployed),
+		patchChild("unannotate-workload", workloadOf, merge, `{"metadata":{"annotations":null}}`, nil),
+		patchChild("annotate-workload", workloadOf, merge, `{"metadata":{"annotations":{"example.com/note":"x"},"labels":{"x":"y"}}}`, nil),
+		patchChild("drift-image", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"$CONTAINER","image":"other:1"}]}}}}`, deployed),
+		patchChild("drift-env", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"$CONTAINER","env":[{"name":"DEBUG","value":"1"}]}]}}}}`, deployed),
+		patchChild("drift-replicas", workloadOf, merge, `{"spec":{"replicas":7}}`, deployed),
+		patchChild("drift-sidecar", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"other:1"}]}}}}`, deployed),
+		patchChild("drift-sidecar-crash", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"other:crash"}]}}}}`, deployed),
+		patchChild("drift-hostpid", workloadOf, merge, `{"spec":{"template":{"spec":{"hostPID":true}}}}`, deployed),
+		patchChild("drift-strategy", workloadOf, merge, `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`, deployed),
+		patchChild("rollout-pause", workloadOf, merge, `{"spec":{"paused":true}}`, deployed),
+		patchChild("rollout-restart", workloadOf, merge, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"2026-01-01T00:00:00Z"}}}}}`, deployed),
+		touches(other("rollout-undo", "kubectl rollout undo deployment $NAME", deployed, func(ctx context.Context, w *World) error { return w.undo(ctx) })),
+		patchChild("drift-service", serviceOf, json, `[{"op":"replace","path":"/spec/ports/0/port","value":1234}]`, deployed),
+		patchChild("drift-policy", policyOf, merge, `{"spec":{"ingress":[{}]}}`, nil),
+		patchChild("drift-pod-image", workloadOf, json, `[{"op":"replace","path":"/spec/containers/0/image","value":"other:1"}]`, immortal),
+	}
+}
+
+// foreignOps put an object of somebody else in the place of a child.
+func foreignOps() []Op {
+	var all []Op
+	for _, f := range []struct {
+		name  string
+		ref   func(*Kind) Ref
+		kinds []string
+	}{
+		{"service", serviceOf, deployed},
+		{"ingress", ingressOf, web},
+		{"hpa", hpaOf, web},
+		{"pdb", pdbOf, deployed},
+		{"policy", policyOf, nil},
+	} {
+		upper := "$" + refVariable(f.ref)
+		all = append(all,
+			early(other("foreign-"+f.name, "kubectl delete "+upper+"; kubectl create -f another-"+f.name+".yaml", f.kinds,
+				func(ctx context.Context, w *World) error { return w.putForeign(ctx, f.ref(w.kind)) })),
+			early(other("foreign-"+f.name+"-gone", "kubectl delete "+upper, f.kinds,
+				func(ctx context.Context, w *World) error { return w.removeForeign(ctx, f.ref(w.kind)) })))
+	}
+	return all
+}
+
+// clusterOps are what happens to pods, revisions and the status.
+func clusterOps() []Op {
+	return []Op{
+		touches(other("evict-pod", "kubectl delete pod $(kubectl get pods -o name | head -1)", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),
+		touches(other("evict-all", "kubectl delete pods --all", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 100) })),
+		other("delete-revisions", "kubectl delete controllerrevisions --all", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) }),
+		other("erase-status", "kubectl patch $KIND $NAME --subresource status --type merge -p '{\"status\":null}'", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) }),
+		other("falsify-status", "kubectl patch $KIND $NAME --subresource status --type json -p '[{\"op\":\"replace\",\"path\":\"/status/conditions\",\"value\":[]}]'", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) }),
+		early(other("quota", "kubectl create quota q --hard=pods=0", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = true; return nil })),
+		early(other("quota-off", "kubectl delete quota q", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = false; return nil })),
+		early(other("load-5", "# load for 5 pods", web, func(_ context.Context, w *World) error { w.cluster.Load = 5; return nil })),
+		early(other("load-off", "# no load", web, func(_ context.Context, w *World) error { w.cluster.Load = 0; return nil })),
+	}
+}

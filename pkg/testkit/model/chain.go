@@ -1,0 +1,217 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+// pace is what happens between an operation and the next one.
+type pace string
+
+const (
+	paceSettle pace = ""  // everything settles, and is compared with the model
+	paceIdle   pace = "~" // the operator comes to rest, and the cluster does not move
+	paceNow    pace = "!" // the next operation follows at once
+)
+
+// step is an operation of a chain.
+type step struct {
+	op   string
+	pace pace
+}
+
+// Chain is a list of operations on an object of one kind.
+type Chain struct {
+	kind  string
+	steps []step
+}
+
+// String is the chain as text, which ParseChain reads: the names of the
+// operations, each followed by "!" if the next one follows at once and by "~"
+// if the operator comes to rest in between but the cluster does not.
+func (c Chain) String() string {
+	words := []string{c.kind + ":"}
+	for _, s := range c.steps {
+		words = append(words, s.op+string(s.pace))
+	}
+	return strings.Join(words, " ")
+}
+
+// ParseChain reads what String writes.
+func ParseChain(s string) (Chain, error) {
+	words := strings.Fields(s)
+	if len(words) == 0 || !strings.HasSuffix(words[0], ":") {
+		return Chain{}, fmt.Errorf("a chain begins with its kind and a colon: %q", s)
+	}
+	c := Chain{kind: strings.TrimSuffix(words[0], ":")}
+	k, err := kindNamed(c.kind)
+	if err != nil {
+		return c, err
+	}
+	for _, word := range words[1:] {
+		name := strings.TrimRight(word, "!~")
+		if o := opNamed(name); o == nil || !o.For(k) {
+			return c, fmt.Errorf("there is no operation %q for a %s", name, c.kind)
+		}
+		c.steps = append(c.steps, step{name, pace(word[len(name):])})
+	}
+	return c, nil
+}
+
+func opNamed(name string) *Op {
+	all := catalogue()
+	if i := slices.IndexFunc(all, func(o Op) bool { return o.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// Generate makes a chain. Of several operations that could be next it prefers
+// the one that makes the most pairs that have not been tried.
+func Generate(r *rand.Rand, kinds []string, p *Pairs) Chain {
+	c := Chain{kind: kinds[r.IntN(len(kinds))]}
+	k, err := kindNamed(c.kind)
+	if err != nil {
+		panic(err) // it is one of ours
+	}
+	var calm, faults, early []string
+	for _, o := range catalogue() {
+		switch {
+		case !o.For(k) || o.Name == "create":
+		case o.Fault:
+			faults = append(faults, o.Name)
+		default:
+			calm = append(calm, o.Name)
+			if o.Early {
+				early = append(early, o.Name)
+			}
+		}
+	}
+	add := func(from []string, pc pace) {
+		best, most := "", -1
+		for range 6 {
+			name := from[r.IntN(len(from))]
+			if n := p.gain(c, name); n > most {
+				best, most = name, n
+			}
+		}
+		c.steps = append(c.steps, step{best, pc})
+	}
+	for range r.IntN(4) {
+		add(early, paceNow)
+	}
+	c.steps = append(c.steps, step{"create", randomPace(r)})
+	for n := 6 + r.IntN(10); len(c.steps) < n; {
+		if r.IntN(7) == 0 {
+			add(faults, paceNow)
+		}
+		add(calm, randomPace(r))
+		if name := last(c.steps).op; strings.HasPrefix(name, "delete") && isDeletion(name) {
+			c.steps = append(c.steps, step{"create", randomPace(r)})
+		}
+	}
+	c.steps[len(c.steps)-1].pace = paceSettle
+	return c
+}
+
+func isDeletion(name string) bool {
+	return name == "delete" || name == "delete-foreground" || name == "delete-orphan"
+}
+
+func randomPace(r *rand.Rand) pace {
+	switch r.IntN(10) {
+	case 0, 1:
+		return paceNow
+	case 2:
+		return paceIdle
+	}
+	return paceSettle
+}
+
+// Result is what became of a chain.
+type Result struct {
+	Chain      Chain
+	Executed   []string // operations that applied
+	Checks     int
+	Refused    int
+	Violations []Violation
+	Log        []string
+}
+
+// Run executes a chain in a namespace of its own, until the first violation.
+func Run(ctx context.Context, env *testkit.Env, c Chain) (*Result, error) {
+	k, err := kindNamed(c.kind)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWorld(ctx, env, k)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close(context.WithoutCancel(ctx))
+	r := &Result{Chain: c}
+	err = w.play(ctx, c, r)
+	r.Checks, r.Refused, r.Violations, r.Log = w.checks, w.refused, w.found, w.log
+	if err != nil {
+		return r, fmt.Errorf("%w; after:\n%s", err, strings.Join(w.log, "\n"))
+	}
+	return r, nil
+}
+
+func (w *World) play(ctx context.Context, c Chain, r *Result) error {
+	for i, s := range c.steps {
+		o := opNamed(s.op)
+		if !w.exists && !o.Early {
+			continue
+		}
+		switch err := w.execute(ctx, *o); {
+		case errors.Is(err, errSkip):
+			w.logf("%s: does not apply", s.op)
+		case err != nil:
+			return fmt.Errorf("%s: %w", s.op, err)
+		default:
+			r.Executed = append(r.Executed, s.op)
+		}
+		if len(w.found) > 0 {
+			return nil
+		}
+		pc := s.pace
+		if i == len(c.steps)-1 {
+			pc = paceSettle
+		}
+		if err := w.pause(ctx, pc); err != nil || len(w.found) > 0 {
+			return err
+		}
+	}
+	return w.compareWithFresh(ctx)
+}
+
+func (w *World) execute(ctx context.Context, o Op) error {
+	w.logf("%s", o.Name)
+	if o.Touches {
+		w.memory.touched = true
+	}
+	return o.do(ctx, w)
+}
+
+// pause is what follows an operation.
+func (w *World) pause(ctx context.Context, p pace) error {
+	switch p {
+	case paceNow:
+		return nil
+	case paceIdle:
+		return w.idle(ctx)
+	case paceSettle:
+	}
+	if err := w.settle(ctx); err != nil || len(w.found) > 0 {
+		return err
+	}
+	w.leader().wire.disarm()
+	return w.check(ctx)
+}

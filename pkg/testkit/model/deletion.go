@@ -1,0 +1,167 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// deletion deletes the object. If wait is set, it looks at what is left; else
+// the object is created again at once.
+func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		u, err := w.object(ctx)
+		if err != nil || u == nil {
+			return orSkip(err)
+		}
+		w.spec = specOf(u)
+		orphans := text(w.spec, "deletionPolicy") == string(common.DeletionPolicyOrphan)
+		if !wait && orphans {
+			return errSkip // what is left would be in the way
+		}
+		before, err := w.owned(ctx, u)
+		if err != nil {
+			return err
+		}
+		if err := client.IgnoreNotFound(w.env.Admin.Delete(ctx, u, client.PropagationPolicy(how))); err != nil {
+			return fmt.Errorf("deleting the object: %w", err)
+		}
+		w.exists = false
+		if !wait {
+			if err := w.gone(ctx, u, 20*time.Second); err != nil {
+				return err
+			}
+			return orSkipNil(w.create(ctx))
+		}
+		if err := w.endFaults(ctx); err != nil {
+			return err
+		}
+		if err := w.gone(ctx, u, 20*time.Second); err != nil {
+			return err
+		}
+		if orphans || how == metav1.DeletePropagationOrphan {
+			return w.left(ctx, u, before, orphans)
+		}
+		return w.collected(ctx, before)
+	}
+}
+
+func orSkipNil(err error) error { return err }
+
+// owned are the children of an object.
+func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+	all, err := w.children(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var own []unstructured.Unstructured
+	for _, c := range all {
+		if o := metav1.GetControllerOf(&c); o != nil && o.UID == u.GetUID() && c.GetDeletionTimestamp() == nil {
+			own = append(own, c)
+		}
+	}
+	return own, nil
+}
+
+// gone waits until an object is gone.
+func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long time.Duration) error {
+	began := time.Now()
+	for {
+		live := u.DeepCopy()
+		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(u), live)
+		if apierrors.IsNotFound(err) || err == nil && live.GetUID() != u.GetUID() {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading what is deleted: %w", err)
+		}
+		if time.Since(began) > long {
+			w.violate("deletion", "%s %s still exists %s after its deletion, with the finalizers %v", live.GetKind(), live.GetName(), long, live.GetFinalizers())
+			return nil
+		}
+		if w.leader().wire.isDead() {
+			w.kill(w.leader())
+			if err := w.start(ctx); err != nil {
+				return err
+			}
+		}
+		if _, err := w.cluster.Step(ctx); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// collected asks whether everything is gone that belonged to an object.
+func (w *World) collected(ctx context.Context, before []unstructured.Unstructured) error {
+	for _, c := range before {
+		if err := w.gone(ctx, &c, 20*time.Second); err != nil {
+			return err
+		}
+	}
+	w.checks++
+	return nil
+}
+
+// left asks whether everything is there, and serves, that an object left
+// behind, and then deletes it.
+func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool) error {
+	// What the garbage collector and a late operator do to it takes a moment.
+	for range 3 {
+		if err := w.idle(ctx); err != nil {
+			return err
+		}
+		time.Sleep(150 * time.Millisecond)
+		if _, err := w.cluster.Step(ctx); err != nil {
+			return err
+		}
+	}
+	w.checks++
+	for _, was := range before {
+		if released && was.GetKind() == "ControllerRevision" || was.GetKind() == "ConfigMap" {
+			continue // revisions go with the object, and so do copies that no pod mounts
+		}
+		live := was.DeepCopy()
+		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(&was), live)
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != was.GetUID():
+			w.violate("orphan", "%s %s was to stay, and is gone", was.GetKind(), was.GetName())
+			continue
+		case err != nil:
+			return fmt.Errorf("reading what was to stay: %w", err)
+		case live.GetDeletionTimestamp() != nil:
+			w.violate("orphan", "%s %s was to stay, and is being deleted", was.GetKind(), was.GetName())
+		}
+		for _, o := range live.GetOwnerReferences() {
+			if o.UID == u.GetUID() {
+				w.violate("orphan", "%s %s still has the owner that is gone", was.GetKind(), was.GetName())
+			}
+		}
+		if !released {
+			continue
+		}
+		for k := range live.GetAnnotations() {
+			if strings.HasPrefix(k, naming.Domain) {
+				w.violate("orphan", "%s %s still has the annotation %s", was.GetKind(), was.GetName(), k)
+			}
+		}
+		if live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy {
+			w.violate("orphan", "%s %s still has the label of the operator", was.GetKind(), was.GetName())
+		}
+	}
+	for _, was := range before {
+		if err := w.env.Admin.Delete(ctx, was.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting what was left: %w", err)
+		}
+	}
+	return w.collected(ctx, before)
+}

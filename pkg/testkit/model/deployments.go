@@ -1,0 +1,381 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
+
+// Cluster plays the controllers and the nodes of one namespace. It moves only
+// when it is told to.
+type Cluster struct {
+	// Load is how many pods an autoscaler finds necessary; 0 means as many as
+	// there are.
+	Load int32
+	// Quota keeps new pods of Deployments from being created.
+	Quota bool
+
+	client    client.Client
+	namespace string
+	templates map[types.UID][]corev1.PodTemplateSpec // of each Deployment, the newest last
+	late      bool                                   // the deadlines of all rollouts pass in this step
+	pods      int                                    // created ever, for their names
+}
+
+func newCluster(c client.Client, namespace string) *Cluster {
+	return &Cluster{client: c, namespace: namespace, templates: map[types.UID][]corev1.PodTemplateSpec{}}
+}
+
+// Step lets everything in the cluster move once, and reports whether anything
+// did.
+func (c *Cluster) Step(ctx context.Context) (bool, error) {
+	in, err := c.inputs(ctx)
+	if err != nil {
+		return false, err
+	}
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace)); err != nil {
+		return false, fmt.Errorf("listing the pods: %w", err)
+	}
+	moved := false
+	for i := range pods.Items {
+		m, err := c.kubelet(ctx, &pods.Items[i], in)
+		if err != nil {
+			return false, err
+		}
+		moved = moved || m
+	}
+	var all appsv1.DeploymentList
+	if err := c.client.List(ctx, &all, client.InNamespace(c.namespace)); err != nil {
+		return false, fmt.Errorf("listing the Deployments: %w", err)
+	}
+	for i := range all.Items {
+		m, err := c.rollOut(ctx, &all.Items[i], pods.Items, in)
+		if err != nil {
+			return false, err
+		}
+		moved = moved || m
+	}
+	return moved, nil
+}
+
+// PassDeadlines lets the deadline of every rollout pass, and reports whether
+// that mattered to one.
+func (c *Cluster) PassDeadlines(ctx context.Context) (bool, error) {
+	c.late = true
+	defer func() { c.late = false }()
+	return c.Step(ctx)
+}
+
+func (c *Cluster) inputs(ctx context.Context) (inputs, error) {
+	in := inputs{}
+	var cms corev1.ConfigMapList
+	if err := c.client.List(ctx, &cms, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("listing the ConfigMaps: %w", err)
+	}
+	for _, m := range cms.Items {
+		in["ConfigMap/"+m.Name] = map[string]string{}
+		for k, v := range m.Data {
+			in["ConfigMap/"+m.Name][k] = v
+		}
+	}
+	var secrets corev1.SecretList
+	if err := c.client.List(ctx, &secrets, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("listing the Secrets: %w", err)
+	}
+	for _, s := range secrets.Items {
+		in["Secret/"+s.Name] = map[string]string{}
+		for k, v := range s.Data {
+			in["Secret/"+s.Name][k] = string(v)
+		}
+	}
+	return in, nil
+}
+
+// rollOut is one sync of a Deployment, without ReplicaSets: the pods belong to
+// the Deployment itself, and their hash tells of which template they are.
+func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev1.Pod, in inputs) (bool, error) {
+	if !d.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	before := d.DeepCopy()
+	hash := hashOfTemplate(d.Spec.Template)
+	known := c.remember(d)
+	var fresh, old []*corev1.Pod
+	for i := range all {
+		p := &all[i]
+		if owner := metav1.GetControllerOf(p); owner == nil || owner.UID != d.UID || !p.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if p.Labels[hashLabel] == hash {
+			fresh = append(fresh, p)
+		} else {
+			old = append(old, p)
+		}
+	}
+	moved, refused := false, false
+	if !d.Spec.Paused {
+		var err error
+		if fresh, old, moved, refused, err = c.replace(ctx, d, hash, fresh, old, in); err != nil {
+			return false, err
+		}
+	}
+	c.status(d, fresh, old, known, refused)
+	if equality.Semantic.DeepEqual(before.Status, d.Status) {
+		return moved, nil
+	}
+	err := c.client.Status().Patch(ctx, d, client.MergeFrom(before))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("writing the status of Deployment %s: %w", d.Name, err)
+	}
+	return true, nil
+}
+
+// replace creates and deletes pods as far as maxSurge and maxUnavailable allow.
+func (c *Cluster) replace(ctx context.Context, d *appsv1.Deployment, hash string, fresh, old []*corev1.Pod, in inputs) (nowFresh, nowOld []*corev1.Pod, moved, refused bool, err error) {
+	want := int(desiredReplicas(d))
+	surge, unavailable := bounds(d)
+	for len(fresh) < want && len(fresh)+len(old) < want+surge {
+		if c.Quota {
+			refused = true
+			break
+		}
+		p, err := c.createPod(ctx, d, hash)
+		if err != nil {
+			return nil, nil, false, false, err
+		}
+		if _, err := c.kubelet(ctx, p, in); err != nil {
+			return nil, nil, false, false, err
+		}
+		fresh, moved = append(fresh, p), true
+	}
+	// Pods that do not serve go first, and cost nothing.
+	slices.SortStableFunc(old, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
+	for len(old) > 0 {
+		p := old[0]
+		if podIs(p, corev1.PodReady) && ready(fresh)+ready(old)-1 < want-unavailable {
+			break
+		}
+		if err := c.deletePod(ctx, p); err != nil {
+			return nil, nil, false, false, err
+		}
+		old, moved = old[1:], true
+	}
+	slices.SortStableFunc(fresh, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
+	for len(fresh) > want {
+		if err := c.deletePod(ctx, fresh[0]); err != nil {
+			return nil, nil, false, false, err
+		}
+		fresh, moved = fresh[1:], true
+	}
+	return fresh, old, moved, refused, nil
+}
+
+func (c *Cluster) createPod(ctx context.Context, d *appsv1.Deployment, hash string) (*corev1.Pod, error) {
+	c.pods++
+	p := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
+	p.Namespace, p.Name = d.Namespace, fmt.Sprintf("%s-%s-%d", d.Name, hash, c.pods)
+	p.Labels = withLabel(p.Labels, hashLabel, hash)
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+	if err := c.client.Create(ctx, p); err != nil {
+		return nil, fmt.Errorf("creating a pod of Deployment %s: %w", d.Name, err)
+	}
+	return p, nil
+}
+
+func (c *Cluster) deletePod(ctx context.Context, p *corev1.Pod) error {
+	err := c.client.Delete(ctx, p, client.GracePeriodSeconds(0))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// status is written as pkg/controller/deployment does it, in particular: a
+// rollout that was complete once does not time out any more when it is scaled.
+func (c *Cluster) status(d *appsv1.Deployment, fresh, old []*corev1.Pod, known, refused bool) {
+	want := desiredReplicas(d)
+	was := d.Status
+	available := int32(ready(fresh) + ready(old))
+	st := appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: int32(len(fresh) + len(old)), UpdatedReplicas: int32(len(fresh)),
+		ReadyReplicas: available, AvailableReplicas: available, UnavailableReplicas: max(0, want-available),
+		Conditions: was.Conditions,
+	}
+	_, unavailable := bounds(d)
+	if available >= want-int32(unavailable) {
+		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "")
+	} else {
+		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "")
+	}
+	if refused {
+		setCondition(&st, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", "pods is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1")
+	} else {
+		st.Conditions = slices.DeleteFunc(slices.Clone(st.Conditions), func(k appsv1.DeploymentCondition) bool { return k.Type == appsv1.DeploymentReplicaFailure })
+	}
+	c.progress(d, &st, was, known)
+	d.Status = st
+}
+
+func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, was appsv1.DeploymentStatus, known bool) {
+	const (
+		newRS     = "NewReplicaSetCreated"
+		updated   = "ReplicaSetUpdated"
+		available = "NewReplicaSetAvailable"
+		timedOut  = "ProgressDeadlineExceeded"
+		paused    = "DeploymentPaused"
+		resumed   = "DeploymentResumed"
+	)
+	reason := reasonOf(st, appsv1.DeploymentProgressing)
+	switch {
+	case d.Spec.Paused:
+		if reason != timedOut {
+			setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionUnknown, paused, "")
+		}
+		return
+	case reason == paused:
+		reason = resumed
+		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionUnknown, resumed, "")
+	}
+	if !known {
+		reason = newRS
+		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionTrue, newRS, "")
+	}
+	if st.Replicas == st.UpdatedReplicas && reason == available {
+		return // it was complete: scaling does not time out
+	}
+	want := desiredReplicas(d)
+	complete := st.UpdatedReplicas == want && st.Replicas == want && st.AvailableReplicas == want
+	gotOn := st.UpdatedReplicas > was.UpdatedReplicas || st.Replicas-st.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
+		st.ReadyReplicas > was.ReadyReplicas || st.AvailableReplicas > was.AvailableReplicas
+	switch {
+	case complete:
+		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionTrue, available, "")
+	case gotOn:
+		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionTrue, updated, "")
+	case c.late || reason == timedOut:
+		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionFalse, timedOut, "")
+	}
+}
+
+// remember reports whether a Deployment has had its template before, as it
+// would have a ReplicaSet of it.
+func (c *Cluster) remember(d *appsv1.Deployment) bool {
+	ts := c.templates[d.UID]
+	known := slices.ContainsFunc(ts, func(t corev1.PodTemplateSpec) bool { return hashOfTemplate(t) == hashOfTemplate(d.Spec.Template) })
+	if n := len(ts); n == 0 || hashOfTemplate(ts[n-1]) != hashOfTemplate(d.Spec.Template) {
+		c.templates[d.UID] = append(ts, *d.Spec.Template.DeepCopy())
+	}
+	return known
+}
+
+// Earlier is the template that a Deployment had before the one it has.
+func (c *Cluster) Earlier(d *appsv1.Deployment) (corev1.PodTemplateSpec, bool) {
+	ts := c.templates[d.UID]
+	if len(ts) < 2 {
+		return corev1.PodTemplateSpec{}, false
+	}
+	return ts[len(ts)-2], true
+}
+
+func desiredReplicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// bounds are maxSurge and maxUnavailable as numbers of pods.
+func bounds(d *appsv1.Deployment) (surge, unavailable int) {
+	want := int(desiredReplicas(d))
+	quarter := intstr.FromString("25%")
+	s, u := &quarter, &quarter
+	if r := d.Spec.Strategy.RollingUpdate; r != nil {
+		if r.MaxSurge != nil {
+			s = r.MaxSurge
+		}
+		if r.MaxUnavailable != nil {
+			u = r.MaxUnavailable
+		}
+	}
+	surge, _ = intstr.GetScaledValueFromIntOrPercent(s, want, true)
+	unavailable, _ = intstr.GetScaledValueFromIntOrPercent(u, want, false)
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, unavailable
+}
+
+func ready(pods []*corev1.Pod) int {
+	n := 0
+	for _, p := range pods {
+		n += rank(p)
+	}
+	return n
+}
+
+func rank(p *corev1.Pod) int {
+	if podIs(p, corev1.PodReady) {
+		return 1
+	}
+	return 0
+}
+
+func hashOfTemplate(t corev1.PodTemplateSpec) string {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(raw)
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+func setCondition(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType, s corev1.ConditionStatus, reason, message string) {
+	now := metav1.Now()
+	st.Conditions = slices.Clone(st.Conditions)
+	for i := range st.Conditions {
+		k := &st.Conditions[i]
+		if k.Type != t {
+			continue
+		}
+		if k.Status != s {
+			k.LastTransitionTime = now
+		}
+		if k.Status != s || k.Reason != reason || k.Message != message {
+			k.Status, k.Reason, k.Message, k.LastUpdateTime = s, reason, message, now
+		}
+		return
+	}
+	st.Conditions = append(st.Conditions, appsv1.DeploymentCondition{Type: t, Status: s, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now})
+}
+
+func reasonOf(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType) string {
+	for _, k := range st.Conditions {
+		if k.Type == t {
+			return k.Reason
+		}
+	}
+	return ""
+}
+
+func withLabel(labels map[string]string, k, v string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[k] = v
+	return labels
+}

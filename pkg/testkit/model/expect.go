@@ -1,0 +1,243 @@
+package model
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memory is what the model remembers of one object, from its creation on.
+type memory struct {
+	uid      types.UID
+	creation int // writes of the operator before it
+	leader   *leader
+	// healthy is the spec of the last revision of which all pods were ready.
+	healthy map[string]any
+	// rolledBack is the template that had failed when an earlier revision
+	// served again, and for which inputs.
+	rolledBack       string
+	rolledBackInputs string
+	// statusLost reports whether somebody erased the status.
+	statusLost bool
+	// versions is how many versions of the Deployment have been looked at.
+	versions int
+	// floor is the number of pods that may not be undercut while an autoscaler
+	// sets it.
+	floor int32
+	// hadReplicas reports whether the Deployment has existed.
+	hadReplicas bool
+	// isolated reports whether the object was created with a NetworkPolicy, and
+	// policyKnown whether it was asked when that was written.
+	isolated, policyKnown bool
+	// releasedBefore is how many pods had run before the object was created.
+	releasedBefore int
+	// touched reports whether a child was changed by hand in this step.
+	touched bool
+	// edits is how many changes of what pods are made from there were in this
+	// step, and doubtful whether one of them did not work.
+	edits    int
+	doubtful bool
+	// seen are the templates since the last settling.
+	seen []string
+}
+
+// expectation is what a user may expect of an object that has settled, from
+// what docs/api says and without a look at what the operator has done.
+type expectation struct {
+	// ready reports whether Ready must be True.
+	ready bool
+	// mayBeReady reports whether it may be.
+	mayBeReady bool
+	// serves reports whether pods must serve, of this spec or an earlier one.
+	serves bool
+	// image is what the pods must run, "" if that is not known.
+	image string
+	// replicas is how many pods there must be, -1 if that is not known.
+	replicas int64
+	// children are the auxiliary resources, and whether each must exist.
+	children map[Ref]bool
+	// why says what it follows from.
+	why string
+}
+
+// neutral are the fields of a spec that say nothing about pods.
+var neutral = []string{"replicas", "replica", "size", "service", "expose", "autoscaling", "podDisruptionBudget", "networkPolicy", "paused", "deletionPolicy"}
+
+// inputsOf is the part of a spec that pods are made from, and what the
+// ConfigMap and the Secret hold that it may name.
+func inputsOf(spec map[string]any, in inputs) string {
+	s := runtimeCopy(spec)
+	for _, f := range neutral {
+		delete(s, f)
+	}
+	if r, ok := s["rollout"].(map[string]any); ok {
+		at := r["restartedAt"]
+		on := r["restartOnConfigChange"]
+		s["rollout"] = map[string]any{"restartedAt": at, "restartOnConfigChange": on}
+	}
+	s["ports"] = nil
+	raw, err := json.Marshal([]any{s, in["ConfigMap/cm"], in["Secret/secret"]})
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	return string(raw)
+}
+
+// expect is the model.
+func (w *World) expect(spec map[string]any, in inputs) expectation {
+	e := expectation{mayBeReady: true, replicas: -1, children: map[Ref]bool{}}
+	m := &w.memory
+	works, available := w.works(spec, in)
+	paused := spec["paused"] == true
+	pinned := has(spec, "rollout", "pinnedRevision")
+	conflict := w.conflict(spec)
+	w.expectChildren(&e, spec)
+	switch {
+	case paused:
+		e.why = "paused"
+		e.children = nil // they stay as they are
+		return e
+	case !w.kind.hasDeployment():
+		return w.expectPod(e, spec, works, conflict)
+	}
+	want := w.wanted(spec)
+	e.replicas = want
+	switch {
+	case pinned:
+		e.why = "a revision is pinned"
+		e.replicas = -1
+	case w.cluster.Quota:
+		e.why = "the quota lets no pod in"
+		e.serves = false
+	case works && !conflict:
+		e.why = "the spec works"
+		e.ready, e.serves, e.image = true, want != 0, text(spec, "image")
+	case works:
+		e.why = "the spec works, and a name is taken"
+		e.mayBeReady = false
+		e.serves, e.image = want != 0, text(spec, "image")
+	case m.healthy == nil:
+		e.why = "the spec does not work, and none has before"
+		e.mayBeReady = want == 0
+	default:
+		e.why = "the spec does not work, and an earlier one did"
+		e.mayBeReady = want == 0
+		healthyWorks, _ := w.works(m.healthy, in)
+		halt := text(spec, "rollout", "onFailure") == "Halt"
+		// A missing input of pods that mount it as it is stops new pods of any
+		// revision, and with Halt nothing goes back.
+		if healthyWorks && available && !halt {
+			e.serves, e.image = want != 0, text(m.healthy, "image")
+		}
+	}
+	if !available && m.healthy == nil {
+		e.replicas = -1 // there never was a template to scale
+	}
+	if w.kind.Scales && has(spec, "autoscaling") && want == -1 {
+		e.replicas = -1
+	}
+	return e
+}
+
+// expectPod is expect for the kind that runs one pod.
+func (w *World) expectPod(e expectation, spec map[string]any, works, conflict bool) expectation {
+	switch {
+	case spec["suspend"] == true:
+		e.why, e.ready, e.replicas = "suspended", !conflict, 0
+		e.mayBeReady = !conflict
+	case works:
+		e.why, e.ready, e.serves, e.replicas, e.image = "the spec works", !conflict, true, 1, text(spec, "image")
+		e.mayBeReady = !conflict
+	default:
+		e.why, e.mayBeReady, e.replicas = "the spec does not work", false, 1
+	}
+	return e
+}
+
+// wanted is how many pods a spec asks for; -1 means that an autoscaler decides.
+func (w *World) wanted(spec map[string]any) int64 {
+	if has(spec, "autoscaling") {
+		return -1
+	}
+	if n, ok := number(spec, w.kind.Replicas); ok {
+		return n
+	}
+	return 1
+}
+
+// works reports whether pods of a spec become ready, and whether everything
+// exists that the operator needs to make them.
+func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	s := string(raw)
+	works, complete = runs(text(spec, "image")), true
+	usesMap := strings.Contains(s, `"name":"cm"`)
+	if usesMap && in["ConfigMap/cm"] == nil {
+		works, complete = false, false
+	}
+	usesSecret := strings.Contains(s, `"name":"secret"`) || strings.Contains(s, `"secretName":"secret"`)
+	if usesSecret && in["Secret/secret"] == nil {
+		works, complete = false, false
+	}
+	if w.kind.Name == "webserver" {
+		wrong := strings.Contains(text(spec, "config", "inline"), wrongConfig)
+		if usesMap && has(spec, "config", "configMapRef") {
+			wrong = wrong || strings.Contains(in["ConfigMap/cm"]["server.conf"], wrongConfig)
+		}
+		works = works && !wrong
+	}
+	return works, complete
+}
+
+// conflict reports whether an object of somebody else has the name of a child
+// that a spec asks for.
+func (w *World) conflict(spec map[string]any) bool {
+	var e expectation
+	e.children = map[Ref]bool{}
+	w.expectChildren(&e, spec)
+	for ref := range w.foreign {
+		if e.children[ref] {
+			return true
+		}
+	}
+	// The exposure of an HTTPRoute needs a type that this cluster has not.
+	return text(spec, "expose", "type") == "Gateway"
+}
+
+func (w *World) expectChildren(e *expectation, spec map[string]any) {
+	k := w.kind
+	if k.Policy != "" {
+		e.children[policyOf(k)] = has(spec, "networkPolicy")
+	}
+	if !k.hasDeployment() {
+		return
+	}
+	ports, _ := spec["ports"].([]any)
+	e.children[serviceOf(k)] = k.Name != "demoapplication" || len(ports) > 0
+	// A budget of somebody else's does not select these pods.
+	least := w.wanted(spec)
+	if least == -1 {
+		least = 1
+		if n, ok := number(spec, "autoscaling", "minReplicas"); ok {
+			least = n
+		}
+	}
+	e.children[pdbOf(k)] = has(spec, "podDisruptionBudget") || least > 1
+	if k.Scales {
+		e.children[hpaOf(k)] = has(spec, "autoscaling")
+		e.children[ingressOf(k)] = text(spec, "expose", "type") == "Ingress"
+	}
+}
+
+// last returns the last of a list, the zero value of an empty one.
+func last[T any](all []T) T {
+	var none T
+	if len(all) == 0 {
+		return none
+	}
+	return all[len(all)-1]
+}

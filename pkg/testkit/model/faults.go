@@ -1,0 +1,333 @@
+package model
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// A faultKind is what happens to a write.
+type faultKind int
+
+const (
+	// crashBefore kills the operator before the write is sent.
+	crashBefore faultKind = iota
+	// crashAfter kills it after the write, before the answer arrives.
+	crashAfter
+	// refuse answers the write with a status code and does not execute it.
+	refuse
+	// lose executes the write and loses the answer.
+	lose
+	// hold keeps the write back until release.
+	hold
+)
+
+// fault is what happens to the n-th write from now.
+type fault struct {
+	kind faultKind
+	at   int
+	code int
+}
+
+// write is one write of an operator, as it was answered.
+type write struct {
+	Method, Resource, Name string
+	Code                   int
+	At                     time.Time
+}
+
+func (w write) String() string {
+	return fmt.Sprintf("%s %s/%s → %d", w.Method, w.Resource, w.Name, w.Code)
+}
+
+var errCrashed = errors.New("the operator has crashed")
+
+// wire is what one operator's requests go through.
+type wire struct {
+	mu     sync.Mutex
+	flying int       // requests that have no answer yet and are not held
+	last   time.Time // of the last request, answer or event
+	dead   bool
+	held   chan struct{} // closed when a held write may go on
+	isHeld bool
+	sent   int
+	armed  []fault
+	writes []write
+
+	frozen map[string]chan struct{} // by resource, "" for all: closed on thaw
+}
+
+func newWire() *wire {
+	return &wire{last: time.Now(), held: make(chan struct{}), frozen: map[string]chan struct{}{}}
+}
+
+func (w *wire) wrap(cfg *rest.Config) {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return w.send(next, r) })
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// arm lets a fault happen to a write to come.
+func (w *wire) arm(f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.at += w.sent
+	w.armed = append(w.armed, f)
+}
+
+// disarm forgets faults that have not happened.
+func (w *wire) disarm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = nil
+}
+
+// kill ends the operator's connection: nothing that it sends arrives.
+func (w *wire) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.die()
+}
+
+func (w *wire) die() {
+	if !w.dead {
+		w.dead = true
+		w.thawLocked()
+		w.releaseLocked()
+	}
+}
+
+func (w *wire) isDead() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead
+}
+
+// release lets a held write go on.
+func (w *wire) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.releaseLocked()
+}
+
+func (w *wire) releaseLocked() {
+	select {
+	case <-w.held:
+	default:
+		close(w.held)
+	}
+}
+
+// freeze keeps back the events of a resource, "" for all.
+func (w *wire) freeze(resource string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.frozen[resource] == nil {
+		w.frozen[resource] = make(chan struct{})
+	}
+}
+
+// thaw delivers all events that were kept back.
+func (w *wire) thaw() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.thawLocked()
+}
+
+func (w *wire) thawLocked() {
+	for r, c := range w.frozen {
+		close(c)
+		delete(w.frozen, r)
+	}
+	w.last = time.Now()
+}
+
+func (w *wire) isFrozen() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.frozen) > 0
+}
+
+func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	resource, name := target(r)
+	if resource == "events" || resource == "leases" {
+		return next.RoundTrip(r)
+	}
+	watch := r.URL.Query().Get("watch") != ""
+	answer, err, done := w.leave(r, isWrite(r))
+	if done {
+		if r.Body != nil {
+			_ = r.Body.Close() // as a RoundTripper has to
+		}
+		return answer, err
+	}
+	answer, err = next.RoundTrip(r)
+	if watch {
+		w.mu.Lock()
+		w.flying--
+		w.mu.Unlock()
+		if err == nil {
+			answer.Body = &events{ReadCloser: answer.Body, wire: w, resource: resource}
+		}
+		return answer, err
+	}
+	return w.arrive(r, resource, name, answer, err)
+}
+
+// leave decides what happens to a request before it is sent.
+func (w *wire) leave(r *http.Request, isWrite bool) (*http.Response, error, bool) { //nolint:revive // the last says whether the others count
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead {
+		return nil, errCrashed, true
+	}
+	w.last = time.Now()
+	if isWrite {
+		w.sent++
+		for _, f := range w.armed {
+			if f.at != w.sent {
+				continue
+			}
+			switch f.kind {
+			case crashBefore:
+				w.die()
+				return nil, errCrashed, true
+			case refuse:
+				return refusal(r, f.code), nil, true
+			case hold:
+				w.isHeld = true
+				w.mu.Unlock()
+				<-w.held
+				w.mu.Lock()
+				w.isHeld = false
+				if w.dead {
+					return nil, errCrashed, true
+				}
+			case crashAfter, lose:
+			}
+		}
+	}
+	w.flying++
+	return nil, nil, false
+}
+
+func (w *wire) arrive(r *http.Request, resource, name string, answer *http.Response, err error) (*http.Response, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flying--
+	w.last = time.Now()
+	if err != nil || !isWrite(r) {
+		return answer, err
+	}
+	w.writes = append(w.writes, write{r.Method, resource, name, answer.StatusCode, w.last})
+	for _, f := range w.armed {
+		if f.at != w.sent {
+			continue
+		}
+		switch f.kind {
+		case crashAfter:
+			w.die()
+			_ = answer.Body.Close()
+			return nil, errCrashed
+		case lose:
+			_ = answer.Body.Close()
+			return nil, errors.New("connection reset by peer")
+		case crashBefore, refuse, hold:
+		}
+	}
+	if w.dead {
+		_ = answer.Body.Close()
+		return nil, errCrashed
+	}
+	return answer, nil
+}
+
+// quiet reports whether nothing was sent, answered or delivered for that long.
+func (w *wire) quiet(long time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead || w.flying == 0 && time.Since(w.last) >= long
+}
+
+// done returns the writes that were answered.
+func (w *wire) done() []write {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]write(nil), w.writes...)
+}
+
+// events is the body of a watch, which can be frozen.
+type events struct {
+	io.ReadCloser
+	wire     *wire
+	resource string
+}
+
+func (e *events) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	for {
+		e.wire.mu.Lock()
+		gate := e.wire.frozen[e.resource]
+		if gate == nil {
+			gate = e.wire.frozen[""]
+		}
+		if gate == nil {
+			e.wire.last = time.Now()
+			dead := e.wire.dead
+			e.wire.mu.Unlock()
+			if dead {
+				return 0, errCrashed
+			}
+			return n, err
+		}
+		e.wire.mu.Unlock()
+		<-gate
+	}
+}
+
+// target is the resource of a request, with its subresource, and the name.
+func target(r *http.Request) (resource, name string) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	for i, p := range parts {
+		if p == "namespaces" && i+2 < len(parts) {
+			resource = parts[i+2]
+			if i+3 < len(parts) {
+				name = parts[i+3]
+			}
+			if i+4 < len(parts) {
+				resource += "/" + parts[i+4]
+			}
+			return resource, name
+		}
+	}
+	return parts[len(parts)-1], ""
+}
+
+func isWrite(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// refusal is the answer of an API server that does not do what it is asked.
+func refusal(r *http.Request, code int) *http.Response {
+	reason := map[int]string{http.StatusConflict: "Conflict", http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalError"}[code]
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":%q,"code":%d}`, reason, code)
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": []string{"application/json"}}, Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)),
+	}
+}

@@ -1,0 +1,129 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// compareWithFresh deletes the object and creates it again with the spec that
+// it has in the end: its children must be as they were. What differs is the
+// trace of something that should have left none.
+func (w *World) compareWithFresh(ctx context.Context) error {
+	if !w.exists {
+		return nil
+	}
+	s, err := w.look(ctx)
+	if err != nil || s == nil {
+		return err
+	}
+	e := w.expect(s.spec, s.in)
+	if !e.ready || text(s.spec, "deletionPolicy") == "Orphan" || len(w.foreign) > 0 {
+		return nil
+	}
+	was, err := w.stated(ctx)
+	if err != nil {
+		return err
+	}
+	w.logf("delete, and create again with the same spec")
+	if err := deletion(metav1.DeletePropagationBackground, true)(ctx, w); err != nil || len(w.found) > 0 {
+		return err
+	}
+	if err := w.env.Admin.DeleteAllOf(ctx, w.kind.empty(), client.InNamespace(w.ns)); err != nil {
+		return fmt.Errorf("deleting what is left: %w", err)
+	}
+	if err := w.create(ctx); err != nil {
+		return err
+	}
+	if err := w.settle(ctx); err != nil || len(w.found) > 0 {
+		return err
+	}
+	if err := w.check(ctx); err != nil || len(w.found) > 0 {
+		return err
+	}
+	is, err := w.stated(ctx)
+	if err != nil {
+		return err
+	}
+	w.checks++
+	for _, path := range slices.Sorted(maps.Keys(union(was, is))) {
+		if was[path] != is[path] {
+			w.violate("differential", "%s is %s, and with a fresh object %s", path, was[path], is[path])
+		}
+	}
+	return nil
+}
+
+// stated are the specs of the children, by path, without what may differ
+// between two objects of the same spec.
+func (w *World) stated(ctx context.Context) (map[string]string, error) {
+	children, err := w.children(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, c := range children {
+		kind := c.GetKind()
+		ofPods := kind == "Pod" && c.GetName() == w.kind.Workload.Name
+		if metav1.GetControllerOf(&c) == nil || kind == "ControllerRevision" || kind == "ConfigMap" || kind == "Pod" && !ofPods {
+			continue
+		}
+		flatten(kind, c.Object["spec"], all)
+	}
+	autoscaled := slices.ContainsFunc(children, func(c unstructured.Unstructured) bool { return c.GetKind() == "HorizontalPodAutoscaler" })
+	for path := range all {
+		if mayDiffer(path) || autoscaled && path == "Deployment.replicas" {
+			delete(all, path)
+		}
+	}
+	return all, nil
+}
+
+// mayDiffer reports whether a field of a child may be another one in a fresh
+// object: what the cluster allots, what names a revision, and what somebody
+// asked for on the child itself and is to stay.
+func mayDiffer(path string) bool {
+	for _, part := range []string{
+		"clusterIP", "nodePort", "healthCheckNodePort", "ipFamil",
+		"annotations", "template.metadata.creationTimestamp",
+		"nodeName", "schedulingGates", "tolerations", "serviceAccount",
+	} {
+		if strings.Contains(path, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func flatten(path string, v any, into map[string]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			flatten(path+"."+k, e, into)
+		}
+	case []any:
+		for i, e := range v {
+			key := fmt.Sprint(i)
+			if m, ok := e.(map[string]any); ok {
+				if n, ok := m["name"].(string); ok {
+					key = n
+				}
+			}
+			flatten(path+"["+key+"]", e, into)
+		}
+	default:
+		into[path] = mustJSON(v)
+	}
+}
+
+func union(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}

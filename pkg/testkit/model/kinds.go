@@ -1,0 +1,168 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/controllers/demoapplication"
+	"github.com/platform-operator/platform-operator/controllers/immortalcontainer"
+	"github.com/platform-operator/platform-operator/controllers/memcached"
+	"github.com/platform-operator/platform-operator/controllers/webserver"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+	demoapplicationwebhook "github.com/platform-operator/platform-operator/webhooks/demoapplication"
+	immortalwebhook "github.com/platform-operator/platform-operator/webhooks/immortalcontainer"
+	memcachedwebhook "github.com/platform-operator/platform-operator/webhooks/memcached"
+	webserverwebhook "github.com/platform-operator/platform-operator/webhooks/webserver"
+)
+
+// objectName is the name of the one object of a chain.
+const objectName = "o"
+
+// Kind is what the tester knows of one API kind, taken from its documentation.
+type Kind struct {
+	// Name is how kubectl calls the kind.
+	Name string
+	// GVK is the kind in full.
+	GVK schema.GroupVersionKind
+	// Replicas is the field of the spec that holds the number of pods; "" for a
+	// kind that runs one pod.
+	Replicas string
+	// Image is the repository of an image that runs.
+	Image string
+	// Base is the spec that a chain starts from, as JSON.
+	Base string
+	// Container is the name of the container that runs Image.
+	Container string
+	// Service is the name of the object's Service, "" for a kind that has none.
+	Service string
+	// Workload is the kind and the name of the child that runs the pods.
+	Workload Ref
+	// Policy is the name of the object's NetworkPolicy.
+	Policy string
+	// Scales reports whether the kind has an autoscaler.
+	Scales bool
+	// Restarts is rollout.restartOnConfigChange if the spec does not set it.
+	Restarts bool
+
+	subject  func(clock func() time.Time) testkit.Subject
+	validate func(map[string]any) (field.ErrorList, error)
+}
+
+// Ref names a child.
+type Ref struct{ Kind, Name string }
+
+func (r Ref) String() string { return strings.ToLower(r.Kind) + "/" + r.Name }
+
+// platform is the configuration of the platform in all chains. The preferred
+// node port is unset because it exists once in a cluster, and chains run in
+// parallel.
+func platform() config.Platform {
+	p := config.Default()
+	p.WebServer.NodePort = 0
+	return p
+}
+
+// Kinds are the kinds that chains are made for.
+func Kinds() []*Kind {
+	return []*Kind{
+		{
+			Name: "webserver", GVK: webserverv1.GroupVersion.WithKind(webserverv1.Kind),
+			Replicas: "replicas", Image: "nginx", Container: "webserver", Service: objectName + "-service",
+			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"}}`,
+			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true, Restarts: true,
+			subject: func(func() time.Time) testkit.Subject {
+				return subject(func() converge.Kind[*webserverv1.WebServer, webserver.Observed] { return webserver.Kind(platform()) })
+			},
+			validate: validator(func(o *webserverv1.WebServer) field.ErrorList { return webserverwebhook.Validate(o, platform()) }),
+		},
+		{
+			Name: "demoapplication", GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
+			Replicas: "replica", Image: "nginx", Container: objectName, Service: objectName,
+			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}]}`,
+			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true,
+			subject: func(func() time.Time) testkit.Subject {
+				return subject(func() converge.Kind[*demoapplicationv1.DemoApplication, demoapplication.Observed] {
+					return demoapplication.Kind(platform())
+				})
+			},
+			validate: validator(func(o *demoapplicationv1.DemoApplication) field.ErrorList {
+				return demoapplicationwebhook.Validate(o, platform())
+			}),
+		},
+		{
+			Name: "memcached", GVK: cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
+			Replicas: "size", Image: "memcached", Container: "memcached", Service: objectName,
+			Base:     `{"image":"memcached:1.27.1","size":2}`,
+			Workload: Ref{"Deployment", objectName}, Policy: objectName,
+			subject: func(func() time.Time) testkit.Subject {
+				return subject(func() converge.Kind[*cachev1alpha1.Memcached, memcached.Observed] { return memcached.Kind(platform()) })
+			},
+			validate: validator(memcachedwebhook.Validate),
+		},
+		{
+			Name: "immortalcontainer", GVK: immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind),
+			Image: "nginx", Container: "acontainer",
+			Base:     `{"image":"nginx:1.27.1"}`,
+			Workload: Ref{"Pod", objectName + "-immortalpod"}, Policy: objectName + "-immortalpod",
+			subject: func(clock func() time.Time) testkit.Subject {
+				return subject(func() converge.Kind[*immortalv1alpha1.ImmortalContainer, immortalcontainer.Observed] {
+					return immortalcontainer.Kind(clock, platform())
+				})
+			},
+			validate: validator(immortalwebhook.Validate),
+		},
+	}
+}
+
+func subject[T converge.Object, S any](kind func() converge.Kind[T, S]) testkit.Subject {
+	return testkit.Subject{
+		Children: kind().Watched(),
+		Setup: func(mgr manager.Manager, a *apply.Applier) error {
+			return converge.Register(mgr, kind(), a, 2)
+		},
+	}
+}
+
+// validator is what the webhook of a kind decides, without the webhook.
+func validator[T any](validate func(*T) field.ErrorList) func(map[string]any) (field.ErrorList, error) {
+	return func(o map[string]any) (field.ErrorList, error) {
+		var typed T
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, &typed); err != nil {
+			return nil, fmt.Errorf("decoding the object: %w", err)
+		}
+		return validate(&typed), nil
+	}
+}
+
+func (k *Kind) empty() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(k.GVK)
+	return u
+}
+
+// hasDeployment reports whether a Deployment runs the pods.
+func (k *Kind) hasDeployment() bool { return k.Workload.Kind == "Deployment" }
+
+// kindNamed returns a kind by its name.
+func kindNamed(name string) (*Kind, error) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no kind %q", name)
+}

@@ -1,0 +1,99 @@
+//go:build envtest
+
+package model
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+// env is the API server of this package's tests.
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	testkit.MainWithoutNodes(m, "../../..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
+}
+
+// TestCampaign runs random chains: MODEL_TIME=2h for how long, MODEL_SEED for
+// which, MODEL_KINDS for which kinds, MODEL_WORKERS for how many at a time.
+func TestCampaign(t *testing.T) {
+	if os.Getenv("MODEL_TIME") == "" {
+		t.Skip("MODEL_TIME is not set; make test-model and make campaign-model set it")
+	}
+	c := Campaign{
+		Env: env, Time: duration(t, "MODEL_TIME", 0), Seed: number64(t, "MODEL_SEED", uint64(time.Now().UnixNano())), //nolint:gosec // any number
+		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Out: os.Stdout, //nolint:gosec // a few
+	}
+	t.Logf("MODEL_SEED=%d", c.Seed)
+	s, err := c.Run(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("\n%s", s)
+	for _, f := range s.Found {
+		t.Errorf("%s", f)
+	}
+}
+
+// TestChain runs the one chain that MODEL_CHAIN holds.
+func TestChain(t *testing.T) {
+	text := os.Getenv("MODEL_CHAIN")
+	if text == "" {
+		t.Skip("MODEL_CHAIN is not set")
+	}
+	c, err := ParseChain(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), env, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range r.Log {
+		t.Log(line)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+}
+
+func kinds() []string {
+	if names := os.Getenv("MODEL_KINDS"); names != "" {
+		return strings.Split(names, ",")
+	}
+	var all []string
+	for _, k := range Kinds() {
+		all = append(all, k.Name)
+	}
+	return all
+}
+
+func duration(t *testing.T, name string, unset time.Duration) time.Duration {
+	t.Helper()
+	if os.Getenv(name) == "" {
+		return unset
+	}
+	d, err := time.ParseDuration(os.Getenv(name))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return d
+}
+
+func number64(t *testing.T, name string, unset uint64) uint64 {
+	t.Helper()
+	if os.Getenv(name) == "" {
+		return unset
+	}
+	n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}

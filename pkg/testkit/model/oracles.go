@@ -1,0 +1,430 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+// scene is everything that is compared, read at one time.
+type scene struct {
+	object     *unstructured.Unstructured
+	spec       map[string]any
+	status     common.Status
+	deployment *appsv1.Deployment
+	pods       []corev1.Pod // that belong to the workload
+	in         inputs
+}
+
+func (w *World) look(ctx context.Context) (*scene, error) {
+	u, err := w.object(ctx)
+	if err != nil || u == nil {
+		return nil, err
+	}
+	s := &scene{object: u, spec: specOf(u), status: statusOf(u)}
+	if s.in, err = w.cluster.inputs(ctx); err != nil {
+		return nil, err
+	}
+	pods, err := w.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if w.kind.hasDeployment() {
+		if s.deployment, err = w.deployment(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range pods {
+		owner := metav1.GetControllerOf(&p)
+		if s.deployment != nil && owner != nil && owner.UID == s.deployment.UID || !w.kind.hasDeployment() && p.Name == w.kind.Workload.Name {
+			s.pods = append(s.pods, p)
+		}
+	}
+	return s, nil
+}
+
+// says reports whether a condition is True, and about the present spec.
+func (s *scene) says(condition string) bool {
+	return s.status.ObservedGeneration == s.object.GetGeneration() && meta.IsStatusConditionTrue(s.status.Conditions, condition)
+}
+
+func (s *scene) ready() int {
+	n := 0
+	for i := range s.pods {
+		n += rank(&s.pods[i])
+	}
+	return n
+}
+
+// running are the images that containers of a name really run.
+func (s *scene) running(container string) map[string]int {
+	all := map[string]int{}
+	for _, p := range s.pods {
+		for _, c := range p.Status.ContainerStatuses {
+			if c.Name == container && c.State.Running != nil {
+				all[c.Image]++
+			}
+		}
+	}
+	return all
+}
+
+// check compares an object that has settled with the model. A violation is
+// given time to heal: what is late is not wrong.
+func (w *World) check(ctx context.Context) error {
+	began := time.Now()
+	for {
+		found, err := w.judge(ctx)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			break
+		}
+		if time.Since(began) > patience {
+			for _, v := range found {
+				w.violate(v.Oracle, "%s", v.Detail)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+		if err := w.settle(ctx); err != nil || len(w.found) > 0 {
+			return err
+		}
+	}
+	return w.remember(ctx)
+}
+
+// remember records what later steps are compared with.
+func (w *World) remember(ctx context.Context) error {
+	w.memory.touched, w.memory.edits, w.memory.doubtful = false, 0, false
+	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
+	s, err := w.look(ctx)
+	if err != nil || s == nil {
+		return err
+	}
+	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.says(common.ConditionReady) && !has(s.spec, "rollout", "pinnedRevision") {
+		w.memory.healthy = runtimeCopy(s.spec)
+		w.memory.statusLost = false
+	}
+	w.memory.floor = 0
+	if s.deployment != nil {
+		w.memory.floor = desiredReplicas(s.deployment)
+	}
+	return nil
+}
+
+func (w *World) judge(ctx context.Context) ([]Violation, error) {
+	w.checks++
+	var found []Violation
+	bad := func(oracle, format string, args ...any) {
+		found = append(found, Violation{oracle, fmt.Sprintf(format, args...)})
+	}
+	if err := w.judgeForeign(ctx, bad); err != nil {
+		return nil, err
+	}
+	if !w.exists {
+		return found, nil
+	}
+	s, err := w.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		bad("existence", "the object does not exist any more, and it was not deleted")
+		return found, nil
+	}
+	e := w.expect(s.spec, s.in)
+	w.judgeStatus(s, e, bad)
+	w.judgePods(s, e, bad)
+	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && !w.memory.touched && !w.memory.doubtful && n > max(1, w.memory.edits) {
+		bad("flip-flop", "the template of the Deployment changed %d times, and the spec %d times", n, w.memory.edits)
+	}
+	if err := w.judgeChildren(ctx, s, e, bad); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// judgeStatus asks whether the status is true.
+func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ...any)) {
+	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
+	isReady := s.says(common.ConditionReady)
+	switch {
+	case ready == nil:
+		bad("status", "there is no condition Ready")
+		return
+	case s.status.ObservedGeneration != s.object.GetGeneration():
+		bad("status", "observedGeneration is %d, and generation %d", s.status.ObservedGeneration, s.object.GetGeneration())
+	case e.ready && !isReady:
+		bad("ready", "Ready is %s (%s: %s), want True: %s", ready.Status, ready.Reason, ready.Message, e.why)
+	case !e.mayBeReady && isReady:
+		bad("ready", "Ready is True (%s: %s): %s", ready.Reason, ready.Message, e.why)
+	}
+	serving := s.ready()
+	available := meta.IsStatusConditionTrue(s.status.Conditions, common.ConditionAvailable)
+	least := 1
+	if s.deployment != nil {
+		_, u := bounds(s.deployment)
+		least = max(1, int(desiredReplicas(s.deployment))-u)
+	}
+	switch {
+	case available && serving == 0:
+		bad("available", "Available is True, and no pod is ready")
+	case !available && serving >= least:
+		bad("available", "Available is not True, and %d pods are ready, of which %d suffice", serving, least)
+	}
+}
+
+// judgePods asks whether the pods are those that the model expects.
+func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...any)) {
+	images := s.running(w.kind.Container)
+	if e.serves {
+		least := 1
+		if s.deployment != nil {
+			_, u := bounds(s.deployment)
+			least = max(1, int(desiredReplicas(s.deployment))-u)
+		}
+		if s.ready() < least {
+			bad("serving", "%d pods are ready, want at least %d: %s; %s", s.ready(), least, e.why, s.summary())
+		}
+	}
+	if e.image != "" && s.ready() > 0 && images[e.image] < s.ready() {
+		bad("image", "the pods run %v, want %s: %s", images, e.image, e.why)
+	}
+	if e.replicas >= 0 && s.deployment != nil && int64(desiredReplicas(s.deployment)) != e.replicas {
+		bad("replicas", "the Deployment has %d replicas, want %d: %s", desiredReplicas(s.deployment), e.replicas, e.why)
+	}
+	if e.serves && w.kind.hasDeployment() && s.deployment == nil {
+		bad("serving", "there is no Deployment: %s", e.why)
+	}
+	if !w.kind.hasDeployment() {
+		if e.replicas >= 0 && int64(len(s.pods)) != e.replicas {
+			bad("replicas", "there are %d pods, want %d: %s", len(s.pods), e.replicas, e.why)
+		}
+		counted, _ := number(s.object.Object, "status", "startTimes")
+		if n := w.history.releasedPods() - w.memory.releasedBefore; !w.memory.statusLost && int64(n) != counted {
+			bad("start-times", "status.startTimes is %d, and %d pods were let run", counted, n)
+		}
+	}
+	if w.expectsUntouchedPods(e) {
+		w.judgeTemplate(s, bad)
+	}
+}
+
+func (w *World) expectsUntouchedPods(e expectation) bool {
+	return e.serves && w.kind.hasDeployment()
+}
+
+// judgeTemplate asks whether the pods are only what the spec can say.
+func (w *World) judgeTemplate(s *scene, bad func(string, string, ...any)) {
+	if s.deployment == nil {
+		return
+	}
+	pod := s.deployment.Spec.Template.Spec
+	for _, c := range pod.Containers {
+		if c.Name != w.kind.Container && c.Name != "exporter" {
+			bad("drift", "the Deployment has a container %q of somebody else", c.Name)
+		}
+	}
+	if pod.HostPID || pod.HostNetwork {
+		bad("drift", "the pods share namespaces with the node")
+	}
+	if s.deployment.Spec.Paused {
+		bad("drift", "the Deployment is paused")
+	}
+	if s.deployment.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
+		bad("drift", "the Deployment has the strategy %s", s.deployment.Spec.Strategy.Type)
+	}
+}
+
+// judgeChildren asks whether the auxiliary resources exist that should, and no
+// other, and whether they belong to the object.
+func (w *World) judgeChildren(ctx context.Context, s *scene, e expectation, bad func(string, string, ...any)) error {
+	for ref, want := range e.children {
+		if w.foreign[ref] != nil {
+			continue
+		}
+		c, err := w.child(ctx, ref)
+		if err != nil {
+			return err
+		}
+		switch {
+		case want && c == nil:
+			bad("children", "there is no %s: the spec asks for it", ref)
+		case !want && c != nil && c.GetDeletionTimestamp() == nil:
+			bad("children", "%s exists, and the spec does not ask for it", ref)
+		case want && (metav1.GetControllerOf(c) == nil || metav1.GetControllerOf(c).UID != s.object.GetUID()):
+			bad("ownership", "%s does not belong to the object", ref)
+		}
+		if c != nil && ref.Kind == "Service" && strings.Contains(mustJSON(c.Object["spec"]), `"port":1234`) {
+			bad("drift", "%s has a port that somebody set", ref)
+		}
+	}
+	return nil
+}
+
+// judgeForeign asks whether objects of somebody else are as they were made.
+func (w *World) judgeForeign(ctx context.Context, bad func(string, string, ...any)) error {
+	for ref, was := range w.foreign {
+		c, err := w.child(ctx, ref)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c == nil:
+			bad("foreign", "%s of somebody else was deleted", ref)
+		case !equality.Semantic.DeepEqual(w.unchanging(c), was):
+			bad("foreign", "%s of somebody else was changed:\n%s\nwas\n%s", ref, mustJSON(w.unchanging(c)), mustJSON(was))
+		}
+	}
+	return nil
+}
+
+// checkInstant asks what must hold at each instant, not only after settling.
+func (w *World) checkInstant(ctx context.Context) error {
+	if !w.exists {
+		return nil
+	}
+	s, err := w.look(ctx)
+	if err != nil || s == nil {
+		return err
+	}
+	w.checks++
+	paused := s.spec["paused"] == true
+	pinned := has(s.spec, "rollout", "pinnedRevision")
+	if image := text(s.spec, "image"); s.says(common.ConditionReady) && image != "" && !pinned && !paused && !w.memory.touched {
+		for other := range s.running(w.kind.Container) {
+			if other != image {
+				w.violate("instant-image", "Ready is True for a spec with %s, and a container runs %s", image, other)
+			}
+		}
+	}
+	if has(s.spec, "networkPolicy") && !w.memory.touched && !paused && w.foreign[policyOf(w.kind)] == nil {
+		w.checkPolicyFirst()
+	}
+	w.checkVersions(s)
+	return nil
+}
+
+// checkPolicyFirst asks whether the NetworkPolicy was created before the pods.
+func (w *World) checkPolicyFirst() {
+	if w.memory.policyKnown || !w.memory.isolated || w.memory.leader != w.leader() {
+		return
+	}
+	for _, d := range w.leader().wire.done()[w.memory.creation:] {
+		if d.Code >= 300 {
+			continue
+		}
+		switch d.Resource {
+		case "networkpolicies":
+			w.memory.policyKnown = true
+			return
+		case "deployments", "pods":
+			if d.Resource == "pods" {
+				continue // it is gated, and no pod of a Deployment is the operator's
+			}
+			w.violate("policy-first", "%s was written before the NetworkPolicy", d.Resource)
+			w.memory.policyKnown = true
+			return
+		}
+	}
+}
+
+// checkVersions looks at each version of the Deployment since the last time.
+func (w *World) checkVersions(s *scene) {
+	versions, n := w.history.since(w.memory.versions)
+	w.memory.versions = n
+	inputs := inputsOf(s.spec, s.in)
+	if w.memory.rolledBackInputs != inputs {
+		w.memory.rolledBack = ""
+	}
+	for _, d := range versions {
+		hash := hashOfTemplate(d.Spec.Template)
+		w.memory.seen = append(w.memory.seen, hash)
+		if w.memory.rolledBack == hash && !w.memory.statusLost && !w.memory.touched && !has(s.spec, "rollout", "pinnedRevision") {
+			w.violate("failed-again", "a revision that had failed was rolled out again, for the same spec: %s", imagesOf(d))
+			w.memory.rolledBack = ""
+		}
+		if r := desiredReplicas(d); has(s.spec, "autoscaling") && !w.memory.touched && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
+			w.violate("replicas-dropped", "the Deployment went from %d to %d replicas, and the autoscaler asked for no less", w.memory.floor, r)
+			w.memory.floor = 0
+		}
+		if least, ok := number(s.spec, "autoscaling", "minReplicas"); ok && !w.memory.touched && !w.memory.hadReplicas && int64(desiredReplicas(d)) < least {
+			w.violate("replicas-minimum", "the Deployment was created with %d replicas, and the minimum is %d", desiredReplicas(d), least)
+			w.memory.hadReplicas = true
+		}
+	}
+	if len(versions) > 0 {
+		w.memory.hadReplicas = true
+	}
+	// A revision that has failed, and before which another serves again.
+	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
+	if s.deployment == nil || ready == nil || ready.Reason != common.ReasonRolledBack || s.status.ObservedGeneration != s.object.GetGeneration() {
+		return
+	}
+	for _, p := range append([]string(nil), w.memory.seen...) {
+		if p != hashOfTemplate(s.deployment.Spec.Template) && len(w.memory.seen) > 1 && p == w.memory.seen[len(w.memory.seen)-2] {
+			w.memory.rolledBack, w.memory.rolledBackInputs = p, inputs
+		}
+	}
+}
+
+func imagesOf(d *appsv1.Deployment) string {
+	var all []string
+	for _, c := range d.Spec.Template.Spec.Containers {
+		all = append(all, c.Image)
+	}
+	return strings.Join(all, ", ")
+}
+
+func maxReplicas(spec map[string]any) int32 {
+	n, ok := number(spec, "autoscaling", "maxReplicas")
+	if !ok {
+		return 1 << 30
+	}
+	return int32(n) //nolint:gosec // the schema bounds it
+}
+
+// summary is the state of the pods in a line.
+func (s *scene) summary() string {
+	var all []string
+	for _, p := range s.pods {
+		for _, c := range p.Status.ContainerStatuses {
+			state := "running"
+			if c.State.Waiting != nil {
+				state = c.State.Waiting.Reason
+			}
+			all = append(all, c.Name+" "+c.Image+" "+state)
+		}
+	}
+	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
+	if ready != nil {
+		all = append(all, fmt.Sprintf("Ready %s %s %q", ready.Status, ready.Reason, ready.Message))
+	}
+	return strings.Join(all, "; ")
+}
+
+func mustJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}

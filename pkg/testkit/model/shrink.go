@@ -1,0 +1,54 @@
+package model
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+// Shrink returns the shortest chain that it finds within a time and that
+// violates the same oracle as r: it leaves out ever smaller parts (ddmin), and
+// then the hurry between operations. A chain is a list of names, so there is
+// nothing else to make smaller.
+func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duration) (shortest *Result, repeated bool) {
+	oracle, end := r.Violations[0].Oracle, time.Now().Add(limit)
+	shortest = r
+	fails := func(steps []step) bool {
+		if time.Now().After(end) || ctx.Err() != nil {
+			return false
+		}
+		got, err := Run(ctx, env, Chain{kind: r.Chain.kind, steps: steps})
+		if err != nil || !slices.ContainsFunc(got.Violations, func(v Violation) bool { return v.Oracle == oracle }) {
+			return false
+		}
+		shortest, repeated = got, true
+		return true
+	}
+	steps := r.Chain.steps
+	if !fails(steps) {
+		return r, false
+	}
+	for size := (len(steps) + 1) / 2; size >= 1; size /= 2 {
+		for at := 0; at < len(steps); {
+			without := slices.Concat(steps[:at], steps[min(len(steps), at+size):])
+			if len(without) > 0 && fails(without) {
+				steps = without
+			} else {
+				at += size
+			}
+		}
+	}
+	for i, s := range steps {
+		if s.pace == paceSettle || opNamed(s.op).Fault {
+			continue
+		}
+		calm := slices.Clone(steps)
+		calm[i].pace = paceSettle
+		if fails(calm) {
+			steps = calm
+		}
+	}
+	return shortest, true
+}

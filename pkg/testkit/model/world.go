@@ -1,0 +1,457 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
+)
+
+const (
+	// calm is how long an operator must neither send nor receive anything to
+	// count as idle.
+	calm = 100 * time.Millisecond
+	// patience is how long a violation is given to heal: a busy machine delays
+	// events.
+	patience = 4 * time.Second
+	// settleLimit is how long a chain may take to settle after an operation.
+	settleLimit = 40 * time.Second
+	// annotationPoke is changed to make the operator look at the object, as its
+	// own timers would within a minute.
+	annotationPoke = "model.example.com/poke"
+)
+
+// World is the namespace of one chain: an operator, a simulated cluster, one
+// object, and what the model remembers of it.
+type World struct {
+	env     *testkit.Env
+	kind    *Kind
+	ns      string
+	cluster *Cluster
+	leaders []*leader // the last one is the leader; earlier ones still run
+	history *history
+	skew    atomic.Int64 // of the operator's clock, in nanoseconds
+
+	spec    map[string]any // of the object, before it is created
+	exists  bool
+	counter int
+	foreign map[Ref]map[string]any // objects of others, as they were made
+	memory  memory
+
+	log      []string
+	writes   int // answered to operators that have ended
+	checks   int
+	refused  int
+	found    []Violation
+	afterOps []func(context.Context) error // ends what a fault began, when the next step settles
+}
+
+// leader is a running operator.
+type leader struct {
+	wire *wire
+	op   *testkit.Operator
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Oracle string
+	Detail string
+}
+
+func (v Violation) String() string { return v.Oracle + ": " + v.Detail }
+
+var errSkip = errors.New("this operation does not apply now")
+
+func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "model-"}}
+	if err := env.Admin.Create(ctx, ns); err != nil {
+		return nil, fmt.Errorf("creating a namespace: %w", err)
+	}
+	w := &World{env: env, kind: k, ns: ns.Name, cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
+	if err := json.Unmarshal([]byte(k.Base), &w.spec); err != nil {
+		return nil, fmt.Errorf("decoding the base spec: %w", err)
+	}
+	var err error
+	if w.history, err = watchHistory(ctx, env.Admin, w.ns); err != nil {
+		return nil, err
+	}
+	return w, w.start(ctx)
+}
+
+// now is the operator's clock.
+func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
+
+// start starts another operator, which becomes the leader.
+func (w *World) start(ctx context.Context) error {
+	l := &leader{wire: newWire()}
+	var err error
+	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, w.ns); err != nil {
+		return fmt.Errorf("starting the operator: %w", err)
+	}
+	w.leaders = append(w.leaders, l)
+	return nil
+}
+
+func (w *World) leader() *leader { return w.leaders[len(w.leaders)-1] }
+
+// kill ends an operator without letting it finish anything.
+func (w *World) kill(l *leader) {
+	l.wire.kill()
+	l.op.Cancel()
+	w.writes += len(l.wire.done())
+	w.leaders = slices.DeleteFunc(w.leaders, func(o *leader) bool { return o == l })
+}
+
+func (w *World) close(ctx context.Context) {
+	for len(w.leaders) > 0 {
+		w.kill(w.leader())
+	}
+	w.history.stop()
+	_ = w.env.Admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}) // what is left of it disturbs only the machine
+}
+
+func (w *World) logf(format string, args ...any) {
+	w.log = append(w.log, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (w *World) violate(oracle, format string, args ...any) {
+	v := Violation{oracle, fmt.Sprintf(format, args...)}
+	w.found = append(w.found, v)
+	w.logf("VIOLATION %s", v)
+}
+
+// object reads the object; nil if there is none.
+func (w *World) object(ctx context.Context) (*unstructured.Unstructured, error) {
+	u := w.kind.empty()
+	err := w.env.Admin.Get(ctx, client.ObjectKey{Namespace: w.ns, Name: objectName}, u)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the object: %w", err)
+	}
+	return u, nil
+}
+
+// statusOf is the part of an object's status that all kinds share.
+func statusOf(u *unstructured.Unstructured) common.Status {
+	var st common.Status
+	if raw, err := json.Marshal(u.Object["status"]); err == nil {
+		_ = json.Unmarshal(raw, &st) // what is not there stays empty
+	}
+	return st
+}
+
+func specOf(u *unstructured.Unstructured) map[string]any {
+	s, _, _ := unstructured.NestedMap(u.Object, "spec")
+	return s
+}
+
+// edit merges a patch into the spec: of the object, if it exists, as kubectl
+// patch would do it, and else of the one to be created. What admission would
+// refuse is skipped.
+func (w *World) edit(ctx context.Context, patch string) error {
+	var change map[string]any
+	if err := json.Unmarshal([]byte(patch), &change); err != nil {
+		return fmt.Errorf("decoding %s: %w", patch, err)
+	}
+	if !w.exists {
+		next := merge(w.spec, change)
+		if err := w.admit(w.manifest(next)); err != nil {
+			return err
+		}
+		w.spec = next
+		return nil
+	}
+	u, err := w.object(ctx)
+	if err != nil {
+		return err
+	}
+	next := u.DeepCopy()
+	next.Object["spec"] = merge(specOf(u), change)
+	if err := w.admit(next.Object); err != nil {
+		return err
+	}
+	if !has(next.Object, "spec", "autoscaling") {
+		w.memory.floor = 0
+	}
+	keepFinalizer(next)
+	full, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": next.GetFinalizers()}, "spec": change})
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	err = w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, full), client.FieldOwner("kubectl-patch"))
+	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+		return errSkip
+	}
+	if err != nil {
+		return fmt.Errorf("editing the object: %w", err)
+	}
+	return w.edited(ctx, specOf(next))
+}
+
+// edited notes that what pods are made from may have changed.
+func (w *World) edited(ctx context.Context, spec map[string]any) error {
+	in, err := w.cluster.inputs(ctx)
+	if err != nil {
+		return err
+	}
+	works, _ := w.works(spec, in)
+	w.memory.edits++
+	w.memory.doubtful = w.memory.doubtful || !works || has(spec, "rollout", "pinnedRevision") || spec["paused"] == true
+	return nil
+}
+
+func (w *World) admit(o map[string]any) error {
+	errs, err := w.kind.validate(o)
+	if err != nil || len(errs) > 0 {
+		w.refused++
+		return errSkip
+	}
+	return nil
+}
+
+// keepFinalizer does what the defaulting webhook does.
+func keepFinalizer(u *unstructured.Unstructured) {
+	orphan := text(u.Object, "spec", "deletionPolicy") == string(common.DeletionPolicyOrphan)
+	all := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == naming.Finalizer })
+	if orphan {
+		all = append(all, naming.Finalizer)
+	}
+	u.SetFinalizers(all)
+}
+
+func (w *World) manifest(spec map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": w.kind.GVK.GroupVersion().String(), "kind": w.kind.GVK.Kind,
+		"metadata": map[string]any{"name": objectName, "namespace": w.ns}, "spec": spec,
+	}
+}
+
+// create creates the object.
+func (w *World) create(ctx context.Context) error {
+	if w.exists {
+		return errSkip
+	}
+	u := &unstructured.Unstructured{Object: runtimeCopy(w.manifest(w.spec))}
+	keepFinalizer(u)
+	if err := w.env.Admin.Create(ctx, u); err != nil {
+		if apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {
+			return errSkip
+		}
+		return fmt.Errorf("creating the object: %w", err)
+	}
+	w.exists = true
+	_, versions := w.history.since(0)
+	w.memory = memory{
+		uid: u.GetUID(), creation: len(w.leader().wire.done()), leader: w.leader(), versions: versions,
+		isolated: has(w.spec, "networkPolicy"), releasedBefore: w.history.releasedPods(),
+	}
+	return nil
+}
+
+// poke makes the operator look at the object, a simulated minute later.
+func (w *World) poke(ctx context.Context) error {
+	if !w.exists {
+		return nil
+	}
+	w.counter++
+	w.skew.Add(int64(time.Minute))
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, annotationPoke, w.counter)
+	u := w.kind.empty()
+	u.SetNamespace(w.ns)
+	u.SetName(objectName)
+	err := w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, []byte(patch)))
+	return client.IgnoreNotFound(err)
+}
+
+// idle waits until no operator does anything.
+func (w *World) idle(ctx context.Context) error {
+	for {
+		quiet := true
+		for _, l := range w.leaders {
+			quiet = quiet && l.wire.quiet(calm)
+		}
+		if quiet {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(calm / 4):
+		}
+	}
+}
+
+func (w *World) written() int {
+	n := w.writes
+	for _, l := range w.leaders {
+		n += len(l.wire.done())
+	}
+	return n
+}
+
+// settle lets the cluster and the operator go on until neither has anything
+// left to do, and looks at each instant on the way.
+func (w *World) settle(ctx context.Context) error {
+	if err := w.endFaults(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	for time.Since(began) < settleLimit {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.leader().wire.isDead() {
+			w.logf("the operator was killed; another starts")
+			w.kill(w.leader())
+			if err := w.start(ctx); err != nil {
+				return err
+			}
+		}
+		moved, err := w.turn(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return nil
+		}
+	}
+	w.violate("quiescence", "the operator still writes after %s:\n%s", settleLimit, w.lastWrites(20))
+	return nil
+}
+
+// turn is one round of settle; it reports whether anything moved.
+func (w *World) turn(ctx context.Context) (bool, error) {
+	if err := w.idle(ctx); err != nil {
+		return false, err
+	}
+	if err := w.checkInstant(ctx); err != nil {
+		return false, err
+	}
+	if moved, err := w.cluster.Step(ctx); moved || err != nil {
+		return moved, err
+	}
+	before := w.written()
+	if err := w.poke(ctx); err != nil {
+		return false, err
+	}
+	if err := w.idle(ctx); err != nil {
+		return false, err
+	}
+	if w.written() != before || w.leader().wire.isDead() {
+		return true, nil
+	}
+	if moved, err := w.cluster.autoscale(ctx); moved || err != nil {
+		w.memory.floor = 0 // the autoscaler may ask for less
+		return moved, err
+	}
+	return w.cluster.PassDeadlines(ctx)
+}
+
+// endFaults ends what faults of earlier steps began.
+func (w *World) endFaults(ctx context.Context) error {
+	for _, f := range w.afterOps {
+		if err := f(ctx); err != nil {
+			return err
+		}
+	}
+	w.afterOps = nil
+	return nil
+}
+
+func (w *World) lastWrites(n int) string {
+	var all []string
+	for _, l := range w.leaders {
+		for _, d := range l.wire.done() {
+			all = append(all, d.At.Format("05.000 ")+d.String())
+		}
+	}
+	return strings.Join(all[max(0, len(all)-n):], "\n")
+}
+
+// merge is a JSON merge patch.
+func merge(into, change map[string]any) map[string]any {
+	out := runtimeCopy(into)
+	for k, v := range change {
+		switch v := v.(type) {
+		case nil:
+			delete(out, k)
+		case map[string]any:
+			was, _ := out[k].(map[string]any)
+			out[k] = merge(was, v)
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// runtimeCopy copies decoded JSON, with whole numbers as Kubernetes wants them.
+func runtimeCopy(m map[string]any) map[string]any {
+	out := map[string]any{}
+	for k, v := range m {
+		out[k] = copyValue(v)
+	}
+	return out
+}
+
+func copyValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return runtimeCopy(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = copyValue(v[i])
+		}
+		return out
+	case float64:
+		if v == float64(int64(v)) {
+			return int64(v)
+		}
+	}
+	return v
+}
+
+// text reads a string of decoded JSON, "" if there is none.
+func text(o map[string]any, path ...string) string {
+	s, _, _ := unstructured.NestedString(o, path...)
+	return s
+}
+
+// number reads a number of decoded JSON.
+func number(o map[string]any, path ...string) (int64, bool) {
+	v, ok, _ := unstructured.NestedFieldNoCopy(o, path...)
+	if !ok {
+		return 0, false
+	}
+	switch n := v.(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	return 0, false
+}
+
+// has reports whether decoded JSON has a field.
+func has(o map[string]any, path ...string) bool {
+	v, ok, _ := unstructured.NestedFieldNoCopy(o, path...)
+	return ok && v != nil
+}
