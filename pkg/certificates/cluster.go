@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ const fieldOwner = client.FieldOwner("platform-operator-certificates")
 // all of them to these names.
 type cluster struct {
 	client        client.Client
+	clock         *clock
 	secret        types.NamespacedName
 	configuration string
 	newCache      func(cache.Options) (cache.Cache, error)
@@ -90,16 +92,19 @@ func newCluster(mgr manager.Manager, k *Keeper, namespace string) (*cluster, err
 	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("making the certificates' scheme: %w", err)
 	}
+	times := &clock{local: time.Now}
+	httpClient := times.wrap(mgr.GetHTTPClient())
 	// The manager's client would start a watch of all Secrets.
-	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: httpClient})
 	if err != nil {
 		return nil, fmt.Errorf("making the certificates' client: %w", err)
 	}
 	return &cluster{
+		clock:  times,
 		client: direct, secret: types.NamespacedName{Namespace: namespace, Name: k.Secret},
 		configuration: k.Configuration, readOnly: k.ReadOnly,
 		newCache: func(o cache.Options) (cache.Cache, error) {
-			o.Scheme, o.Mapper, o.HTTPClient = scheme, mgr.GetRESTMapper(), mgr.GetHTTPClient()
+			o.Scheme, o.Mapper, o.HTTPClient = scheme, mgr.GetRESTMapper(), httpClient
 			return cache.New(mgr.GetConfig(), o)
 		},
 	}, nil

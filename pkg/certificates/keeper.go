@@ -48,7 +48,8 @@ type Keeper struct {
 
 	store   store
 	names   []string
-	now     func() time.Time
+	elapsed func() time.Time
+	date    func() time.Time
 	wake    chan struct{}
 	current atomic.Pointer[shown]
 	placed  atomic.Bool
@@ -57,6 +58,9 @@ type Keeper struct {
 	before  map[string][]byte // the last data that could be used
 	stands  trust             // what was seen in place
 	since   time.Time         // from when on
+	written []time.Time       // when the Secret was written, the latest few
+	often   bool              // the Secret was written so often that the next write waits
+	adrift  bool              // the local clock is not the API server's
 	refused int               // passes in a row that failed
 	missing map[string]bool   // kinds of configurations that did not exist
 }
@@ -112,12 +116,15 @@ func (k *Keeper) AddTo(mgr manager.Manager, namespace string) error {
 	if err != nil {
 		return err
 	}
-	k.init(s, namespace, time.Now)
+	k.init(s, namespace, time.Now, s.clock.now)
 	return mgr.Add(k)
 }
 
-func (k *Keeper) init(s store, namespace string, now func() time.Time) {
-	k.store, k.now, k.wake = s, now, make(chan struct{}, 1)
+// init sets the clocks: elapsed measures durations, and date is what validity
+// is judged by. They are two, because a clock that is set, or another one that
+// is asked, must neither shorten nor prolong a pause.
+func (k *Keeper) init(s store, namespace string, elapsed, date func() time.Time) {
+	k.store, k.elapsed, k.date, k.wake = s, elapsed, date, make(chan struct{}, 1)
 	k.names = slices.Clone(k.Hosts)
 	for _, s := range k.Services {
 		k.names = append(k.names, s+"."+namespace+".svc", s+"."+namespace+".svc.cluster.local")
@@ -203,7 +210,7 @@ func (k *Keeper) look() {
 
 // take serves what is in the Secret from now on, if it can be used.
 func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
-	m := read(data, k.now())
+	m := read(data, k.date())
 	if m.serving == nil && k.ReadOnly && len(data[corev1.TLSCertKey]) > 0 {
 		// Whoever made it may have left out the CA, and the API server may know it.
 		pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
@@ -260,15 +267,16 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	found := secret.data
-	now := k.now()
+	elapsed, now := k.elapsed(), k.date()
+	k.logClock(ctx, elapsed, now)
 	placed := unread == nil && len(found[bundleKey]) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool { return !c.trusts(found[bundleKey]) })
 	if is := trustOf(found, now); !placed || is != k.stands {
-		k.stands, k.since = is, now
+		k.stands, k.since = is, elapsed
 	}
 	if placed {
 		k.placed.Store(true)
 	}
-	settled := placed && now.Sub(k.since) >= k.Lifetimes.Overlap
+	settled := placed && elapsed.Sub(k.since) >= k.Lifetimes.Overlap
 
 	mended := mend(found, k.before, now)
 	data, why, err := step(mended, k.Lifetimes, k.names, now, settled)
@@ -285,10 +293,26 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	if why == "" && !maps.Equal(marks, secret.release) {
 		why = "made it a part of the Helm release"
 	}
+	wait := time.Duration(0)
 	if why != "" {
+		wait = k.pause(elapsed)
+	}
+	if often := wait > 0 && len(k.written) == manyWrites; often != k.often {
+		k.often = often
+		if often {
+			log.FromContext(ctx).Info("The Secret was changed too often and is changed again after a pause. Find out what else writes it, or which clock is wrong.", "change", why, "after", wait.String())
+		}
+	}
+	if wait > 0 {
+		data = found
+		if read(data, now).serving == nil {
+			return wait, unread // of no use in a configuration
+		}
+	} else if why != "" {
 		if err := k.store.writeSecret(ctx, stored{data: data, version: secret.version, release: marks}); err != nil {
 			return 0, err
 		}
+		k.written = append(k.written, elapsed)
 		log.FromContext(ctx).Info("Changed the Secret", "reason", why)
 		return 0, unread // the next pass injects what is in the Secret then
 	}
@@ -309,7 +333,45 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	if err := errors.Join(errs...); err != nil || !placed {
 		return 0, err // and look whether it stays
 	}
-	return k.next(read(data, now), now), nil
+	if wait > 0 {
+		return wait, nil
+	}
+	return k.next(read(data, now), now, elapsed), nil
+}
+
+// manyWrites is how often at most a replica writes the Secret in the time of
+// an overlap. A step of a roll and a renewal are one each; more is needed only
+// if the Secret is damaged again and again. Two replicas whose clocks differ
+// by more than any certificate can span replace each other's certificate:
+// without a bound they would do it at every change.
+const manyWrites = 6
+
+// pause returns how long the Secret must not be written yet. Every write is
+// followed by a short pause, and after manyWrites the oldest of them has to be
+// an overlap ago.
+func (k *Keeper) pause(elapsed time.Time) time.Duration {
+	k.written = k.written[max(0, len(k.written)-manyWrites):]
+	if len(k.written) == 0 {
+		return 0
+	}
+	until := k.written[len(k.written)-1].Add(k.Lifetimes.Overlap / 720) // 5 s of an hour
+	if len(k.written) == manyWrites {
+		if u := k.written[0].Add(k.Lifetimes.Overlap); u.After(until) {
+			until = u
+		}
+	}
+	return max(0, until.Sub(elapsed))
+}
+
+// logClock logs that the local clock is wrong, once until that changes.
+func (k *Keeper) logClock(ctx context.Context, local, now time.Time) {
+	off := now.Sub(local)
+	if adrift := off.Abs() > tolerance; adrift != k.adrift {
+		k.adrift = adrift
+		if adrift {
+			log.FromContext(ctx).Info("The clock of this node differs from the API server's, which is used for certificates. Correct the node's clock.", "behind", off.String())
+		}
+	}
 }
 
 // logMissing logs which configurations do not exist, once until that changes.
@@ -327,14 +389,15 @@ func (k *Keeper) logMissing(ctx context.Context, configurations []configuration)
 }
 
 // next is after what time there is something to do, if nothing happens.
-func (k *Keeper) next(m material, now time.Time) time.Duration {
+func (k *Keeper) next(m material, now, elapsed time.Time) time.Duration {
 	soonest := m.due(k.Lifetimes, k.names)
 	if ca := m.bundle[0].NotAfter.Add(-k.Lifetimes.CARenewBefore); ca.Before(soonest) {
 		soonest = ca
 	}
+	wait := soonest.Sub(now)
 	if len(m.bundle) > 1 {
-		soonest = k.since.Add(k.Lifetimes.Overlap)
+		wait = k.since.Add(k.Lifetimes.Overlap).Sub(elapsed)
 	}
 	// A clock may be set, and a timer may sleep with its machine.
-	return min(max(soonest.Sub(now), time.Millisecond), time.Hour)
+	return min(max(wait, time.Millisecond), time.Hour)
 }

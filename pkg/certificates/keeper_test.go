@@ -95,7 +95,8 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) keeper(l Lifetimes) *Keeper {
 	k := &Keeper{Secret: "cert", Configuration: "op", Services: []string{"hook", "metrics"}, Lifetimes: l}
-	k.init(w, "ns", func() time.Time { return w.now })
+	now := func() time.Time { return w.now }
+	k.init(w, "ns", now, now)
 	return k
 }
 

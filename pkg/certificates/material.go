@@ -24,8 +24,9 @@ const (
 	caKeyKey  = "ca.key"
 )
 
-// backdate is how much earlier than now a certificate begins: clocks differ.
-const backdate = time.Hour
+// backdate is how much earlier than now a certificate begins, because clocks
+// differ. A day is more than what a hardware clock in local time is wrong by.
+const backdate = day
 
 // manyCAs is how many CAs a bundle has at most. Two are usual during a roll;
 // there are more only if somebody damages the Secret again and again.
@@ -33,9 +34,11 @@ const manyCAs = 5
 
 // material is what can be used of the data of a Secret.
 type material struct {
-	// bundle has the CAs that are valid, in their order.
+	// bundle has the CAs that have not expired, in their order. One that is not
+	// valid yet stays: an API server whose clock is ahead may need it.
 	bundle []*x509.Certificate
-	// signer is the key of the first CA, or nil.
+	// signer is the key of the first CA, or nil. A CA that is not valid yet must
+	// not sign: the API server would not accept its certificates.
 	signer crypto.Signer
 	// serving is the serving certificate, or nil if no CA of the bundle vouches
 	// for it.
@@ -59,7 +62,7 @@ func read(data map[string][]byte, now time.Time) material {
 		m.bundle = append(m.bundle, ca)
 		roots.AddCert(ca)
 	}
-	if len(m.bundle) > 0 {
+	if len(m.bundle) > 0 && !now.Before(m.bundle[0].NotBefore) {
 		if pair, err := tls.X509KeyPair(encode(m.bundle[:1]), data[caKeyKey]); err == nil {
 			m.signer, _ = pair.PrivateKey.(crypto.Signer)
 		}
