@@ -127,7 +127,7 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Pl
 	in.Secrets = digest
 	d, err := rollout.Decide(rollout.Question{
 		Kind: demoapplicationv1.Kind, Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
-		Inputs: in, Template: rollout.WithSecrets(template(a, copies), digest), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
+		Inputs: in, Template: rollout.WithSecrets(template(a, copies), digest), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus, Conditions: a.Status.Conditions,
 	}, o.Seen)
 	if refused := workload.Granted(platform, a, d.Template); refused != nil {
 		return rollout.Decision{}, nil, refused

@@ -122,7 +122,7 @@ func inputs(m *cachev1alpha1.Memcached) any {
 func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
 	q := rollout.Question{
 		Kind: cachev1alpha1.Kind, Namespace: m.Namespace, Name: m.Name, Labels: labels(m),
-		Inputs: inputs(m), Template: template(m, image(m, platform.Memcached)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus,
+		Inputs: inputs(m), Template: template(m, image(m, platform.Memcached)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus, Conditions: m.Status.Conditions,
 	}
 	d, err := decideImage(q, m, o, platform)
 	if refused := workload.Granted(platform, m, d.Template); refused != nil {

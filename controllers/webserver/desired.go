@@ -97,7 +97,7 @@ func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rol
 	}
 	d, err := rollout.Decide(rollout.Question{
 		Kind: webserverv1.Kind, Namespace: w.Namespace, Name: w.Name, Labels: labels(w),
-		Inputs: inputs(w, m), Template: template(w, m, platform.WebServer), Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus,
+		Inputs: inputs(w, m), Template: template(w, m, platform.WebServer), Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus, Conditions: w.Status.Conditions,
 		Harmless: `the "user" directive makes sense only`, // as every nginx says that is not root's
 	}, o.Seen)
 	if refused := workload.Granted(platform, w, d.Template); refused != nil {

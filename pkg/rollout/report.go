@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -73,8 +74,14 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
 	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
 	late := workload.PastDeadline(dep)
-	if late && (f == nil || !f.blameless) {
-		if left := timeLeft(dep, pods, d.Serving.hash, out.Now); left > 0 {
+	if !late && f != nil && !f.blameless && d.untimed(dep) {
+		if left := d.timeLeft(dep, pods, out.Now); left > 0 {
+			out.LookAgain(left)
+		} else {
+			late = true
+		}
+	} else if late && (f == nil || !f.blameless) {
+		if left := d.timeLeft(dep, pods, out.Now); left > 0 {
 			late = false
 			state.Stalled = conditions.Finding{}
 			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "pods that could not start before have their time to become ready"}
@@ -120,25 +127,49 @@ func reasonOf(f *failure) failure {
 	return *f
 }
 
-// timeLeft is for how long a rollout past its deadline may still go on, 0 where
+// untimed reports whether the Deployment controller applies no deadline to pods
+// of which none has been available: the first ones of a template that was rolled
+// out at zero replicas.
+func (d *Decision) untimed(dep *appsv1.Deployment) bool {
+	return workload.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
+}
+
+// timeLeft is for how long a rollout past its deadline may still go on, 0 if
 // the revision is to blame. The Deployment's clock does not stop while the
-// cluster has no room for pods, or the namespace does not let them in, and when
-// that ends it is past the deadline at once. So a pod that started since then
-// has the whole time from its start, and pods that nobody has made are no fault
-// of what they would be made from.
-func timeLeft(d *appsv1.Deployment, pods []corev1.Pod, template string, now time.Time) time.Duration {
-	if workload.ReplicaFailure(d) != "" {
+// cluster has no room for pods, or the namespace does not let them in, or
+// something is missing that they refer to, and when that ends it is past the
+// deadline at once. So a pod that started since then has the whole time from its
+// start, and pods that were not created are no fault of their template.
+func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) time.Duration {
+	passed, allowed := workload.DeadlinePassed(dep)
+	untimed := d.untimed(dep)
+	if untimed {
+		passed = time.Time{}
+	}
+	// Pods have the clocks of their nodes. By the operator's own they have no
+	// less than the whole time, and no more than that from now.
+	waiting := d.waiting(now)
+	if !waiting.After(passed) {
+		waiting = time.Time{}
+	}
+	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
+	if workload.ReplicaFailure(dep) != "" {
+		if untimed {
+			return remains(waiting)
+		}
 		return 0
 	}
-	passed, allowed := workload.DeadlinePassed(d)
 	left, seen := allowed, false
 	for _, p := range pods {
-		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
+		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
 			continue
 		}
 		seen = true
 		since := start(&p)
-		its := since.Add(allowed).Sub(now)
+		if since.After(now) && !waiting.IsZero() || waiting.After(since) {
+			since = waiting
+		}
+		its := remains(since)
 		young := since.After(passed) && its > 0
 		if young {
 			left = min(left, its)
@@ -146,10 +177,26 @@ func timeLeft(d *appsv1.Deployment, pods []corev1.Pod, template string, now time
 			return 0
 		}
 	}
-	if !seen && d.Status.UpdatedReplicas > 0 {
+	if !seen && dep.Status.UpdatedReplicas > 0 {
 		return 0 // they came, and went before anybody saw why
 	}
 	return left
+}
+
+// waiting returns since when the object waits for its pods, by the operator's
+// clock: since now if until now something else kept them from starting, and the
+// zero time if it is not known.
+func (d *Decision) waiting(now time.Time) time.Time {
+	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionReconciling); c != nil && c.Status == metav1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
+		switch c.Reason {
+		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure:
+			return now
+		}
+	}
+	return time.Time{}
 }
 
 // start is when a pod got its place on a node.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -113,4 +114,85 @@ func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
 	if want := what + "revision 1 is used instead" + todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+}
+
+// The Deployment controller applies no deadline to a template that it took for
+// rolled out at zero replicas.
+func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
+	const deadline = time.Minute
+	// scaled is a world in which revision 2 was rolled out at zero replicas, and
+	// was then scaled up.
+	scaled := func(t *testing.T, image string, fails corev1.ContainerStatus) *world {
+		w := serving(t)
+		w.replicas = 0
+		w.pass()
+		w.rolls()
+		w.image = image
+		w.pass()
+		w.rolls()
+		w.pass()
+		w.replicas = 3
+		w.pass()
+		w.rolls(fails)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
+		d := w.seen.Deployment
+		d.Spec.ProgressDeadlineSeconds = new(int32(60))
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 3, UpdatedReplicas: 3, Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastTransitionTime: metav1.NewTime(w.now.Add(-24 * time.Hour))},
+		}}
+		w.reconcilingSince(w.now)
+		return w
+	}
+	waits, failed := common.Revisions{Current: 2, LastHealthy: 1}, common.Revisions{Current: 2, LastHealthy: 1, Failed: 2}
+	t.Run("a pod that had its time", func(t *testing.T) {
+		w := scaled(t, "web:bad", crashing)
+		w.now = w.now.Add(deadline - time.Second)
+		w.is("it has a second left", "Progressing ", waits)
+		w.now = w.now.Add(time.Second)
+		w.is("it had its time", "Progressing +RolloutFailed", failed)
+		w.is("rolled back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
+	})
+	t.Run("the operator's clock is a day ahead of the nodes'", func(t *testing.T) {
+		w := scaled(t, "web:bad", crashing)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now.Add(-24 * time.Hour))
+		w.is("just scaled up", "Progressing ", waits)
+		w.now = w.now.Add(deadline)
+		w.is("it had its time", "Progressing +RolloutFailed", failed)
+	})
+	t.Run("the operator's clock is a day behind the nodes'", func(t *testing.T) {
+		w := scaled(t, "web:bad", crashing)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now.Add(24 * time.Hour))
+		w.is("just scaled up", "Progressing ", waits)
+		w.now = w.now.Add(deadline)
+		w.is("it had its time", "Progressing +RolloutFailed", failed)
+	})
+	t.Run("the conditions are lost", func(t *testing.T) {
+		w := scaled(t, "web:bad", crashing)
+		w.conditions = nil
+		w.is("just scaled up", "Progressing ", waits)
+		w.now = w.now.Add(deadline)
+		w.is("it had its time", "Progressing +RolloutFailed", failed)
+	})
+	t.Run("no node takes the pods", func(t *testing.T) {
+		w := scaled(t, "web:2", corev1.ContainerStatus{Name: "web"})
+		w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+		w.now = w.now.Add(time.Hour)
+		w.is("it is not to blame", "Progressing ", waits)
+	})
+	t.Run("admission refuses the pods", func(t *testing.T) {
+		w := scaled(t, "web:2", crashing)
+		w.seen.Pods = nil
+		w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `admission webhook "images.example" denied the request: the image is not signed`,
+		})
+		w.is("just scaled up", " +ReplicaFailure", waits)
+		w.now = w.now.Add(deadline)
+		w.is("it had its time", " +RolloutFailed", failed)
+	})
+	t.Run("a revision that was healthy", func(t *testing.T) {
+		w := scaled(t, "web:1", crashing)
+		w.now = w.now.Add(time.Hour)
+		w.is("it is no rollout that fails", "Progressing ", common.Revisions{Current: 1, LastHealthy: 1})
+	})
 }

@@ -74,6 +74,9 @@ type Question struct {
 	Rollout *common.Rollout
 	// Status is what is remembered.
 	Status common.RolloutStatus
+	// Conditions are the object's. They say, by the operator's own clock, since
+	// when it waits for pods.
+	Conditions []metav1.Condition
 	// Harmless marks lines that containers always write, and that say nothing
 	// about why one fails. "" marks none.
 	Harmless string

@@ -32,6 +32,8 @@ type world struct {
 	status  common.RolloutStatus
 	seen    Seen
 	now     time.Time
+	// conditions are kept for tests that look at the times of pods.
+	conditions []metav1.Condition
 	// replicas is the number asked for.
 	replicas int32
 }
@@ -58,7 +60,7 @@ func (w *world) question() Question {
 	return Question{
 		Kind: "Web", Namespace: "ns", Name: "web", Labels: map[string]string{"app": "web"},
 		Inputs: []any{w.image, w.rollout.Inputs()}, Template: Restarted(template, &w.rollout),
-		Rollout: &w.rollout, Status: w.status,
+		Rollout: &w.rollout, Status: w.status, Conditions: w.conditions,
 	}
 }
 
@@ -191,6 +193,11 @@ var crashing = corev1.ContainerStatus{
 	Name: "web", RestartCount: 4,
 	State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 	LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such file\n"}},
+}
+
+// reconcilingSince gives the object the condition that it waits for its pods.
+func (w *world) reconcilingSince(at time.Time) {
+	w.conditions = []metav1.Condition{{Type: common.ConditionReconciling, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
 }
 
 // numbersOnly leaves out of Revisions the names, which are hashes.

@@ -215,6 +215,14 @@ func PastDeadline(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse)
 }
 
+// RolledOut reports whether the Deployment controller takes the current template
+// for rolled out, which it once was, maybe at zero replicas. It then applies no
+// deadline to the pods, not even to the first ones.
+func RolledOut(d *appsv1.Deployment) bool {
+	c := condition(d, appsv1.DeploymentProgressing)
+	return d.Status.ObservedGeneration >= d.Generation && c != nil && c.Status == corev1.ConditionTrue && c.Reason == "NewReplicaSetAvailable"
+}
+
 // DeadlinePassed returns when that was found, and how long a rollout may go
 // without getting on.
 func DeadlinePassed(d *appsv1.Deployment) (at time.Time, deadline time.Duration) {
