@@ -211,7 +211,7 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 	if err != nil {
 		v := fault.Classify(err)
 		log.FromContext(ctx).Info("The object cannot go yet", "why", err.Error())
-		r.events.Eventf(obj, nil, "Warning", v.Reason, "Delete", "not deleted yet: %s", v.Message)
+		r.event(obj, "Warning", v.Reason, "Delete", "not deleted yet: "+v.Message)
 		return v.Result, v.Err
 	}
 	if err := r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer); err != nil {
@@ -241,7 +241,7 @@ func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner
 				return err
 			}
 			if action == apply.Lost {
-				r.events.Eventf(obj, nil, "Warning", common.ReasonChildDeleted, "Delete", "%s was deleted before it could be released, so it is not kept. Create it again if it is still needed.", in)
+				r.event(obj, "Warning", common.ReasonChildDeleted, "Delete", in.String()+" was deleted before it could be released, so it is not kept. Create it again if it is still needed.")
 			}
 		}
 	}
@@ -321,7 +321,19 @@ func (r *Reconciler[T, S]) announce(before, after T) {
 		default:
 			continue // Ready=False is told by Reconciling or Stalled, Available by Ready
 		}
-		r.events.Eventf(after, nil, kind, c.Reason, "Reconcile", "%s: %s", c.Type, c.Message)
+		r.event(after, kind, c.Reason, "Reconcile", c.Type+": "+c.Message)
+	}
+}
+
+// maxNote is how many bytes the note of an event may have (validation of
+// events.k8s.io/v1). The API server refuses an event with a longer one.
+const maxNote = 1024
+
+// event records an event. One without a reason would be refused: its cause is
+// nothing that a user has to know.
+func (r *Reconciler[T, S]) event(obj T, kind, reason, action, note string) {
+	if reason != "" {
+		r.events.Eventf(obj, nil, kind, reason, action, "%s", fault.Clip(note, maxNote))
 	}
 }
 

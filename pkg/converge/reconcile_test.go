@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
@@ -872,4 +873,36 @@ func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
 	l.restart()
 	l.refs = references.NewReader(l.client, live)
 	l.pass("Observe", "Desired", "apply", "Report", "status")
+}
+
+// The API server refuses an event with a longer note.
+func TestReconciler_ClipsNotesOfEvents(t *testing.T) {
+	for _, offset := range []string{"", "x", "xx"} {
+		l := newLoop(t, object())
+		l.state.Ready = conditions.Finding{}
+		l.state.Stalled = conditions.Finding{Holds: true, Reason: "Stuck", Message: offset + strings.Repeat("€", 1000)}
+		l.pass("Observe", "Desired", "apply", "Report", "status")
+		heard := l.heard()
+		if len(heard) != 1 {
+			t.Fatalf("events %q", heard)
+		}
+		note := strings.TrimPrefix(heard[0], "Warning Stuck ")
+		if len(note) > 1024 || len(note) < 1020 || !utf8.ValidString(note) || !strings.HasSuffix(note, "€…") {
+			t.Errorf("a note of %d bytes, valid %v, end %q", len(note), utf8.ValidString(note), note[len(note)-8:])
+		}
+	}
+}
+
+func TestReconciler_RecordsNoEventOfALostRaceInATeardown(t *testing.T) {
+	l := newLoop(t, object(orphaning, finalized))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.heard()
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.refuse["patch"] = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "web-child", nil)
+	if r := l.pass("Observe", "Desired", "patch"); r.RequeueAfter == 0 {
+		t.Error("it does not come back")
+	}
+	l.said()
 }

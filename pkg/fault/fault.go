@@ -220,10 +220,16 @@ func message(err error) string {
 			m = st.Message
 		}
 	}
-	if len(m) > maxMessage {
-		m = strings.ToValidUTF8(m[:maxMessage], "") + "…"
+	return Clip(m, maxMessage)
+}
+
+// Clip shortens a text to a number of bytes, between characters.
+func Clip(text string, most int) string {
+	const cut = "…"
+	if len(text) <= most {
+		return text
 	}
-	return m
+	return strings.ToValidUTF8(text[:most-len(cut)], "") + cut
 }
 
 // NodePort tells whether err is a 422 about nothing but node ports: taken, or

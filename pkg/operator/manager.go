@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -91,6 +92,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	}}}
 	mgr, err := manager.New(cfg, manager.Options{
 		Scheme: scheme,
+		Logger: expectRefusedEvents(log.Log),
 		MapperProvider: func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) {
 			all, err := apiutil.NewDynamicRESTMapper(cfg, c)
 			return mapper{all, o.Without}, err
