@@ -114,6 +114,8 @@ func muchSpecimen() testkit.Specimen {
 	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
 		return much(ns, name)
 	})
+	// The number that the Deployment is created with is handed over.
+	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
 	few := s.Children
 	s.Children = func(name string) []client.Object {
 		om := metav1.ObjectMeta{Name: name}

@@ -173,6 +173,8 @@ func furnishedSpecimen() testkit.Specimen {
 		}
 		return all
 	}
+	// The number that the Deployment is created with is handed over.
+	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
 	few := s.TwoWrites
 	s.TwoWrites = func(path string) bool {
 		// The number of replicas is handed over once more, lest it is lost.
