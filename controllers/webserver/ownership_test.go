@@ -8,8 +8,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -54,6 +56,27 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 	l.Get(d, "web")
 	if d.Labels["team"] != "a" || d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] == "" || len(d.Spec.Template.Spec.Containers) != 2 {
 		t.Errorf("something was taken away: labels %v, template %+v", d.Labels, d.Spec.Template)
+	}
+}
+
+// Writes of children rely on it: a write that is based on an outdated read must
+// not undo what happened since.
+func TestServer_RefusesAnApplyOfAnOutdatedVersion(t *testing.T) {
+	t.Parallel()
+	l := env.NewLab(t, subject())
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	l.Create(s)
+	outdated := s.ResourceVersion
+	l.Edit(s, "s", func() { s.Labels = map[string]string{"a": "b"} })
+	apply := func(version string) error {
+		return env.Admin.Apply(t.Context(), corev1ac.Service("s", l.Namespace).WithUID(s.UID).WithResourceVersion(version).
+			WithLabels(map[string]string{"a": "c"}), client.ForceOwnership, client.FieldOwner(naming.FieldManager))
+	}
+	if err := apply(outdated); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if err := apply(s.ResourceVersion); err != nil {
+		t.Error(err)
 	}
 }
 

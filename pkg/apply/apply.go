@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -30,10 +31,35 @@ const onlyCreate = "1"
 type Owner struct {
 	Object client.Object
 	GVK    metav1.GroupVersionKind
+	// Elapsed returns how long ago the reconcile began, before anything was
+	// read. It bounds for how long a reconcile may write; nil does not.
+	Elapsed func() time.Duration
 	// Settled says that the owner's children have all been there before: one
 	// that is missing was deleted, perhaps because the owner is gone and the
 	// cache does not know it yet.
 	Settled bool
+}
+
+// maxAge is how long after its begin a reconcile may still write. A leader that
+// was paused must not act on what it read before another took over. A lease can
+// be taken over 15 s after its last renewal, and a leader steps down if it has
+// not renewed its lease for 10 s: what began while it led may go on for 5 s.
+const maxAge = 5 * time.Second
+
+// maxSends is how often a write is sent that status changes make fail.
+const maxSends = 3
+
+// stillFresh returns an error if the reconcile began too long ago to write.
+// The next one begins with fresh reads, so each makes progress as long as a
+// single write is answered in time.
+//
+// Stopping the process counts, suspending its machine does not: Go's monotonic
+// clock pauses with the machine. Updates are fenced by the resource version, too.
+func (o Owner) stillFresh() error {
+	if o.Elapsed == nil || o.Elapsed() <= maxAge {
+		return nil
+	}
+	return &fault.Error{Class: fault.Quiet, Message: "the reconcile took too long to write what it decided"}
 }
 
 // Action is what a pass did to a child.
@@ -264,20 +290,31 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 }
 
 // handOver gives the fields that are about to be unstated a manager of their
-// own, so that the API server does not remove them.
-func (t *attempt) handOver(ctx context.Context, live client.Object) error {
+// own, so that the API server does not remove them. It returns the resource
+// version that the child has then.
+func (t *attempt) handOver(ctx context.Context, live client.Object) (version string, err error) {
+	version = live.GetResourceVersion()
 	if t.in.HandOver == nil {
-		return nil
+		return version, nil
 	}
 	stays := t.in.HandOver(live)
 	if stays == nil {
-		return nil
+		return version, nil
+	}
+	// What stays is stated as it was seen, and must not undo a later change.
+	meta := metaOf(stays)
+	if meta == nil {
+		return "", fmt.Errorf("handing over fields of %s: %T has no metadata", t.in, stays)
+	}
+	meta.WithResourceVersion(version)
+	if err := t.owner.stillFresh(); err != nil {
+		return "", err
 	}
 	// The cache need not hold the child yet; the apply that follows brings the label.
 	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over"), client.DisableReadYourWritesConsistency); err != nil {
-		return fmt.Errorf("handing over fields of %s: %w", t.in, err)
+		return "", fmt.Errorf("handing over fields of %s: %w", t.in, err)
 	}
-	return nil
+	return deref(metaOf(stays).ResourceVersion), nil
 }
 
 // create applies a child that the cache does not hold. What stands there all
@@ -288,6 +325,9 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		if err := t.ownerLives(ctx); err != nil {
 			return Child{}, err
 		}
+	}
+	if err := t.owner.stillFresh(); err != nil {
+		return Child{}, err
 	}
 	t.in.withRV(onlyCreate)
 	err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
@@ -374,40 +414,96 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 		log.FromContext(ctx).Info("Taking over a "+t.in.Kind+" that is already there", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
 	}
 	if patch != nil {
+		if err := t.owner.stillFresh(); err != nil {
+			return Child{}, err
+		}
 		// Without our label the cache would not see this write, and a later
 		// read would wait for it; the apply that follows brings the label.
 		if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
 			return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 		}
 	}
-	// The UID fences what follows. A resource version would too, and would make
-	// it fail whenever a status is written in between.
-	t.in.anyRV()
 	return t.send(ctx, live, act)
 }
 
-// send applies over a child that stands, fenced by its UID: should another
-// have taken its place meanwhile, the server refuses.
+// send applies over an existing child. The write is fenced by the UID and by
+// the resource version: it must not undo what happened since the child was
+// read, such as the garbage collector's removing the owner of an orphan. If
+// nothing but the status has changed since, it is sent again.
 func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Child, error) {
-	if err := t.handOver(ctx, live); err != nil {
-		return Child{}, err
+	if !metav1.IsControlledBy(live, t.owner.Object) {
+		// The garbage collector may have removed the owner reference, to orphan
+		// the child. If it was restored, the child would be deleted with the owner.
+		if err := t.ownerLives(ctx); err != nil {
+			return Child{}, err
+		}
 	}
-	uid := live.GetUID()
-	t.in.withUID(uid)
 	for _, c := range t.in.Changes {
 		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)
 	}
-	if err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
-		if t.in.Replace != nil && t.in.Replace(err) {
-			return Child{}, t.replace(ctx, uid)
+	err := t.sendOnce(ctx, live)
+	for sent := 1; sent < maxSends && apierrors.IsConflict(err); sent++ {
+		now, unread := t.readLive(ctx)
+		if unread != nil {
+			return Child{}, unread
 		}
-		return Child{}, fmt.Errorf("applying %s: %w", t.in, err)
+		if !onlyStatusDiffers(live, now) {
+			break
+		}
+		live = now
+		err = t.sendOnce(ctx, live)
 	}
-	return t.wrote(act)
+	if err == nil {
+		return t.wrote(act)
+	}
+	if t.in.Replace != nil && t.in.Replace(err) {
+		return Child{}, t.replace(ctx, live.GetUID())
+	}
+	return Child{}, err
+}
+
+func (t *attempt) sendOnce(ctx context.Context, live client.Object) error {
+	version, err := t.handOver(ctx, live)
+	if err != nil {
+		return err
+	}
+	if err := t.owner.stillFresh(); err != nil {
+		return err
+	}
+	t.in.withUID(live.GetUID())
+	t.in.withRV(version)
+	if err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
+		return fmt.Errorf("applying %s: %w", t.in, err)
+	}
+	return nil
+}
+
+// onlyStatusDiffers reports whether two versions of an object differ in nothing
+// but the status and the bookkeeping of the API server.
+func onlyStatusDiffers(a, b client.Object) bool {
+	var specs [2]any
+	for i, o := range []client.Object{a, b} {
+		m, err := asJSON(o)
+		if err != nil {
+			return false
+		}
+		delete(m, "status")
+		if meta, ok := m["metadata"].(map[string]any); ok {
+			delete(meta, "resourceVersion")
+			delete(meta, "managedFields")
+		}
+		delete(m, "kind") // which only one of cache and API server may fill in
+		delete(m, "apiVersion")
+		specs[i] = m
+	}
+	return reflect.DeepEqual(specs[0], specs[1])
 }
 
 // replace deletes what stands, so that it can be made anew once it is gone.
 func (t *attempt) replace(ctx context.Context, uid types.UID) error {
+	if err := t.owner.stillFresh(); err != nil {
+		return err
+	}
 	old := t.in.newLive()
 	old.SetNamespace(t.in.Namespace)
 	old.SetName(t.in.Name)
@@ -456,15 +552,19 @@ func (t *attempt) recall() (memo, bool) {
 
 func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 
-// Delete deletes a child of ours that is no longer wanted, fenced by its UID.
-// What is not ours, or going away already, is left alone.
+// Delete deletes an owned child that is no longer wanted, as it was observed: if
+// it has changed since, it may be unowned, or wanted by a later leader. A child
+// that is unowned or being deleted is left alone.
 func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live client.Object) error {
 	a.forgetChild(owner, kind, client.ObjectKeyFromObject(live))
 	if !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	uid := live.GetUID()
-	err := a.client.Delete(ctx, live, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err := owner.stillFresh(); err != nil {
+		return err
+	}
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	err := a.client.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s %q: %w", kind, live.GetName(), err)
 	}

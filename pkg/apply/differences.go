@@ -410,7 +410,7 @@ func keepsValue(v any, p fieldpath.Path) bool {
 	return v == nil
 }
 
-func asJSON(v any) (any, error) {
+func asJSON(v any) (map[string]any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", v, err)

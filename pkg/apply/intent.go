@@ -111,7 +111,6 @@ type Intent struct {
 	annotate func(hash string)
 	withUID  func(types.UID)
 	withRV   func(string)
-	anyRV    func()
 }
 
 // Ref identifies a child in the namespace of its owner.
@@ -141,7 +140,6 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
 		withUID:  func(uid types.UID) { config.WithUID(uid) },
 		withRV:   func(rv string) { config.WithResourceVersion(rv) },
-		anyRV:    func() { clearResourceVersion(config) },
 	}
 }
 
@@ -229,17 +227,15 @@ func (in Intent) answer() (client.Object, error) {
 	return live, nil
 }
 
-// clearResourceVersion leaves the resource version out. An empty one is not
-// the same: for some kinds the server wants a version, or none at all.
-// Generated configurations can set it and not take it back.
-func clearResourceVersion(config any) {
+// metaOf returns the metadata of a generated apply configuration, nil if it has
+// none.
+func metaOf(config runtime.ApplyConfiguration) *metav1ac.ObjectMetaApplyConfiguration {
 	f := reflect.Indirect(reflect.ValueOf(config)).FieldByName("ObjectMetaApplyConfiguration")
 	if !f.IsValid() {
-		return
+		return nil
 	}
-	if m, ok := reflect.TypeAssert[*metav1ac.ObjectMetaApplyConfiguration](f); ok && m != nil {
-		m.ResourceVersion = nil
-	}
+	m, _ := reflect.TypeAssert[*metav1ac.ObjectMetaApplyConfiguration](f)
+	return m
 }
 
 func deref(s *string) string {

@@ -63,6 +63,7 @@ func NewReconciler[T Object, S any](k Kind[T, S], c client.Client, refs *referen
 
 // Reconcile does one pass over one object.
 func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	began := r.now()
 	obj := r.kind.New()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -78,7 +79,10 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("looking up the object's kind: %w", err)
 	}
-	owner := apply.Owner{Object: obj, GVK: metav1.GroupVersionKind(gvk), Settled: obj.GetStatus().ObservedGeneration > 0}
+	owner := apply.Owner{
+		Object: obj, GVK: metav1.GroupVersionKind(gvk), Settled: obj.GetStatus().ObservedGeneration > 0,
+		Elapsed: func() time.Duration { return r.now().Sub(began) },
+	}
 
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return r.tearDown(ctx, obj, owner)
