@@ -36,6 +36,9 @@ type Copy struct {
 	BinaryData map[string][]byte
 }
 
+// copyHash is how long the hash in the name of a copy is.
+const copyHash = 16
+
 // NewCopy is a copy named prefix-hash. kind and of go into the hash, so that
 // objects of two kinds, and two sources of the same content, never want one
 // ConfigMap: each says what it is a copy of.
@@ -53,7 +56,7 @@ func NewCopy(prefix, kind, of string, data map[string]string, binary map[string]
 		part(k)
 		part(string(binary[k]))
 	}
-	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:16], Data: data, BinaryData: binary}
+	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:copyHash], Data: data, BinaryData: binary}
 }
 
 // Find returns a source that the spec names in a field. The error says that it

@@ -46,7 +46,12 @@ type failure struct {
 	blameless bool
 	// final: no deadline need be waited for.
 	final bool
-	rank  int
+	// certain: the kubelet says what is missing.
+	certain bool
+	// mounting: the pod's volumes may not be mounted yet. Which one is missing
+	// only an event says.
+	mounting bool
+	rank     int
 }
 
 func (f failure) message() string {
@@ -64,6 +69,67 @@ func (f *failure) without(mark string) *failure {
 	lines := slices.DeleteFunc(strings.Split(f.details, "\n"), func(l string) bool { return strings.Contains(l, mark) })
 	f.details = strings.Join(lines, "\n")
 	return f
+}
+
+// diagnose adds to the diagnosis of what serves which objects its pods mount, if
+// one of these may be missing. The operator may not read them, and a missing
+// one is no fault of the revision, as little as a quota.
+func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
+	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
+	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
+		return f
+	}
+	mounts := d.mounts(dep.Spec.Template.Spec.Volumes)
+	if !f.mounting || len(mounts) == 0 {
+		f.what += "; kubectl describe the pods"
+		return f
+	}
+	f.reason, f.blameless = common.ReasonReferenceNotFound, true
+	f.what += ": its pod mounts " + strings.Join(mounts, ", ") + "; create what is missing, or name another (kubectl describe the pods says which)"
+	return f
+}
+
+// mounts names the Secrets and ConfigMaps that pods wait for, without the
+// ConfigMaps that the operator writes.
+func (d *Decision) mounts(volumes []corev1.Volume) []string {
+	var all []string
+	add := func(kind, name, volume string, optional *bool) {
+		if name != "" && (optional == nil || !*optional) {
+			all = append(all, fmt.Sprintf("%s %q (volume %q)", kind, name, volume))
+		}
+	}
+	configMap := func(name, volume string, optional *bool) {
+		if !d.isCopy(name) {
+			add("ConfigMap", name, volume, optional)
+		}
+	}
+	for _, v := range volumes {
+		if v.Secret != nil {
+			add("Secret", v.Secret.SecretName, v.Name, v.Secret.Optional)
+		}
+		if v.ConfigMap != nil {
+			configMap(v.ConfigMap.Name, v.Name, v.ConfigMap.Optional)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil {
+				add("Secret", s.Secret.Name, v.Name, s.Secret.Optional)
+			}
+			if s.ConfigMap != nil {
+				configMap(s.ConfigMap.Name, v.Name, s.ConfigMap.Optional)
+			}
+		}
+	}
+	return all
+}
+
+// isCopy reports whether a ConfigMap has a name that NewCopy gives.
+func (d *Decision) isCopy(name string) bool {
+	i := strings.LastIndexByte(name, '-')
+	return i > 0 && strings.HasPrefix(name, d.question.Name+"-") && len(name)-i-1 == copyHash &&
+		strings.Trim(name[i+1:], "0123456789abcdef") == ""
 }
 
 // diagnose looks at the pods of a template for why they do not serve, and at
@@ -95,6 +161,7 @@ func diagnosePod(p *corev1.Pod) *failure {
 	}
 	for _, s := range p.Status.InitContainerStatuses {
 		if f := diagnoseContainer(s); f != nil {
+			f.mounting = f.mounting && !readyToStart(p)
 			if s.Name == ConfigTest && f.reason == ReasonCrash {
 				f.reason, f.what, f.rank = ReasonConfigInvalid, "the configuration is refused", 6
 				f.final = s.RestartCount+1 >= testsFail
@@ -104,10 +171,19 @@ func diagnosePod(p *corev1.Pod) *failure {
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		if f := diagnoseContainer(s); f != nil {
+			f.mounting = f.mounting && !readyToStart(p)
 			return f
 		}
 	}
 	return nil
+}
+
+// readyToStart reports whether the kubelet has mounted a pod's volumes, which it
+// does before it makes the pod's sandbox.
+func readyToStart(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
+	})
 }
 
 func diagnoseContainer(s corev1.ContainerStatus) *failure {
@@ -118,12 +194,13 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 			f := &failure{reason: ReasonNotCreated, what: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
 			if missing(w.Message) {
-				f.what, f.details = f.message(), ""
+				f.reason, f.blameless, f.certain = common.ReasonReferenceNotFound, true, true
+				f.what, f.details = f.message()+"; create it, or name another", ""
 			}
 			return f
 		case "PodInitializing", "ContainerCreating", "":
 			if s.LastTerminationState.Terminated == nil {
-				return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " has not been created; kubectl describe the pods", rank: 2}
+				return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " has not been created", mounting: true, rank: 2}
 			}
 		}
 	}

@@ -46,11 +46,11 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 		},
 		"missing ConfigMap": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("CreateContainerConfigError", `configmap "app" not found`)}}},
-			`ContainerNotCreated: container web cannot be created: configmap "app" not found`, false,
+			`ReferenceNotFound: container web cannot be created: configmap "app" not found; create it, or name another`, false,
 		},
 		"missing volume": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("ContainerCreating", "")}}},
-			"ContainerNotCreated: container web has not been created; kubectl describe the pods", false,
+			"ContainerNotCreated: container web has not been created", false,
 		},
 		"probe": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: running}}},
@@ -88,8 +88,8 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 // cannot be created what is missing, and nothing that names a pod.
 func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
 	for message, want := range map[string]string{
-		`configmap "app" not found`:                     `container web cannot be created: configmap "app" not found`,
-		`couldn't find key level in ConfigMap shop/app`: `container web cannot be created: couldn't find key level in ConfigMap shop/app`,
+		`configmap "app" not found`:                     `container web cannot be created: configmap "app" not found; create it, or name another`,
+		`couldn't find key level in ConfigMap shop/app`: `container web cannot be created: couldn't find key level in ConfigMap shop/app; create it, or name another`,
 		`container has runAsNonRoot and image will run as root (pod: "web-x1_shop(123)", container: web)`: `container web cannot be created`,
 	} {
 		f := diagnoseContainer(corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", message)})

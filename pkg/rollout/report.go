@@ -72,7 +72,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 
 // judge looks at a rollout that goes on, and records it where it has failed.
 func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
-	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
+	f := d.diagnose(dep, pods)
 	late := workload.PastDeadline(dep)
 	if !late && f != nil && !f.blameless && d.untimed(dep) {
 		if left := d.timeLeft(dep, pods, out.Now); left > 0 {
@@ -91,8 +91,15 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 	switch {
 	case m.failed.is(d.Asked) && !d.pinned: // it stays failed until it serves, or the spec asks for something else
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
+	case f != nil && f.mounting && f.blameless && !late:
+		// Each rollout mounts for a moment, and that is nothing to report.
+		if left := d.patience(pods, out.Now); left > 0 {
+			out.LookAgain(left)
+		} else {
+			state.Ready.Message += "; " + f.what
+		}
 	case f != nil && f.blameless:
-		if late || f.reason == ReasonRefused {
+		if late || f.certain || f.reason == ReasonRefused {
 			reason := f.reason
 			if reason == ReasonRefused {
 				reason = common.ReasonReplicaFailure
@@ -199,14 +206,34 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// start is when a pod got its place on a node.
-func start(p *corev1.Pod) time.Time {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
+// mountsWithin is how long pods may take to mount their volumes before it is
+// said what they mount.
+const mountsWithin = 30 * time.Second
+
+// patience is how much of that is left to the pod that waits longest.
+func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
+	left := mountsWithin
+	for _, p := range pods {
+		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
+			continue
+		}
+		if f := diagnosePod(&p); f != nil && f.mounting {
+			left = min(left, start(&p).Add(mountsWithin).Sub(now))
 		}
 	}
-	return p.CreationTimestamp.Time
+	return left
+}
+
+// start is when a pod got its place on a node and, if that came later, its
+// volumes there.
+func start(p *corev1.Pod) time.Time {
+	since := p.CreationTimestamp.Time
+	for _, c := range p.Status.Conditions {
+		if (c.Type == corev1.PodScheduled || c.Type == corev1.PodReadyToStartContainers) && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
 }
 
 // record puts what is done about a failure before what was done earlier.

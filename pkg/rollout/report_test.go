@@ -196,3 +196,96 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 		w.is("it is no rollout that fails", "Progressing ", common.Revisions{Current: 1, LastHealthy: 1})
 	})
 }
+
+// A ConfigMap or a Secret that is missing is no fault of the revision: the
+// kubelet tries again until it exists.
+func TestReport_WaitsForWhatIsMissing(t *testing.T) {
+	rollingOut := func(t *testing.T, c corev1.ContainerStatus, volumes ...corev1.Volume) *world {
+		w := serving(t)
+		w.image = "web:2"
+		w.volumes = volumes
+		w.pass()
+		w.rolls(c)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
+		w.seen.Deployment.Spec.ProgressDeadlineSeconds = new(int32(60))
+		w.seen.Deployment.Status.Conditions[1].Status = corev1.ConditionTrue
+		w.reconcilingSince(w.now)
+		return w
+	}
+	// late passes the Deployment's deadline.
+	late := func(w *world) {
+		w.now = w.now.Add(time.Minute)
+		w.seen.Deployment.Status.Conditions[1].Status = corev1.ConditionFalse
+		w.seen.Deployment.Status.Conditions[1].LastTransitionTime = metav1.NewTime(w.now)
+	}
+	message := func(w *world) string {
+		s := w.decide()
+		state := s.Report(w.status.DeepCopy(), w.seen.Deployment, w.seen.Pods, 3, "web", converge.Outcome{Now: w.now})
+		if state.Stalled.Holds {
+			return state.Stalled.Message
+		}
+		return state.Ready.Message
+	}
+	waits := common.Revisions{Current: 2, LastHealthy: 1}
+	starts := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	missingKey := corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", `configmap "late" not found`)}
+	creating := corev1.ContainerStatus{Name: "web", State: waitingFor("ContainerCreating", "")}
+
+	t.Run("an environment variable", func(t *testing.T) {
+		w := rollingOut(t, missingKey)
+		w.is("at once", "Progressing +ReferenceNotFound", waits)
+		if got, want := message(w), `container web cannot be created: configmap "late" not found; create it, or name another`; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		w.conditions = []metav1.Condition{{Type: common.ConditionStalled, Status: metav1.ConditionTrue, Reason: common.ReasonReferenceNotFound}}
+		late(w)
+		w.now = w.now.Add(time.Hour)
+		w.is("past the deadline", " +ReferenceNotFound", waits)
+		// It is created, and the container starts.
+		w.seen.Pods[0].Status.ContainerStatuses[0] = starts
+		w.is("healing", "Progressing ", waits)
+		w.now = w.now.Add(time.Second)
+		w.reconcilingSince(w.now)
+		w.is("it has the whole time from now", "Progressing ", waits)
+		w.now = w.now.Add(time.Minute)
+		w.is("it had its time", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+	})
+	t.Run("a volume", func(t *testing.T) {
+		w := rollingOut(t, creating,
+			corev1.Volume{Name: "site", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "late"}}},
+			corev1.Volume{Name: "opt", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "o", Optional: new(true)}}},
+			corev1.Volume{Name: "own", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web-config-0123456789abcdef"}}}},
+			corev1.Volume{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}},
+			}}}},
+		)
+		const what = `container web has not been created: its pod mounts Secret "late" (volume "site"), ConfigMap "cm" (volume "all"); create what is missing, or name another (kubectl describe the pods says which)`
+		if got, want := message(w), "waiting for 3 replicas to be updated and available"; got != want {
+			t.Errorf("each rollout mounts for a moment: %s", got)
+		}
+		w.now = w.now.Add(30 * time.Second)
+		if got, want := message(w), "waiting for 3 replicas to be updated and available; "+what; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		late(w)
+		w.is("past the deadline", " +ReferenceNotFound", waits)
+		if got := message(w); got != what {
+			t.Errorf("got  %s\nwant %s", got, what)
+		}
+		w.now = w.now.Add(time.Hour)
+		w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
+		w.seen.Pods[0].Status.ContainerStatuses[0] = starts
+		w.is("healing", "Progressing ", waits)
+		w.rolls()
+		w.is("healed", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
+	})
+	t.Run("volumes that are mounted are not to blame", func(t *testing.T) {
+		w := rollingOut(t, creating, corev1.Volume{Name: "site", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "late"}}})
+		w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
+		late(w)
+		w.is("past the deadline", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+		if got, want := w.status.LastActions[0].Message, "container web has not been created; kubectl describe the pods"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}

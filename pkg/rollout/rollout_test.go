@@ -32,6 +32,8 @@ type world struct {
 	status  common.RolloutStatus
 	seen    Seen
 	now     time.Time
+	// volumes are the Deployment's.
+	volumes []corev1.Volume
 	// conditions are kept for tests that look at the times of pods.
 	conditions []metav1.Condition
 	// replicas is the number asked for.
@@ -113,6 +115,7 @@ func (w *world) follow(d Decision) string {
 		dep.Generation++
 	}
 	dep.Spec.Replicas = new(w.replicas)
+	dep.Spec.Template.Spec.Volumes = w.volumes
 	s := d.Report(&w.status, dep, w.seen.Pods, w.replicas, "web", converge.Outcome{Now: w.now})
 	brief := func(holds bool, reason string) string {
 		if holds {
