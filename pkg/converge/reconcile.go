@@ -52,6 +52,7 @@ type Reconciler[T Object, S any] struct {
 type memory struct {
 	uid   types.UID
 	since time.Time // since when figures of the status wait to be written
+	races int       // reconciles in a row that ended with a lost race
 	freed bool      // the finalizer was removed; what the cache still holds is a ghost
 }
 
@@ -88,7 +89,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 		return r.tearDown(ctx, obj, owner)
 	}
 	if err := r.keepFinalizer(ctx, obj); err != nil {
-		v := fault.Classify(err)
+		v := r.classify(req.NamespacedName, err)
 		return v.Result, v.Err
 	}
 	return r.converge(ctx, obj, owner)
@@ -110,7 +111,9 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	} else {
 		err = r.write(ctx, obj, owner, observed, seen, out)
 	}
-	out.Problem = fault.Classify(err)
+	key := client.ObjectKeyFromObject(obj)
+	lost := fault.Classify(err).Class == fault.Quiet
+	out.Problem = r.classify(key, err)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("The pass did not complete", "error", err.Error())
 	}
@@ -120,8 +123,11 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	report(obj, observed, out)
 	wait, err := r.writeStatus(ctx, before, obj)
 	if err != nil {
-		v := fault.Classify(errors.Join(out.Problem.Err, err))
+		v := r.classify(key, errors.Join(out.Problem.Err, err))
 		return v.Result, v.Err
+	}
+	if !lost {
+		r.wonRace(key)
 	}
 	result := out.Problem.Result
 	for _, after := range []time.Duration{wait, *out.again} {
@@ -213,13 +219,13 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 	}
 	err := r.release(ctx, obj, owner)
 	if err != nil {
-		v := fault.Classify(err)
+		v := r.classify(key, err)
 		log.FromContext(ctx).Info("The object cannot go yet", "why", err.Error())
 		r.event(obj, "Warning", v.Reason, "Delete", "not deleted yet: "+v.Message)
 		return v.Result, v.Err
 	}
 	if err := r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer); err != nil {
-		v := fault.Classify(client.IgnoreNotFound(err))
+		v := r.classify(key, client.IgnoreNotFound(err))
 		return v.Result, v.Err
 	}
 	r.free(key)
@@ -280,6 +286,37 @@ func (r *Reconciler[T, S]) patchFinalizers(ctx context.Context, obj T, change fu
 		return fmt.Errorf("changing the finalizers: %w", err)
 	}
 	return nil
+}
+
+// fewRaces is how many reconciles of an object in a row may end with a lost race
+// before that is taken for an error. At the pace of lost races that is two seconds.
+const fewRaces = 20
+
+// classify is fault.Classify, but for a lost race of which there were too many
+// in a row: it is reported, and retried with back-off.
+func (r *Reconciler[T, S]) classify(key types.NamespacedName, err error) fault.Verdict {
+	v := fault.Classify(err)
+	if v.Class != fault.Quiet {
+		return v
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	m.races++
+	r.objects[key] = m
+	if m.races > fewRaces {
+		return fault.Lasting(err)
+	}
+	return v
+}
+
+// wonRace notes a reconcile that did not end with a lost race.
+func (r *Reconciler[T, S]) wonRace(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	m.races = 0
+	r.objects[key] = m
 }
 
 // writeStatus sends the status if it differs. It returns how long to wait

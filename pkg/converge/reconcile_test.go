@@ -906,3 +906,65 @@ func TestReconciler_RecordsNoEventOfALostRaceInATeardown(t *testing.T) {
 	}
 	l.said()
 }
+
+// An admission webhook may answer 409, and a cache may be far behind.
+func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "web-child", nil)
+	reconciled := func(l *loop) (reconcile.Result, error) {
+		return l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+	}
+	lose := func(l *loop) {
+		t.Helper()
+		for range fewRaces {
+			if r, err := reconciled(l); err != nil || r.RequeueAfter == 0 {
+				t.Fatalf("a lost race: %+v, %v", r, err)
+			}
+		}
+	}
+	t.Run("of a child", func(t *testing.T) {
+		l := newLoop(t, object())
+		l.refuse["apply"] = conflict
+		lose(l)
+		l.said()
+		if _, err := l.try("Observe", "Desired", "apply", "Report", "status"); err == nil {
+			t.Error("no error, so no back-off")
+		}
+		l.said("Normal Error Reconciling: The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.")
+		if _, err := l.try("Observe", "Desired", "apply", "Report"); err == nil { // nothing new to write
+			t.Error("no error, so no back-off")
+		}
+		delete(l.refuse, "apply")
+		l.pass("Observe", "Desired", "apply", "Report", "status")
+		l.refuse["apply"] = conflict
+		l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
+		lose(l) // it is counted from the start
+	})
+	t.Run("of the status", func(t *testing.T) {
+		l := newLoop(t, object())
+		l.refuse["status"] = conflict
+		lose(l)
+		if _, err := l.try("Observe", "Desired", "Report", "status"); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, so no back-off", err)
+		}
+	})
+	t.Run("of the finalizer", func(t *testing.T) {
+		l := newLoop(t, object(orphaning))
+		l.refuse["patch"] = conflict
+		lose(l)
+		if _, err := l.try("patch"); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, so no back-off", err)
+		}
+	})
+	t.Run("of a released child", func(t *testing.T) {
+		l := newLoop(t, object(orphaning, finalized))
+		l.pass("Observe", "Desired", "apply", "Report", "status")
+		if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+			t.Fatal(err)
+		}
+		l.refuse["patch"] = conflict
+		lose(l)
+		if _, err := reconciled(l); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, so no back-off", err)
+		}
+	})
+}

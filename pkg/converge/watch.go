@@ -33,6 +33,18 @@ import (
 // must not hold a worker for ever.
 const timeout = time.Minute
 
+// A failed reconcile is retried after firstRetry, and then after twice as long
+// each time, up to lastRetry: when a long outage of the API server or of an
+// admission webhook ends, every object is reconciled within a minute.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+}
+
 // childPriority puts what a child's change leads to, often the pass that makes
 // an object Ready, before the first passes of objects that have just arrived.
 // Without it the median time to Ready in a burst doubles, because each second
@@ -53,6 +65,7 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   timeout,
 			EnableWarmup:            &warm,
+			RateLimiter:             retries(),
 		}).
 		WithLogConstructor(func(req *reconcile.Request) logr.Logger {
 			if req == nil {

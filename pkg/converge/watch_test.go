@@ -3,6 +3,7 @@ package converge
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,5 +138,19 @@ func TestConfigMapLeadsToWhatRefersToIt(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestRetries_AreAMinuteApartAtTheMost(t *testing.T) {
+	limiter, last := retries(), time.Duration(0)
+	for range 100 {
+		next := limiter.When(reconcile.Request{})
+		if next < last || next > time.Minute {
+			t.Errorf("%s after %s", next, last)
+		}
+		last = next
+	}
+	if last != time.Minute {
+		t.Errorf("the last comes after %s", last)
 	}
 }

@@ -119,6 +119,15 @@ func Classify(err error) Verdict {
 	return v
 }
 
+// Lasting decides what follows from an error of class Quiet that occurs again and
+// again: a write that keeps losing its race is not losing a race.
+func Lasting(err error) Verdict {
+	return Verdict{
+		Class: Retry, Reason: common.ReasonError, Err: err, Result: reconcile.Result{Priority: new(0)},
+		Message: "The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.",
+	}
+}
+
 // leaves takes joins apart, also those that are wrapped: each error of a join
 // has a class of its own. An Error stays whole, because it has its class.
 func leaves(err error) []error {
