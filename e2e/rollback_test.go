@@ -1,0 +1,139 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+)
+
+var (
+	memcachedKind = kind{"Memcached", "cache.example.com/v1alpha1", "memcached", "size", ""}
+	immortalKind  = kind{"ImmortalContainer", "immortalcontainer.flugel.it/v1alpha1", "immortal", "", ""}
+)
+
+const (
+	healthyImage = "nginx:1.27.4"
+	// missingImage is not in the registry, so its pods never run.
+	missingImage = "nginx:nosuch"
+)
+
+// manifest returns an object of the kind, its spec in flow style.
+func (k kind) manifest(name, spec string) string {
+	return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", k.apiVersion, k.Kind, name, spec)
+}
+
+// patch merges a spec, written as JSON, into an object's.
+func (s blockStage) patch(object, spec string) {
+	s.Helper()
+	s.kubectl("patch", object, "--type=merge", "-p", `{"spec":`+spec+`}`)
+}
+
+// observed waits until the status describes the spec as it is now. The children
+// have been applied by then.
+func (s blockStage) observed(object string) objectOf {
+	s.Helper()
+	var o objectOf
+	eventually(s.T, "the status of "+object+" to describe its spec", func() error {
+		var err error
+		if o, err = s.look(object); err != nil {
+			return err
+		}
+		if ready := o.condition("Ready"); ready.ObservedGeneration != o.Metadata.Generation {
+			return fmt.Errorf("generation %d: %+v", o.Metadata.Generation, ready)
+		}
+		return nil
+	})
+	return o
+}
+
+// rolledBack waits until an object serves an earlier revision than its spec
+// describes.
+func (s blockStage) rolledBack(object string) {
+	s.Helper()
+	eventually(s.T, object+" to be rolled back", func() error {
+		o, err := s.look(object)
+		if err != nil {
+			return err
+		}
+		ready, available := o.condition("Ready"), o.condition("Available")
+		if ready.Reason != "RolledBack" || ready.ObservedGeneration != o.Metadata.Generation || available.Status != "True" {
+			return fmt.Errorf("generation %d: %+v %+v", o.Metadata.Generation, ready, available)
+		}
+		return nil
+	})
+}
+
+func (s blockStage) deploymentImage(name string) string {
+	s.Helper()
+	return s.kubectl("get", "deployment", name, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+}
+
+// TestRollout_KeepsFailedRevisionOut brings objects to a rollback and changes
+// something that is no reason to try the failed revision again.
+func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	cases := []struct {
+		name    string
+		kind    kind
+		disturb func(s blockStage, object string)
+	}{
+		{"halt", demoApplicationKind, func(s blockStage, object string) {
+			s.patch(object, `{"rollout":{"onFailure":"Halt"}}`)
+			s.observed(object)
+		}},
+		{"unpin", webServerKind, func(s blockStage, object string) {
+			s.patch(object, `{"rollout":{"pinnedRevision":1}}`)
+			s.serves(object)
+			s.patch(object, `{"rollout":{"pinnedRevision":null}}`)
+			s.observed(object)
+		}},
+		{"history", webServerKind, func(s blockStage, object string) {
+			s.kubectl("delete", "controllerrevisions", "-l", "webserver_cr=history")
+			// Shows in the status that the operator has reconciled without history.
+			s.patch(object, `{"replicas":2}`)
+			s.observed(object)
+			s.prints("2", "get", "deployment", "history", "-o", "jsonpath={.status.availableReplicas}")
+		}},
+		{"status", demoApplicationKind, func(s blockStage, object string) {
+			s.kubectl("patch", object, "--subresource=status", "--type=json", "-p", `[{"op":"replace","path":"/status","value":{}}]`)
+			s.rolledBack(object)
+		}},
+	}
+	for _, tc := range cases {
+		s.apply(tc.kind.manifest(tc.name, `{image: "`+healthyImage+`", rollout: {progressDeadlineSeconds: 10, maxUnavailable: 0}}`))
+	}
+	for _, tc := range cases {
+		s.serves(tc.kind.resource + "/" + tc.name)
+	}
+	for _, tc := range cases {
+		s.patch(tc.kind.resource+"/"+tc.name, `{"image":"`+missingImage+`"}`)
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			s := blockStage{t, s.ns}
+			object := tc.kind.resource + "/" + tc.name
+			s.rolledBack(object)
+			tc.disturb(s, object)
+			if got := s.deploymentImage(tc.name); got != healthyImage {
+				t.Errorf("the Deployment has image %s after a rollback to %s", got, healthyImage)
+			}
+		})
+	}
+}
+
+// TestRollout_RecordsRollbackAfterHalt: lastActions has what was done last.
+func TestRollout_RecordsRollbackAfterHalt(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const object = "webserver/web"
+	s.apply(someServer("rollout: {progressDeadlineSeconds: 10, onFailure: Halt, maxUnavailable: 0}"))
+	s.serves(object)
+	s.patch(object, `{"image":"`+missingImage+`"}`)
+	s.stalled(object, "RolloutFailed")
+	s.prints("Halt", "get", object, "-o", "jsonpath={.status.lastActions[0].type}")
+	s.patch(object, `{"rollout":{"onFailure":"Rollback"}}`)
+	s.rolledBack(object)
+	s.prints("Rollback", "get", object, "-o", "jsonpath={.status.lastActions[0].type}")
+}
