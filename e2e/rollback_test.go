@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -136,4 +137,45 @@ func TestRollout_RecordsRollbackAfterHalt(t *testing.T) {
 	s.patch(object, `{"rollout":{"onFailure":"Rollback"}}`)
 	s.rolledBack(object)
 	s.prints("Rollback", "get", object, "-o", "jsonpath={.status.lastActions[0].type}")
+}
+
+// TestRollout_KeepsHealthyRevisionWhenScaledToZero: a revision without pods was
+// not tried, so it does not replace the revision that a failure rolls back to.
+func TestRollout_KeepsHealthyRevisionWhenScaledToZero(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	kinds := []kind{webServerKind, demoApplicationKind}
+	each := func(do func(k kind, object, name string)) {
+		t.Helper()
+		for _, k := range kinds {
+			name := strings.ToLower(k.Kind)
+			do(k, k.resource+"/"+name, name)
+		}
+	}
+	each(func(k kind, _, name string) {
+		s.apply(k.manifest(name, `{image: "`+healthyImage+`", rollout: {progressDeadlineSeconds: 10}}`))
+	})
+	each(func(_ kind, object, _ string) { s.serves(object) })
+	each(func(k kind, object, _ string) { s.patch(object, `{"`+k.replicas+`":0}`) })
+	each(func(_ kind, object, name string) {
+		s.observed(object)
+		s.prints("", "get", "deployment", name, "-o", "jsonpath={.status.replicas}")
+		s.patch(object, `{"image":"`+missingImage+`"}`)
+	})
+	each(func(_ kind, object, name string) {
+		s.serves(object)
+		if got := s.deploymentImage(name); got != missingImage {
+			t.Errorf("the Deployment has image %s, want %s", got, missingImage)
+		}
+		if got := s.kubectl("get", object, "-o", "jsonpath={.status.revisions.lastHealthy}"); got != "1" {
+			t.Errorf("revision %s of %s is the last healthy one, without a pod of it", got, object)
+		}
+	})
+	each(func(k kind, object, _ string) { s.patch(object, `{"`+k.replicas+`":1}`) })
+	each(func(_ kind, object, name string) {
+		s.rolledBack(object)
+		if got := s.deploymentImage(name); got != healthyImage {
+			t.Errorf("the Deployment has image %s, want %s", got, healthyImage)
+		}
+	})
 }
