@@ -88,3 +88,35 @@ func reborn(t *testing.T, ns, pod, not string) {
 		return nil
 	})
 }
+
+// TestImmortalContainer_IsReadyOnlyOnceItsImageRuns: the old container may take
+// its grace period to end, and meanwhile nothing runs of the new image.
+func TestImmortalContainer_IsReadyOnlyOnceItsImageRuns(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const object = "immortal/slow"
+	s.apply(immortalKind.manifest("slow", `{image: "nginx:1.27.4", command: [sh, -c, "trap '' TERM; while :; do sleep 1; done"], pod: {terminationGracePeriodSeconds: 8}}`))
+	s.serves(object)
+	s.patch(object, `{"image":"`+missingImage+`"}`)
+	eventually(t, "the status to say that the image cannot be pulled", func() error {
+		o, err := s.look(object)
+		if err != nil {
+			return err
+		}
+		ready := o.condition("Ready")
+		if image := s.kubectl("get", object, "-o", "jsonpath={.status.image}"); image == missingImage {
+			t.Fatalf("status.image is %s, which never ran", image)
+		}
+		if ready.ObservedGeneration == o.Metadata.Generation && ready.Status == "True" {
+			t.Fatalf("Ready of an image that does not run: %+v", ready)
+		}
+		if !strings.Contains(ready.Message, "pull") {
+			return fmt.Errorf("%+v", ready)
+		}
+		return nil
+	})
+	// A correction is pulled and runs.
+	s.patch(object, `{"image":"nginx:1.27.3"}`)
+	s.serves(object)
+	s.prints("nginx:1.27.3", "get", object, "-o", "jsonpath={.status.image}")
+}
