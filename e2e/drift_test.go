@@ -1,0 +1,78 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// deploymentKinds are the kinds whose pods a Deployment runs, by the name of an
+// object of each.
+var deploymentKinds = map[string]kind{"web": webServerKind, "app": demoApplicationKind, "cache": memcachedKind}
+
+// image of the kind, of a tag that both repositories have.
+func (k kind) image(tag string) string {
+	if k == memcachedKind {
+		return "memcached:" + tag
+	}
+	return "nginx:" + tag
+}
+
+// TestDeployment_IsUnpaused: a Deployment that is paused takes no change, not
+// even a rollback, and it is the object that can be paused.
+func TestDeployment_IsUnpaused(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	for name, k := range deploymentKinds {
+		s.apply(k.manifest(name, `{image: "`+k.image("latest")+`", `+k.replicas+`: 1}`))
+	}
+	for name, k := range deploymentKinds {
+		s.serves(k.resource + "/" + name)
+		s.kubectl("rollout", "pause", "deployment/"+name)
+	}
+	for name, k := range deploymentKinds {
+		s.patch(k.resource+"/"+name, `{"pod":{"labels":{"changed":"yes"}}}`)
+	}
+	for name, k := range deploymentKinds {
+		s.serves(k.resource + "/" + name)
+		s.prints("1", "get", "replicasets", "-l", "changed=yes,"+strings.ToLower(k.Kind)+"_cr="+name, "-o", "jsonpath={.items[*].status.readyReplicas}")
+	}
+}
+
+// TestImagePullPolicy_FollowsTheTag: the policy is the default of the tag that
+// the spec names now, whichever tag it named before.
+func TestImagePullPolicy_FollowsTheTag(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const fixed, latest = "fixed", "latest"
+	policies := map[string]string{fixed: "IfNotPresent", latest: "Always"}
+	tag := func(k kind, which string) string {
+		switch {
+		case which == latest:
+			return k.image("latest")
+		case k == memcachedKind:
+			return k.image("1.6.18")
+		}
+		return k.image("1.27.4")
+	}
+	each := func(do func(k kind, name, from, to string)) {
+		t.Helper()
+		for name, k := range deploymentKinds {
+			do(k, name+"-up", fixed, latest)
+			do(k, name+"-down", latest, fixed)
+		}
+	}
+	prints := func(name, which string) {
+		t.Helper()
+		s.prints(policies[which], "get", "deployment", name, "-o", "jsonpath={.spec.template.spec.containers[0].imagePullPolicy}")
+	}
+	each(func(k kind, name, from, _ string) {
+		s.apply(k.manifest(name, `{image: "`+tag(k, from)+`", `+k.replicas+`: 0}`))
+	})
+	each(func(k kind, name, from, to string) {
+		prints(name, from)
+		s.patch(k.resource+"/"+name, `{"image":"`+tag(k, to)+`"}`)
+	})
+	each(func(_ kind, name, _, to string) { prints(name, to) })
+}
