@@ -143,10 +143,15 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Pl
 func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (converge.Plan, error) {
 	d, asked, err := decide(a, o, platform)
 	stay, unneeded, broken := d.Copies(asked, o.Copies, labels(a))
-	plan := converge.Plan{Apply: stay, Prune: unneeded}
+	plan := converge.Plan{Apply: stay}
+	plan = d.Complete(plan)
+	around := surrounding(a, d.PodLabels(o.Deployment), platform)
+	o.Isolate(&plan, around)
 	switch {
 	case d.Template != nil:
-		plan.Apply = append(plan.Apply, d.Mark(deployment(a, o, d.Template)))
+		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+			return deployment(a, o, t)
+		}))
 	case a.DeletionTimestamp != nil && o.Deployment != nil:
 		// It is named to be released. Nothing is written of what it is.
 		plan.Apply = append(plan.Apply, deployment(a, o, template(a, nil)))
@@ -163,9 +168,9 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 	default:
 		plan.Apply = append(plan.Apply, service(a, serviceSelector(a, o)))
 	}
-	o.Stand(&plan, surrounding(a, d.PodLabels(o.Deployment), platform))
-	plan = d.Complete(plan)
+	o.Stand(&plan, around)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
+	plan.Prune = append(plan.Prune, unneeded...) // after the revisions that mount them
 	if a.DeletionTimestamp != nil {
 		return plan, nil // what cannot be had is no reason to stay
 	}
@@ -174,10 +179,12 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 
 func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
 	of := func(selector map[string]string) apply.Intent {
-		return workload.Deployment(workload.Rolling{
+		in := workload.Deployment(workload.Rolling{
 			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Initial: a.Spec.Autoscaling != nil && o.Deployment == nil,
 			Selector: selector, Template: template, Container: a.Name, Rollout: a.Spec.Rollout,
 		})
+		in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: a.Name}}
+		return in
 	}
 	if d := o.Deployment; d != nil && isArticles(a, d) {
 		return of(articleLabels(a))

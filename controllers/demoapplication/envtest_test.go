@@ -116,6 +116,7 @@ func muchSpecimen() testkit.Specimen {
 	})
 	// The number that the Deployment is created with is handed over.
 	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
+	s.Restated = true
 	few := s.Children
 	s.Children = func(name string) []client.Object {
 		om := metav1.ObjectMeta{Name: name}
@@ -137,7 +138,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 		// makes sure that the object still lives.
 		Created: []string{"get demoapplications 200", "patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Image = "nginx:1.23.0" },
-		Edited:  []string{"patch deployments 200", "patch controllerrevisions 201"},
+		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
 		Orphan: func(o converge.Object) {
 			o.(*demoapplicationv1.DemoApplication).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},

@@ -118,7 +118,7 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 
 	l.Edit(a, "web", func() { a.Spec.Image = "nginx:1.23.0" })
 	l.Ready(a, "web")
-	l.Expect("edit after the takeover", "patch deployments 200", "patch controllerrevisions 201", "patch demoapplications/status 200", "patch demoapplications/status 200")
+	l.Expect("edit after the takeover", "patch controllerrevisions 201", "patch deployments 200", "patch demoapplications/status 200", "patch demoapplications/status 200")
 }
 
 func TestHandedOverChildrenAreAdopted(t *testing.T) {

@@ -164,25 +164,21 @@ func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 
 // desired returns the children a Memcached should have. It is pure.
 func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (converge.Plan, error) {
-	var plan converge.Plan
-	// The policy comes first, and no pod is open before it stands.
+	d, err := decide(m, o, platform)
+	plan := d.Complete(converge.Plan{})
 	if p := m.Spec.NetworkPolicy; p != nil {
 		ports := []corev1ac.ContainerPortApplyConfiguration{*containerPort()}
 		plan.Apply = append(plan.Apply, workload.NetworkPolicy(m.Name, m.Namespace, labels(m), labels(m), ports, p))
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
 	}
-	d, err := decide(m, o, platform)
 	// Of what is being deleted only the children's names matter. That nothing can
 	// be decided must not keep it.
 	going := !m.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
-		deployment := workload.Deployment(workload.Rolling{
-			Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
-			Template: d.Template, Container: containerName, Rollout: m.Spec.Rollout,
-		})
-		deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: m.Name}}
-		plan.Apply = append(plan.Apply, d.Mark(deployment))
+		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+			return deployment(m, t)
+		}))
 	}
 	plan.Apply = append(plan.Apply, service(m, o))
 	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, workload.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {
@@ -193,9 +189,17 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 	if going {
 		err = nil
 	}
-	plan = d.Complete(plan)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: m.Name})
 	return plan, err
+}
+
+func deployment(m *cachev1alpha1.Memcached, t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	in := workload.Deployment(workload.Rolling{
+		Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
+		Template: t, Container: containerName, Rollout: m.Spec.Rollout,
+	})
+	in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: m.Name}} // no pod runs before it is isolated
+	return in
 }
 
 // template is what the pods are made from.

@@ -408,9 +408,12 @@ func TestWhatMakesARevision(t *testing.T) {
 // kept is the revision of a plan as it stands in the cluster.
 func kept(t *testing.T, m *cachev1alpha1.Memcached, o Observed) *appsv1.ControllerRevision {
 	t.Helper()
-	plan := planned(t, m, o)
 	r := &appsv1.ControllerRevision{}
-	decode(t, string(object(t, m, plan.Apply[len(plan.Apply)-1])), r)
+	for _, in := range planned(t, m, o).Apply {
+		if in.Kind == "ControllerRevision" {
+			decode(t, string(object(t, m, in)), r)
+		}
+	}
 	return r
 }
 

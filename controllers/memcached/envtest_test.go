@@ -73,7 +73,7 @@ func specimen() testkit.Specimen {
 		},
 		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.Image = "memcached:1.6.18" },
-		Edited:  []string{"patch deployments 200", "patch controllerrevisions 201"},
+		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
 		Orphan: func(o converge.Object) {
 			o.(*cachev1alpha1.Memcached).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},

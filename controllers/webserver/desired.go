@@ -111,15 +111,19 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 	d, m, err := decide(w, o, platform)
 	copies, stale, broken := d.Copies(m.copies(), o.Copies, labels(w))
 	plan := converge.Plan{Apply: copies}
+	plan = d.Complete(plan)
+	around := surrounding(w, d.PodLabels(o.Deployment), platform)
+	o.Isolate(&plan, around)
 	// Of what is being deleted only the children's names matter. That something
 	// is missing must not keep it.
 	going := !w.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
-		plan.Apply = append(plan.Apply, d.Mark(deployment(w, o, d.Template)))
+		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+			return deployment(w, o, t)
+		}))
 	}
 	plan.Apply = append(plan.Apply, service(w, o, platform.WebServer))
-	o.Stand(&plan, surrounding(w, d.PodLabels(o.Deployment), platform))
-	plan = d.Complete(plan)
+	o.Stand(&plan, around)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: deploymentName(w)})
 	plan.Prune = append(plan.Prune, stale...)
 	if going {
@@ -134,6 +138,7 @@ func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplate
 		Initial: w.Spec.Autoscaling != nil && o.Deployment == nil, Selector: labels(w), Template: pods,
 		Container: containerName, Exclusive: exclusive(pods), Rollout: w.Spec.Rollout,
 	})
+	in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: w.Name}}
 	in.Changes = changes(w, o.Deployment, pods)
 	return in
 }

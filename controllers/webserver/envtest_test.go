@@ -93,7 +93,7 @@ func specimen() testkit.Specimen {
 		},
 		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*webserverv1.WebServer).Spec.Image = "nginx:1.23.0" },
-		Edited:  []string{"patch deployments 200", "patch controllerrevisions 201"},
+		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
 		Orphan:  func(o converge.Object) { o.(*webserverv1.WebServer).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
 		Serves:  serves,
 		Stated: func(o converge.Object) [][]byte {
@@ -175,6 +175,7 @@ func furnishedSpecimen() testkit.Specimen {
 	}
 	// The number that the Deployment is created with is handed over.
 	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
+	s.Restated = true
 	few := s.TwoWrites
 	s.TwoWrites = func(path string) bool {
 		// The number of replicas is handed over once more, lest it is lost.

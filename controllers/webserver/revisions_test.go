@@ -416,8 +416,8 @@ func TestChildrenThatAreNotAskedForGo(t *testing.T) {
 		gone = append(gone, typeOf(p))
 	}
 	want := []string{
-		"*v2.HorizontalPodAutoscaler", "*v1.PodDisruptionBudget", "*v1.NetworkPolicy", "*v1.Ingress", "*v1.HTTPRoute", "*monitoring.PodMonitor",
-		"*v1.ControllerRevision", "*v1.ConfigMap",
+		"*v1.ControllerRevision", "*v1.NetworkPolicy", "*v2.HorizontalPodAutoscaler", "*v1.PodDisruptionBudget", "*v1.Ingress", "*v1.HTTPRoute",
+		"*monitoring.PodMonitor", "*v1.ConfigMap",
 	}
 	if diff := cmp.Diff(want, gone); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -86,8 +86,20 @@ type Wanted struct {
 	Monitoring          *common.Monitoring
 }
 
-// Stand adds to a plan the children that should be, and those that stand and
-// should not.
+// Isolate adds the NetworkPolicy to a plan. It comes before the Deployment: no pod
+// may run before the policy that isolates it exists.
+func (s Children) Isolate(plan *converge.Plan, w Wanted) {
+	converge.Stand(plan, w.NetworkPolicy != nil, func() apply.Intent {
+		var ports []corev1ac.ContainerPortApplyConfiguration
+		for _, p := range w.Ports {
+			ports = append(ports, *p)
+		}
+		return workload.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, w.Labels, ports, w.NetworkPolicy)
+	}, s.NetworkPolicy)
+}
+
+// Stand adds to a plan the other children that should be, and those that stand
+// and should not.
 func (s Children) Stand(plan *converge.Plan, w Wanted) {
 	name, ns, own := w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels
 	converge.Stand(plan, w.Autoscaling != nil, func() apply.Intent {
@@ -96,14 +108,6 @@ func (s Children) Stand(plan *converge.Plan, w Wanted) {
 
 	budget, wanted := workload.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.Least, workload.Covered(s.Budgets, w.Pods))
 	converge.Stand(plan, wanted, func() apply.Intent { return budget }, s.Budget)
-
-	converge.Stand(plan, w.NetworkPolicy != nil, func() apply.Intent {
-		var ports []corev1ac.ContainerPortApplyConfiguration
-		for _, p := range w.Ports {
-			ports = append(ports, *p)
-		}
-		return workload.NetworkPolicy(name, ns, own, own, ports, w.NetworkPolicy)
-	}, s.NetworkPolicy)
 
 	converge.Stand(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {
 		return workload.Ingress(name, ns, own, w.Service, w.Port, w.Expose)

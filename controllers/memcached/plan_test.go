@@ -1,0 +1,42 @@
+package memcached
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/testkit/plans"
+)
+
+// Every prefix of the writes is a legal state, and a child that cannot be
+// written leaves the others alone.
+func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
+	type kinds = []string
+	for name, tc := range map[string]struct {
+		refused string
+		exists  bool
+		want    kinds
+	}{
+		"nothing is refused": {"", false, kinds{"ControllerRevision", "NetworkPolicy", "Deployment", "Service", "PodDisruptionBudget"}},
+		"no pod is created before its NetworkPolicy": {
+			"NetworkPolicy", false, kinds{"ControllerRevision", "Service", "PodDisruptionBudget"},
+		},
+		"pods that run are still looked after": {
+			"NetworkPolicy", true, kinds{"ControllerRevision", "Deployment", "Service", "PodDisruptionBudget"},
+		},
+		"no pod is created of a revision that is not recorded": {
+			"ControllerRevision", false, kinds{"NetworkPolicy", "Service", "PodDisruptionBudget"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sample()
+			m.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+			written := plans.Written(planned(t, m, Observed{}), tc.refused, func(apply.Intent) bool { return tc.exists })
+			if diff := cmp.Diff(tc.want, plans.Kinds(written)); diff != "" {
+				t.Errorf("written (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

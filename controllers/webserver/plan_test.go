@@ -1,0 +1,94 @@
+package webserver
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/testkit/plans"
+)
+
+// Every prefix of the writes is a legal state, and a child that cannot be
+// written leaves the others alone.
+func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
+	full := func() *webserverv1.WebServer {
+		w := sample()
+		w.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
+		w.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 4}
+		w.Spec.Replicas = nil
+		return w
+	}
+	type kinds = []string
+	for name, tc := range map[string]struct {
+		refused string
+		runs    bool // revision 1 serves, and the spec asks for the next
+		want    kinds
+		image   string
+	}{
+		"nothing is refused": {
+			"", false, kinds{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+		},
+		"no pod is created before its NetworkPolicy": {
+			"NetworkPolicy", false, kinds{"ConfigMap", "ControllerRevision", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
+		},
+		"pods that run are still looked after": {
+			"NetworkPolicy", true, kinds{"ConfigMap", "ControllerRevision", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+		},
+		"no pod is created of a revision that is not recorded": {
+			"ControllerRevision", false, kinds{"ConfigMap", "NetworkPolicy", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
+		},
+		"what serves is kept until the revision is recorded": {
+			"ControllerRevision", true, kinds{"ConfigMap", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:1",
+		},
+		"what serves is kept until the snapshots exist": {
+			"ConfigMap", true, kinds{"ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:1",
+		},
+		"an unowned Service does not keep pods from being isolated": {
+			"Service", false, kinds{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := full(), Observed{}
+			if tc.runs {
+				w.Spec.Image = "nginx:1"
+				o, _ = pass(t, w, o, rolledOut)
+			}
+			w.Spec.Image = "nginx:2"
+			plan, err := desired(w, o, platform)
+			if err != nil {
+				t.Fatal(err)
+			}
+			written := plans.Written(plan, tc.refused, func(in apply.Intent) bool { return tc.runs && in.Kind != "ControllerRevision" })
+			if diff := cmp.Diff(tc.want, plans.Kinds(written)); diff != "" {
+				t.Errorf("written (-want +got):\n%s", diff)
+			}
+			image := ""
+			for _, in := range written {
+				if in.Kind == "Deployment" {
+					image = sentDeployment(t, w, in).Spec.Template.Spec.Containers[0].Image
+				}
+			}
+			if image != tc.image {
+				t.Errorf("the Deployment has image %q, want %q", image, tc.image)
+			}
+		})
+	}
+}
+
+func sentDeployment(t *testing.T, w *webserverv1.WebServer, in apply.Intent) *appsv1.Deployment {
+	t.Helper()
+	raw, err := in.Object(w, ownerKind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &appsv1.Deployment{}
+	if err := json.Unmarshal(raw, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
