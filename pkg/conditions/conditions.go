@@ -72,7 +72,7 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 }
 
 // ReportUnobserved writes the conditions of an object of which nothing could be
-// observed because of problem. Ready is Unknown, and everything else that an
+// observed because of problem, or whose deletion is held up by it. Ready is Unknown, and everything else that an
 // earlier reconcile reported stays, status.observedGeneration included.
 func ReportUnobserved(status *common.Status, generation int64, now time.Time, problem fault.Verdict) {
 	set := func(kind string, holds metav1.ConditionStatus) {

@@ -128,20 +128,37 @@ func (k Kind[T, S]) Watched() []client.Object {
 // rest.
 func (k Kind[T, S]) See(ctx context.Context, r Reader, refs *references.Reader, obj T) (S, error) {
 	var none S
-	var err error
 	if k.Secrets != nil {
 		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
 	}
-	if k.References == nil {
-		return k.Observe(ctx, r, obj)
-	}
-	if slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
-		if r.Copies, err = references.Copies(ctx, r, obj); err != nil {
+	if k.References != nil {
+		var err error
+		if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
 			return none, err
 		}
+		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies)
 	}
-	r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies)
 	return k.Observe(ctx, r, obj)
+}
+
+// seeOwn is See without anything that the object refers to: enough to name its
+// children.
+func (k Kind[T, S]) seeOwn(ctx context.Context, r Reader, obj T) (S, error) {
+	var none S
+	var err error
+	if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
+		return none, err
+	}
+	return k.Observe(ctx, r, obj)
+}
+
+// ownConfigMaps returns the ConfigMaps that belong to an object, if its kind
+// makes ConfigMaps and refers to some.
+func (k Kind[T, S]) ownConfigMaps(ctx context.Context, r client.Reader, obj T) ([]*corev1.ConfigMap, error) {
+	if k.References == nil || !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
+		return nil, nil
+	}
+	return references.Copies(ctx, r, obj)
 }
 
 // LogText has the words of a kind's log lines. The seeds' users know them.

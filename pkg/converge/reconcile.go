@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -53,7 +56,10 @@ type memory struct {
 	uid   types.UID
 	since time.Time // since when figures of the status wait to be written
 	races int       // reconciles in a row that ended with a lost race
-	freed bool      // the finalizer was removed; what the cache still holds is a ghost
+
+	deleted time.Time          // since when the object is known to be being deleted
+	lost    map[apply.Ref]bool // children that were deleted before they were released
+	freed   bool               // the finalizer was removed; what the cache still holds is a ghost
 }
 
 // NewReconciler returns the loop for one kind. refs finds what its objects
@@ -210,6 +216,10 @@ func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Pla
 	return errors.Join(errs...)
 }
 
+// patience is for how long a deletion waits for what it can do without, before
+// it does without, and before what it cannot do without is reported as Stalled.
+const patience = 10 * time.Minute
+
 // tearDown does what has to be done before the object may go, which is nothing
 // where it does not carry our finalizer: garbage collection does the rest.
 func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
@@ -217,11 +227,24 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.isFreed(key) {
 		return reconcile.Result{}, nil
 	}
-	err := r.release(ctx, obj, owner)
-	if err != nil {
+	before := obj.DeepCopyObject().(T)
+	late := r.deletedFor(key) >= patience
+	if err := r.release(ctx, obj, owner, late); err != nil {
 		v := r.classify(key, err)
-		log.FromContext(ctx).Info("The object cannot go yet", "why", err.Error())
-		r.event(obj, "Warning", v.Reason, "Delete", "not deleted yet: "+v.Message)
+		log.FromContext(ctx).Info("The object cannot be deleted yet", "why", err.Error())
+		if v.Class == fault.Quiet {
+			return v.Result, v.Err
+		}
+		problem := v
+		problem.Message = "The object cannot be deleted yet: " + v.Message
+		if late {
+			problem.Class = fault.Stall
+			problem.Message += ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too"
+		}
+		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
+		if _, err := r.writeStatus(ctx, before, obj); err != nil {
+			log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
+		}
 		return v.Result, v.Err
 	}
 	if err := r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer); err != nil {
@@ -232,27 +255,27 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 	return reconcile.Result{}, nil
 }
 
-func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner) error {
-	observed, err := r.kind.See(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, r.refs, obj)
-	if err != nil {
+// release releases the children of an object whose policy is Orphan, and does
+// the kind's own teardown. late says that it does without all that it can.
+func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner, late bool) error {
+	orphan := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan
+	if !orphan && r.kind.Teardown == nil {
+		return nil
+	}
+	observed, err := r.kind.seeOwn(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
+	if err != nil && !late {
 		return fmt.Errorf("observing: %w", err)
 	}
-	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
-		plan, err := r.kind.Desired(obj, observed)
-		if err != nil {
-			return fmt.Errorf("naming the children: %w", err)
+	var also []apply.Intent
+	if err != nil { // the spec names all children but those that are named by their content
+		log.FromContext(ctx).Error(err, "Releasing the children without having observed them")
+		if also, err = r.ownConfigMaps(ctx, obj); err != nil {
+			return err
 		}
-		for _, in := range plan.Apply {
-			if in.Bound || r.optional.ensure(ctx, in.Kind) != nil {
-				continue // of no use without its owner, or of a type of which there is none
-			}
-			action, err := r.applier.Release(ctx, owner, in)
-			if err != nil {
-				return err
-			}
-			if action == apply.Lost {
-				r.event(obj, "Warning", common.ReasonChildDeleted, "Delete", in.String()+" was deleted before it could be released, so it is not kept. Create it again if it is still needed.")
-			}
+	}
+	if orphan {
+		if err := r.releaseChildren(ctx, obj, owner, observed, also); err != nil {
+			return err
 		}
 	}
 	if r.kind.Teardown == nil {
@@ -262,7 +285,77 @@ func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner
 	if err == nil && !done {
 		err = fault.Waiting(5*time.Second, "teardown has not finished")
 	}
+	if err != nil && late {
+		log.FromContext(ctx).Error(err, "Giving up the teardown")
+		r.event(obj, "Warning", common.ReasonError, "Delete", "The teardown did not finish within "+patience.String()+" and was given up: "+fault.Classify(err).Message)
+		return nil
+	}
 	return err
+}
+
+// releaseChildren releases all children, and returns the errors of all.
+func (r *Reconciler[T, S]) releaseChildren(ctx context.Context, obj T, owner apply.Owner, observed S, also []apply.Intent) error {
+	plan, err := r.kind.Desired(obj, observed)
+	if err != nil {
+		err = fmt.Errorf("naming the children: %w", err)
+	}
+	errs := []error{err}
+	for _, in := range slices.Concat(plan.Apply, also) {
+		if in.Bound || !r.optional.served(in.Kind) {
+			continue // of no use without its owner, or of a type of which there is none
+		}
+		err := r.optional.ensure(ctx, in.Kind)
+		if err == nil {
+			var action apply.Action
+			if action, err = r.applier.Release(ctx, owner, in); action == apply.Lost && r.lose(obj, in) {
+				r.event(obj, "Warning", common.ReasonChildDeleted, "Delete", in.String()+" was deleted before it could be released, so it is not kept. Create it again if it is still needed.")
+			}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// ownConfigMaps returns intents that name the object's ConfigMaps.
+func (r *Reconciler[T, S]) ownConfigMaps(ctx context.Context, obj T) ([]apply.Intent, error) {
+	live, err := r.kind.ownConfigMaps(ctx, r.client, obj)
+	var all []apply.Intent
+	for _, c := range live {
+		all = append(all, apply.New(corev1ac.ConfigMap(c.Name, c.Namespace), func() *corev1.ConfigMap { return &corev1.ConfigMap{} }))
+	}
+	return all, err
+}
+
+// deletedFor returns for how long this process has known that an object is being
+// deleted. The time in the object is that of another clock.
+func (r *Reconciler[T, S]) deletedFor(key types.NamespacedName) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	now := r.now()
+	if m.deleted.IsZero() {
+		m.deleted = now
+		r.objects[key] = m
+	}
+	return now.Sub(m.deleted)
+}
+
+// lose notes that a child was deleted before it could be released, and reports
+// whether that is news.
+func (r *Reconciler[T, S]) lose(obj T, in apply.Intent) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(obj)
+	m := r.objects[key]
+	if m.lost[in.Ref()] {
+		return false
+	}
+	if m.lost == nil {
+		m.lost = map[apply.Ref]bool{}
+	}
+	m.lost[in.Ref()] = true
+	r.objects[key] = m
+	return true
 }
 
 // keepFinalizer puts right what the defaulting webhook does in the user's own

@@ -127,7 +127,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 			return 7, said("Observe")
 		},
 		Desired: func(w *webserverv1.WebServer, seen int) (Plan, error) {
-			if seen != 7 {
+			if seen != 7 && w.DeletionTimestamp.IsZero() {
 				t.Errorf("Desired got %d, not what was observed", seen)
 			}
 			if err := said("Desired"); err != nil {
@@ -628,7 +628,7 @@ func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
 
 func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
-	l.pass("Observe", "patch")
+	l.pass("patch")
 	w := l.stored()
 	w.Finalizers = append(w.Finalizers, naming.Finalizer) // what a stale cache would still show
 	if err := l.client.Update(t.Context(), w); err != nil {
@@ -645,13 +645,13 @@ func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
 		return done, fails
 	}
 	l.restart()
-	if r := l.pass("Observe", "Teardown"); r.RequeueAfter != 5*time.Second {
+	if r := l.pass("Observe", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
 		t.Errorf("comes back after %s", r.RequeueAfter)
 	}
-	l.said("Warning Waiting not deleted yet: teardown has not finished")
+	l.said("Normal Waiting Reconciling: The object cannot be deleted yet: teardown has not finished")
 
 	fails = errors.New("no answer")
-	if _, err := l.try("Observe", "Teardown"); !errors.Is(err, fails) {
+	if _, err := l.try("Observe", "Teardown", "status"); !errors.Is(err, fails) {
 		t.Errorf("got %v", err)
 	}
 	fails = nil
@@ -678,7 +678,7 @@ func TestFailedReleaseKeepsTheFinalizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.refuse["patch"] = errors.New("no answer")
-	if _, err := l.try("Observe", "Desired", "patch"); err == nil {
+	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
 		t.Error("no error, so no back-off")
 	}
 	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
@@ -707,7 +707,7 @@ func TestGoneObjectIsSaidAndForgotten(t *testing.T) {
 
 func TestObjectOfTheSameNameIsAnother(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
-	l.pass("Observe", "patch") // freed: a ghost from here on
+	l.pass("patch") // freed: a ghost from here on
 	w := l.stored()
 	w.Finalizers = nil
 	if err := l.client.Update(t.Context(), w); err != nil {
@@ -967,4 +967,135 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 			t.Errorf("got %v, so no back-off", err)
 		}
 	})
+}
+
+// orphaned returns a loop whose object has a child and is being deleted, with
+// the policy Orphan.
+func orphaned(t *testing.T) *loop {
+	t.Helper()
+	l := newLoop(t, object(orphaning, finalized))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.heard()
+	return l
+}
+
+func (l *loop) released() bool {
+	l.t.Helper()
+	c := &corev1.ConfigMap{}
+	if err := l.client.Get(l.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
+		l.t.Fatal(err)
+	}
+	return len(c.OwnerReferences) == 0
+}
+
+func (l *loop) holds() bool {
+	l.t.Helper()
+	return slices.Contains(l.stored().Finalizers, naming.Finalizer)
+}
+
+func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
+	l := orphaned(t)
+	l.kind.References = func(*webserverv1.WebServer) []references.Reference { return []references.Reference{{Name: "cfg"}} }
+	l.kind.Secrets = func(*webserverv1.WebServer) []string { return []string{"db"} }
+	l.restart()
+	broken := interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, k client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			t.Errorf("%s was read", k)
+			return errors.New("no answer")
+		},
+	})
+	l.refs = references.NewReader(broken, broken)
+	l.pass("Observe", "Desired", "patch", "patch")
+	if !l.released() || l.holds() {
+		t.Error("the child was not released")
+	}
+}
+
+// The spec names the children, so what cannot be observed is no reason to keep
+// an object for ever.
+func TestTeardown_DoesWithoutObservingAfterATime(t *testing.T) {
+	l := orphaned(t)
+	l.refuse["Observe"] = errors.New("no cache")
+	if _, err := l.try("Observe", "status"); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	l.clock = l.clock.Add(patience - time.Second)
+	if _, err := l.try("Observe"); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	l.clock = l.clock.Add(time.Second)
+	l.pass("Observe", "Desired", "patch", "patch")
+	if !l.released() || l.holds() {
+		t.Error("the child was not released")
+	}
+}
+
+// A child that the user asked to keep is not given up: the object stays, says
+// why, and names the edit that ends it.
+func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
+	l := orphaned(t)
+	l.refuse["patch"] = errors.New("no answer")
+	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	const why = "The object cannot be deleted yet: the API server refused a request (no answer); it is retried"
+	l.said("Normal Error Reconciling: " + why)
+	if _, err := l.try("Observe", "Desired", "patch"); err == nil { // nothing new to write
+		t.Error("no error, so no back-off")
+	}
+	l.clock = l.clock.Add(100 * 24 * time.Hour)
+	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	l.said("Warning Error Stalled: " + why + ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too")
+	if l.released() || !l.holds() {
+		t.Error("the child is lost")
+	}
+	delete(l.refuse, "patch")
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
+	l.pass("patch")
+	if l.holds() {
+		t.Error("the object cannot be deleted")
+	}
+}
+
+func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
+	l := orphaned(t)
+	desired := l.kind.Desired
+	l.kind.Desired = func(w *webserverv1.WebServer, seen int) (Plan, error) {
+		plan, err := desired(w, seen)
+		broken := apply.New(corev1ac.ConfigMap("broken", w.Namespace), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+		plan.Apply = append([]apply.Intent{broken}, plan.Apply...)
+		return plan, err
+	}
+	fails := errors.New("no answer")
+	l.restart()
+	l.applier = apply.NewApplier(l.client, interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return fails
+		},
+	}), nothing{})
+	if _, err := l.try("Observe", "Desired", "patch", "status"); !errors.Is(err, fails) {
+		t.Errorf("got %v", err)
+	}
+	if !l.released() || !l.holds() {
+		t.Error("the child that can be released is not, or the object does not wait for the other")
+	}
+}
+
+func TestTeardown_GivesUpWhatAKindDoesAfterATime(t *testing.T) {
+	l := newLoop(t, object(finalized, deleted))
+	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer, int) (bool, error) { return false, nil }
+	l.restart()
+	l.pass("Observe", "status")
+	l.heard()
+	l.clock = l.clock.Add(patience)
+	l.pass("Observe", "patch")
+	l.said("Warning Error The teardown did not finish within 10m0s and was given up: teardown has not finished")
+	if l.holds() {
+		t.Error("the object cannot be deleted")
+	}
 }
