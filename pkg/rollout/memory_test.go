@@ -74,6 +74,7 @@ func TestDecide_PicksTheRevision(t *testing.T) {
 		"unpinned":                            {given{asked: 3, live: 1, proven: true, current: 1, healthy: 2}, 3, false},
 		"unpinned after a failure":            {given{asked: 3, live: 1, proven: true, current: 1, healthy: 2, failed: 3}, 1, false},
 		"unpinned after a failure, not ready": {given{asked: 3, live: 1, current: 1, healthy: 2, failed: 3}, 2, false},
+		"unpinned, with nothing healthy":      {given{asked: 3, live: 1, current: 1, failed: 3}, 1, false},
 		"unpinned after a failure, halted":    {given{asked: 3, live: 1, current: 1, healthy: 2, failed: 3, halt: true}, 1, false},
 
 		"status lost":                            {given{asked: 2, live: 2, proven: true}, 2, false},

@@ -296,15 +296,18 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 		return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
 			"spec.rollout.pinnedRevision: there is no revision %d; kept are %s", *r.PinnedRevision, numbers(history))
 	}
-	if !d.memory.failed.is(d.Asked) || !d.memory.healthy.known() || d.memory.healthy.is(d.Asked) {
+	if !d.memory.failed.is(d.Asked) {
 		return d.Asked, nil
 	}
-	if d.onFailure() == common.OnFailureHalt {
-		// Halt never changes what serves. After a rollback that is not what
-		// the spec asks for.
+	if d.onFailure() == common.OnFailureHalt || !d.memory.healthy.known() {
+		// Halt never changes what serves. After a rollback or a pin that is not
+		// what the spec asks for.
 		if current, ok := d.memory.current.in(history); ok {
 			return current, nil
 		}
+	}
+	if !d.memory.healthy.known() || d.memory.healthy.is(d.Asked) {
+		return d.Asked, nil
 	}
 	if d.back != nil {
 		return *d.back, nil
