@@ -33,6 +33,10 @@ func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-i
 //
 //	no pod ─▶ pod, gated ─▶ status: its UID, one more ─▶ gate lifted ─▶ runs
 //
+// A pod that is not to be released after all takes the way back:
+//
+//	counted, gated ─▶ status: one less ─▶ deleted, if it is still as observed
+//
 // Whatever crashes in between, each pod that runs was counted once.
 func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.Platform) (converge.Plan, error) {
 	var plan converge.Plan
@@ -47,21 +51,25 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 	if p := i.Spec.Pod; p != nil && p.ServiceAccountName != "" && !platform.ServiceAccounts && !i.Spec.Suspend && i.DeletionTimestamp.IsZero() {
 		return plan, workload.NotGranted(p.ServiceAccountName)
 	}
+	alive := o.Pod != nil && o.Pod.DeletionTimestamp.IsZero()
 	switch {
 	case !i.DeletionTimestamp.IsZero(): // it is named to be released, however it is
 		plan.Apply = append(plan.Apply, pod(i, o))
+	case alive && ended(o.Pod) && pause(o) > 0 && !i.Spec.Suspend:
+		return plan, fault.Waiting(pause(o), "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
+	case alive && gated(o.Pod) && !releasable(i, o.Pod):
+		// If a former leader has lifted the gate meanwhile, the pod is not as it
+		// was observed, and the API server refuses the delete.
+		if !counted(i, o.Pod) {
+			plan.Prune = append(plan.Prune, o.Pod)
+		}
 	case i.Spec.Suspend:
 		if o.Pod != nil {
 			plan.Prune = append(plan.Prune, o.Pod)
 		}
-	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && ended(o.Pod):
-		if wait := between - max(o.Now.Sub(o.Pod.CreationTimestamp.Time), o.EndedFor); wait > 0 {
-			return plan, fault.Waiting(wait, "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
-		}
+	case alive && ended(o.Pod):
 		plan.Prune = append(plan.Prune, o.Pod)
-	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && gated(o.Pod) && !madeOf(o.Pod, i):
-		plan.Prune = append(plan.Prune, o.Pod) // the spec changed before it ran
-	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero() && admitted(o.Pod) && edited(i, o.Pod):
+	case alive && admitted(o.Pod) && edited(i, o.Pod):
 		plan.Prune = append(plan.Prune, o.Pod)
 	default:
 		in := pod(i, o)
@@ -76,6 +84,11 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 	return plan, nil
 }
 
+// pause returns how long the next pod has to wait after one that ended.
+func pause(o Observed) time.Duration {
+	return between - max(o.Now.Sub(o.Pod.CreationTimestamp.Time), o.EndedFor)
+}
+
 // ended tells whether a pod will never run again: it failed, was evicted, or
 // its container finished.
 func ended(p *corev1.Pod) bool {
@@ -88,6 +101,13 @@ func why(p *corev1.Pod) string {
 		return p.Status.Reason
 	}
 	return string(p.Status.Phase)
+}
+
+// releasable reports whether the gate of a pod may be lifted once it is counted.
+// One that is not is deleted, unless spec.paused keeps it.
+func releasable(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
+	replaced := admitted(p) && edited(i, p)
+	return !i.Spec.Suspend && p.DeletionTimestamp.IsZero() && !ended(p) && madeOf(p, i) && !replaced
 }
 
 func counted(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {

@@ -2,6 +2,7 @@ package immortalcontainer
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func (n *node) reconcile() {
 	}
 	observed := n.pod
 	if n.i.Spec.Paused {
-		report(n.i, Observed{Pod: n.pod, Now: n.now}, converge.NewOutcome(n.now, fault.Verdict{Class: fault.Wait, Reason: common.ReasonPaused}, map[string]client.Object{"Pod": n.pod}))
+		report(n.i, Observed{Pod: n.pod, Now: n.now}, converge.NewOutcome(n.now, fault.Verdict{Class: fault.Wait, Reason: common.ReasonPaused}, nil))
 		return
 	}
 	children := map[string]client.Object{}
@@ -84,7 +85,8 @@ func (n *node) apply(raw []byte) {
 	}
 	if created {
 		n.pod = stated
-		n.pod.UID, n.pod.Generation, n.pod.CreationTimestamp = "p", 1, metav1.NewTime(n.now)
+		n.births++
+		n.pod.UID, n.pod.Generation, n.pod.CreationTimestamp = types.UID(fmt.Sprintf("pod-%d", n.births)), 1, metav1.NewTime(n.now)
 		n.pod.Spec.NodeName = "node1"
 		n.writes++
 		return
@@ -100,6 +102,9 @@ func (n *node) apply(raw []byte) {
 		live.Generation++
 	}
 	n.pod = live
+	if !gated(live) {
+		n.released[live.UID] = true
+	}
 }
 
 // observe is the kubelet's first write after a change: it has seen the pod, and
@@ -385,7 +390,6 @@ func TestPod_ImageThatAdmissionRewroteStays(t *testing.T) {
 			if n.pod != nil {
 				t.Fatalf("the pod has image %s", image(n.pod))
 			}
-			n.i.Status.PodUID = "earlier"
 			n.born()
 			n.expect(true, tc.next)
 		})

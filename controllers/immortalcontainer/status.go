@@ -5,11 +5,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // report writes the status. It is pure but for what it writes into i.
@@ -30,7 +32,9 @@ func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outc
 		}
 		return
 	}
-	count(i, p)
+	if count(i, p, out) {
+		out.LookAgain(100 * time.Millisecond) // to delete it
+	}
 	st.CurrentPod = p.Name
 	st.ContainerRestarts = 0
 	if c := container(p); c != nil {
@@ -41,20 +45,35 @@ func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outc
 	}
 }
 
-// count counts a pod the first time it is seen. The count follows from what is
-// recorded, so it does not matter how often or after which crash it is made.
-func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) {
-	// One that is deleted before it was released never runs.
-	if counted(i, p) || gated(p) && (i.Spec.Suspend || !madeOf(p, i)) {
-		return
+// count counts a pod before it is released, and takes the count back if it is
+// not going to be. The count follows from what is recorded and observed, so it
+// does not matter how often or after which crash it is made. It reports whether
+// it took one back.
+func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, out converge.Outcome) (back bool) {
+	// Until it can be released, a pod may be deleted by anybody.
+	release := releasable(i, p) && !i.Spec.Paused && out.Problem.Reason != common.ReasonNotAllowed
+	switch {
+	case counted(i, p) && gated(p) && !release:
+		i.Status.PodUID = ""
+		i.Status.StartTimes--
+		return true
+	case counted(i, p), gated(p) && !(release && isolated(i, out)):
+		return false
 	}
 	// The article's operator counted its pods too, but kept no UID: the pod
 	// that it left running is in its figure already.
-	takenOver := i.Status.PodUID == "" && i.Status.StartTimes > 0 && !gated(p)
+	takenOver := i.Status.PodUID == "" && i.Status.StartTimes > 0 && p.Annotations[naming.AnnotationTemplate] == ""
 	i.Status.PodUID = string(p.UID)
 	if !takenOver {
 		i.Status.StartTimes++
 	}
+	return false
+}
+
+// isolated reports whether the NetworkPolicy that the pod has to wait for exists.
+func isolated(i *immortalv1alpha1.ImmortalContainer, out converge.Outcome) bool {
+	_, exists := converge.Child[*networkingv1.NetworkPolicy](out, "NetworkPolicy", i.Namespace, podName(i))
+	return exists || i.Spec.NetworkPolicy == nil
 }
 
 // state returns what the pod says about itself. runs is the image that its
@@ -78,7 +97,7 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) co
 		return s
 	}
 	switch {
-	case !p.DeletionTimestamp.IsZero():
+	case !p.DeletionTimestamp.IsZero(), gated(p) && !releasable(i, p):
 		return notRunning("the pod is being deleted; the next one follows")
 	case ended(p):
 		return notRunning("the pod ended (" + why(p) + "); the next one follows")
