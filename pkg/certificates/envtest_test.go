@@ -652,3 +652,18 @@ func bundlesOf(o client.Object) [][]byte {
 	}
 	return all
 }
+
+func timeoutsOf(o client.Object) []*int32 {
+	var all []*int32
+	switch c := o.(type) {
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for _, w := range c.Webhooks {
+			all = append(all, w.TimeoutSeconds)
+		}
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for _, w := range c.Webhooks {
+			all = append(all, w.TimeoutSeconds)
+		}
+	}
+	return all
+}

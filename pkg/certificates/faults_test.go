@@ -3,7 +3,6 @@
 package certificates_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -103,6 +102,13 @@ func TestFaultsOfTheWebhook(t *testing.T) {
 	never := func(http.ResponseWriter, *http.Request) { t.Error("a handshake succeeded that must not") }
 
 	s := newSite(t, "localhost:1")
+	for _, o := range s.configurations() {
+		for _, seconds := range timeoutsOf(o) {
+			if *seconds != 5 {
+				t.Errorf("%T has a webhook with a timeout of %d s, want 5", o, *seconds)
+			}
+		}
+	}
 	op, err := env.Run(t.Context(), testkit.Subject{
 		Children: controllers.Children(),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
@@ -119,7 +125,7 @@ func TestFaultsOfTheWebhook(t *testing.T) {
 		want   string
 	}{
 		"down":        {func(*testing.T) string { return "localhost:1" }, "connection refused"},
-		"9 s slow":    {serve(ours.serving(t, time.Hour), func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), 9*time.Second) }), "context deadline exceeded"},
+		"no answer":   {serve(ours.serving(t, time.Hour), func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "context deadline exceeded"},
 		"answers 500": {serve(ours.serving(t, time.Hour), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "an error on the server"},
 		"no TLS":      {serve(nil, never), "server gave HTTP response to HTTPS client"},
 		"expired":     {serve(ours.serving(t, -time.Hour), never), "certificate has expired"},
@@ -167,28 +173,16 @@ func TestFaultsOfTheWebhook(t *testing.T) {
 				t.Errorf("the webhook was called %d times for a status, a finalizer, a deletion, or nothing new", n)
 			}
 
-			began := time.Now()
 			err := change()
-			took := time.Since(began)
 			if err == nil || !strings.Contains(err.Error(), callsWebhook) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("a changed spec: got %v, want %q and %q", err, callsWebhook, tc.want)
-			}
-			if took > 6*time.Second {
-				t.Errorf("the refusal took %s; the timeout is 5s", took)
 			}
 			if n := s.asked() - asked; n == 0 {
 				t.Error("the count of calls does not see calls")
 			}
 			s.deleted(plain.GetName())
-			t.Logf("refused after %s: %v", took.Round(time.Millisecond), err)
+			t.Logf("refused: %v", err)
 		})
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 
