@@ -114,23 +114,28 @@ func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy
 	return in
 }
 
-// decide decides which template serves. Where something is missing that the
-// spec refers to, or the platform configuration does not allow it, nothing is
-// decided: what serves is left as it is.
+// decide decides which template serves, and returns the snapshots that it asks
+// for. If something is missing that the spec refers to, or the platform
+// configuration does not allow it, the template that was decided last keeps
+// serving.
 func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Copy, error) {
-	copies, err := copies(a, o)
-	digest, missing := rollout.Secrets(secrets(a), o.Secrets)
-	if err := errors.Join(err, missing); err != nil {
-		return rollout.Decision{}, nil, err
-	}
-	in := inputs(a, copies)
-	in.Secrets = digest
-	d, err := rollout.Decide(rollout.Question{
+	q := rollout.Question{
 		Kind: demoapplicationv1.Kind, Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
-		Inputs: in, Template: rollout.WithSecrets(template(a, copies), digest), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus, Conditions: a.Status.Conditions,
-	}, o.Seen)
-	if refused := workload.Granted(platform, a, d.Template); refused != nil {
-		return rollout.Decision{}, nil, refused
+		Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus, Conditions: a.Status.Conditions,
+	}
+	copies, missing := copies(a, o)
+	d, known, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
+		digest, err := rollout.Secrets(secrets(a), o.Secrets)
+		if err := errors.Join(missing, err); err != nil {
+			return rollout.Decision{}, err
+		}
+		in := inputs(a, copies)
+		in.Secrets = digest
+		q.Inputs, q.Template = in, rollout.WithSecrets(template(a, copies), digest)
+		return rollout.Decide(q, o.Seen)
+	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return workload.Granted(platform, a, t) })
+	if !known {
+		return d, nil, err
 	}
 	var asked []rollout.Copy
 	for _, source := range slices.Sorted(maps.Keys(copies)) {

@@ -119,15 +119,16 @@ func inputs(m *cachev1alpha1.Memcached) any {
 	return s
 }
 
+// decide decides which template serves. If that is not available or not allowed,
+// the template that was decided last keeps serving.
 func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
 	q := rollout.Question{
 		Kind: cachev1alpha1.Kind, Namespace: m.Namespace, Name: m.Name, Labels: labels(m),
 		Inputs: inputs(m), Template: template(m, image(m, platform.Memcached)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus, Conditions: m.Status.Conditions,
 	}
-	d, err := decideImage(q, m, o, platform)
-	if refused := workload.Granted(platform, m, d.Template); refused != nil {
-		return rollout.Decision{}, refused // what serves is left as it is
-	}
+	d, _, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
+		return decideImage(q, m, o, platform)
+	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return workload.Granted(platform, m, t) })
 	return d, err
 }
 

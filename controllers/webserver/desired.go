@@ -87,21 +87,25 @@ func inputs(w *webserverv1.WebServer, m material) pods {
 	return pods{WebServerSpec: *s, Sources: m.hashes, Secrets: m.secrets}
 }
 
-// decide decides which template serves, and finds what the spec refers to.
-// Where some of that is missing, or the platform configuration does not allow
-// it, nothing is decided: what serves is left as it is.
+// decide decides which template serves, and finds what the spec refers to. If
+// some of that is missing, or the platform configuration does not allow it, the
+// template that was decided last keeps serving.
 func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rollout.Decision, material, error) {
-	m, err := materialOf(w, o)
-	if err != nil {
-		return rollout.Decision{}, material{}, err
-	}
-	d, err := rollout.Decide(rollout.Question{
+	q := rollout.Question{
 		Kind: webserverv1.Kind, Namespace: w.Namespace, Name: w.Name, Labels: labels(w),
-		Inputs: inputs(w, m), Template: template(w, m, platform.WebServer), Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus, Conditions: w.Status.Conditions,
+		Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus, Conditions: w.Status.Conditions,
 		Harmless: `the "user" directive makes sense only`, // as every nginx says that is not root's
-	}, o.Seen)
-	if refused := workload.Granted(platform, w, d.Template); refused != nil {
-		return rollout.Decision{}, material{}, refused
+	}
+	m, missing := materialOf(w, o)
+	d, known, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
+		if missing != nil {
+			return rollout.Decision{}, missing
+		}
+		q.Inputs, q.Template = inputs(w, m), template(w, m, platform.WebServer)
+		return rollout.Decide(q, o.Seen)
+	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return workload.Granted(platform, w, t) })
+	if !known {
+		m = material{} // what was found may not be all
 	}
 	return d, m, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/testkit/plans"
 )
 
@@ -91,4 +92,52 @@ func sentDeployment(t *testing.T, w *webserverv1.WebServer, in apply.Intent) *ap
 		t.Fatal(err)
 	}
 	return d
+}
+
+// Everything that is not the template goes on while the template cannot be
+// determined.
+func TestDesired_KeepsServingWhileSomethingIsMissing(t *testing.T) {
+	for name, remove := range map[string]func(*webserverv1.WebServer, *Observed){
+		"a ConfigMap": func(_ *webserverv1.WebServer, o *Observed) { o.Sources = nil },
+		"the pinned revision": func(w *webserverv1.WebServer, _ *Observed) {
+			w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(7))}
+		},
+	} {
+		for _, lost := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " and the Deployment"}[lost], func(t *testing.T) {
+				w := referring("cfg", "", "")
+				o, _ := pass(t, w, sourced("return 200;"), rolledOut)
+				before := o.Deployment.Spec.Template
+				remove(w, &o)
+				w.Spec.Replicas = new(int32(10))
+				if lost {
+					o.Deployment = nil
+				}
+				plan, err := desired(w, o, platform)
+				if v := fault.Classify(err); v.Class != fault.Stall {
+					t.Errorf("what is missing is not reported: %v", err)
+				}
+				found := false
+				for _, in := range plan.Apply {
+					if in.Kind != "Deployment" {
+						continue
+					}
+					found = true
+					d := sentDeployment(t, w, in)
+					if *d.Spec.Replicas != 10 {
+						t.Errorf("%d replicas, want 10", *d.Spec.Replicas)
+					}
+					if diff := cmp.Diff(before, d.Spec.Template); diff != "" {
+						t.Errorf("template (-before +after):\n%s", diff)
+					}
+				}
+				if !found {
+					t.Errorf("the Deployment is neither scaled nor created again: %v", kinds(plan.Apply))
+				}
+				if len(plan.Prune) != 0 {
+					t.Errorf("%v are deleted", plan.Prune)
+				}
+			})
+		}
+	}
 }

@@ -56,28 +56,41 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 		t.Fatalf("granted, the pods run as %q, token %v", pod.ServiceAccountName, pod.AutomountServiceAccountToken)
 	}
 
-	refused := func(t *testing.T, o Observed) {
+	refused := func(t *testing.T, o Observed, runsAs string) {
 		t.Helper()
 		plan, err := desired(w, o, platform)
 		if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed ||
 			!strings.HasPrefix(v.Message, `spec.pod.serviceAccountName: pods may not run as "robot": the platform configuration`) {
 			t.Errorf("got %v", err)
 		}
-		if got := kinds(plan.Apply); slices.Contains(got, "Deployment") || slices.Contains(got, "ControllerRevision") || len(plan.Prune) > 0 {
-			t.Errorf("written are %v, deleted %v: the pods and what they were made from stay", got, plan.Prune)
+		for _, in := range plan.Apply {
+			if in.Kind != "Deployment" {
+				continue
+			}
+			if got := sentDeployment(t, w, in).Spec.Template.Spec.ServiceAccountName; o.Deployment == nil || got != runsAs {
+				t.Errorf("there is a Deployment: %v; one whose pods run as %q is written", o.Deployment != nil, got)
+			}
+		}
+		if got := kinds(plan.Apply); slices.Contains(got, "Deployment") != (o.Deployment != nil) || len(plan.Prune) > 0 {
+			t.Errorf("written are %v, deleted %v: what serves is still looked after", got, plan.Prune)
 		}
 		report(w, o, outcome(err, o.Deployment, o.Service), platform)
 		if c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionStalled); c == nil || c.Reason != common.ReasonNotAllowed {
 			t.Errorf("conditions are %+v", w.Status.Conditions)
 		}
 	}
-	t.Run("from the start", func(t *testing.T) { refused(t, Observed{}) })
-	t.Run("after it was withdrawn", func(t *testing.T) { refused(t, o) })
+	t.Run("from the start", func(t *testing.T) { refused(t, Observed{}, "") })
+	t.Run("after it was withdrawn", func(t *testing.T) { refused(t, o, "robot") })
+	t.Run("after it was withdrawn, and the Deployment is lost", func(t *testing.T) {
+		lost := o
+		lost.Deployment = nil
+		refused(t, lost, "")
+	})
 	t.Run("by an earlier revision", func(t *testing.T) {
 		w.Spec.Pod = nil
 		o, _ := passOn(t, granting, w, o, rolledOut)
 		w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(1))}
-		refused(t, o)
+		refused(t, o, "")
 	})
 	t.Run("but not to go", func(t *testing.T) {
 		w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}

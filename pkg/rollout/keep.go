@@ -1,0 +1,53 @@
+package rollout
+
+import (
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// DecideOrKeep decides by decide. If that yields no template, or one that may
+// not be used, the revision that was decided last keeps serving, so that the
+// Deployment can still be scaled, repaired and created again. The error says
+// why.
+//
+// refuses returns why no pods may be created from a template. One that a
+// Deployment has already stays there: its pods run in any case. A Deployment
+// that does not exist is not created with it. asked reports whether the decision
+// is about what the spec asks for.
+func DecideOrKeep(q Question, seen Seen, decide func() (Decision, error), refuses func(*corev1ac.PodTemplateSpecApplyConfiguration) error) (d Decision, asked bool, err error) {
+	d, err = decide()
+	if d.Template != nil {
+		refused := refuses(d.Template)
+		if refused == nil {
+			return d, true, err
+		}
+		err = errors.Join(err, refused)
+	}
+	if err == nil {
+		return d, true, nil
+	}
+	allowed := func(d Decision) bool {
+		return d.Template == nil || has(seen.Deployment, d.Template) || refuses(d.Template) == nil
+	}
+	last, unreadable := LastKnown(q, seen)
+	if !allowed(last) && q.Rollout != nil { // maybe the pinned one
+		unpinned := *q.Rollout
+		unpinned.PinnedRevision = nil
+		q.Rollout = &unpinned
+		last, unreadable = LastKnown(q, seen)
+	}
+	if !allowed(last) {
+		last.Template = nil
+	}
+	return last, false, errors.Join(err, unreadable)
+}
+
+// has reports whether a Deployment has that template.
+func has(d *appsv1.Deployment, t *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+	return d != nil && t.ObjectMetaApplyConfiguration != nil &&
+		d.Spec.Template.Annotations[naming.AnnotationTemplate] == t.Annotations[naming.AnnotationTemplate]
+}
