@@ -169,7 +169,7 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 				}
 				if diff := cmp.Diff([]metav1.OwnerReference{{
 					APIVersion: "paas.cmft.com/v1", Kind: "DemoApplication", Name: a.Name, UID: a.UID,
-					Controller: new(true), BlockOwnerDeletion: new(a.GetDeletionPolicy() != common.DeletionPolicyOrphan),
+					Controller: new(true), BlockOwnerDeletion: new(true),
 				}}, c.OwnerReferences); diff != "" {
 					t.Errorf("%s: owner (-want +got):\n%s", c.Kind, diff)
 				}

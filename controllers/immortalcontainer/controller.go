@@ -19,6 +19,7 @@ import (
 // +kubebuilder:rbac:groups=immortalcontainer.flugel.it,resources=immortalcontainers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // Kind is all that there is to an ImmortalContainer. now is the clock.
 func Kind(now func() time.Time, platform config.Platform) converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed] {

@@ -176,7 +176,7 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 			for _, c := range sent(t, w, o, platform) {
 				if diff := cmp.Diff([]metav1.OwnerReference{{
 					APIVersion: "my.domain/v1", Kind: "WebServer", Name: w.Name, UID: w.UID,
-					Controller: new(true), BlockOwnerDeletion: new(w.GetDeletionPolicy() != common.DeletionPolicyOrphan),
+					Controller: new(true), BlockOwnerDeletion: new(true),
 				}}, c.OwnerReferences); diff != "" {
 					t.Errorf("%s: owner (-want +got):\n%s", c.Kind, diff)
 				}

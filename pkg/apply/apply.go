@@ -110,6 +110,8 @@ type Applier struct {
 type memory struct {
 	written map[childKey]memo
 	refused map[childKey]time.Time // since when a child with a fallback is refused
+	// namespace is the UID of the Namespace that retains the children.
+	namespace types.UID
 }
 
 type childKey struct {
@@ -216,7 +218,7 @@ func (a *Applier) calm(owner Owner, in Intent) {
 // Look returns a child as it stands, nil where none does, and whether Apply
 // would write it. It writes nothing.
 func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
-	stated, err := in.complete(owner.Object, owner.GVK)
+	stated, err := a.state(ctx, owner, in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -234,8 +236,17 @@ func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client
 	return live, r.lacks || r.extra || live.GetAnnotations()[naming.AnnotationApplied] != hashOf(stated), nil
 }
 
+// state completes an intent and returns what it states.
+func (a *Applier) state(ctx context.Context, owner Owner, in Intent) (map[string]any, error) {
+	namespace, err := a.namespaceUID(ctx, owner, in)
+	if err != nil {
+		return nil, err
+	}
+	return in.complete(owner.Object, owner.GVK, namespace)
+}
+
 func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
-	stated, err := in.complete(owner.Object, owner.GVK)
+	stated, err := a.state(ctx, owner, in)
 	if err != nil {
 		return Child{}, err
 	}
@@ -344,7 +355,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	}
 	if t.in.IfExists != nil {
 		t.in = t.in.IfExists()
-		if t.stated, err = t.in.complete(t.owner.Object, t.owner.GVK); err != nil {
+		if t.stated, err = t.state(ctx, t.owner, t.in); err != nil {
 			return Child{}, err
 		}
 		t.hash = hashOf(t.stated)
@@ -593,7 +604,9 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 		return Lost, nil
 	}
 	before := live.DeepCopyObject().(client.Object)
-	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid }))
+	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID == uid || isNamespace(r, live.GetNamespace())
+	}))
 	live.SetLabels(withoutMarks(live.GetLabels()))
 	live.SetAnnotations(withoutMarks(live.GetAnnotations()))
 	if in.OnRelease != nil {
@@ -664,7 +677,9 @@ func mayWrite(owner Owner, in Intent, live client.Object) error {
 // owner reference away, or a user gave it to us.
 func handedOver(live client.Object, owner types.UID) bool {
 	return live.GetAnnotations()[naming.AnnotationOwner] == string(owner) &&
-		!slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID != owner })
+		!slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return r.UID != owner && !isNamespace(r, live.GetNamespace())
+		})
 }
 
 // managedElsewhere names the tool that an unowned object belongs to; it would

@@ -553,7 +553,7 @@ func TestMemo_ComparesVersions(t *testing.T) {
 func TestIntentsHash(t *testing.T) {
 	hash := func(in Intent) string {
 		t.Helper()
-		stated, err := in.complete(owner().Object, owner().GVK)
+		stated, err := in.complete(owner().Object, owner().GVK, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -568,7 +568,7 @@ func TestIntentsHash(t *testing.T) {
 		t.Error("another intent has the same hash")
 	}
 	other := deployment()
-	stated, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK)
+	stated, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK, "")
 	if err != nil {
 		t.Fatal(err)
 	}

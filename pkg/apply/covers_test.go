@@ -289,7 +289,7 @@ func TestComparerServesSeveralAtOnce(t *testing.T) {
 // What every pass over every child costs: `go test -bench Compare -benchmem`.
 func BenchmarkCompare(b *testing.B) {
 	in := deployment()
-	stated, err := in.complete(owner().Object, owner().GVK)
+	stated, err := in.complete(owner().Object, owner().GVK, "")
 	if err != nil {
 		b.Fatal(err)
 	}

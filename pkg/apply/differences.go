@@ -56,7 +56,7 @@ func (d Difference) String() string { return d.Path + " would " + d.Verb }
 // Fields that would be removed are known only where the reader returns managed
 // fields whole, which the operator's own cache does not.
 func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding, error) {
-	stated, err := in.complete(owner.Object, owner.GVK)
+	stated, err := a.state(ctx, owner, in)
 	if err != nil {
 		return Finding{}, err
 	}
@@ -66,7 +66,7 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 	}
 	if err == nil && in.IfExists != nil {
 		in = in.IfExists()
-		stated, err = in.complete(owner.Object, owner.GVK)
+		stated, err = a.state(ctx, owner, in)
 	}
 	if err != nil {
 		return Finding{}, fmt.Errorf("reading %s: %w", in, err)

@@ -14,7 +14,6 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -106,7 +105,7 @@ type Intent struct {
 
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
-	decorate func(owner types.UID, ref *metav1ac.OwnerReferenceApplyConfiguration)
+	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
 	note     func(key, value string)
 	annotate func(hash string)
 	withUID  func(types.UID)
@@ -131,10 +130,10 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		Name:      deref(config.GetName()),
 		config:    config,
 		newLive:   func() client.Object { return live() },
-		decorate: func(owner types.UID, ref *metav1ac.OwnerReferenceApplyConfiguration) {
+		decorate: func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
 			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
 			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
-			config.WithOwnerReferences(ref)
+			config.WithOwnerReferences(refs...)
 		},
 		note:     func(key, value string) { config.WithAnnotations(map[string]string{key: value}) },
 		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
@@ -160,24 +159,29 @@ func (in Intent) Key() client.ObjectKey {
 // Object returns the child as it would be sent: with owner, label and hash.
 // It is what render prints.
 func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.RawMessage, error) {
-	if _, err := in.complete(owner, gvk); err != nil {
+	if _, err := in.complete(owner, gvk, ""); err != nil {
 		return nil, err
 	}
 	return json.Marshal(in.config)
 }
 
 // complete adds to the configuration what every child carries, and returns
-// what is stated, as decoded JSON. The hash is of everything stated.
-func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind) (stated map[string]any, err error) {
-	ref := metav1ac.OwnerReference().
+// what is stated, as decoded JSON. The hash is of everything stated. If
+// namespace is not empty, it is the UID of the Namespace that owns the child as
+// well.
+func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (stated map[string]any, err error) {
+	refs := []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
 		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
 		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
-		WithController(true).WithBlockOwnerDeletion(!orphans(owner))
-	in.decorate(owner.GetUID(), ref)
+		WithController(true).WithBlockOwnerDeletion(true)}
+	if namespace != "" {
+		refs = append(refs, namespaceReference(in.Namespace, namespace))
+	}
+	in.decorate(owner.GetUID(), refs)
 	hashed := in
 	if in.HashAs != nil {
 		hashed = *in.HashAs
-		hashed.decorate(owner.GetUID(), ref)
+		hashed.decorate(owner.GetUID(), refs)
 	}
 	hash, err := hashed.hash()
 	if err != nil {
@@ -192,15 +196,6 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind) (sta
 		return nil, fmt.Errorf("decoding %s: %w", in, err)
 	}
 	return stated, nil
-}
-
-// orphans reports whether an owner's deletion policy is Orphan. Under foreground
-// deletion the garbage collector deletes the children that block their owner at
-// once, whatever finalizers the owner has. It deletes the others after the
-// owner, which is after their release.
-func orphans(owner client.Object) bool {
-	o, ok := owner.(interface{ GetDeletionPolicy() common.DeletionPolicy })
-	return ok && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
 }
 
 func (in Intent) hash() (string, error) {

@@ -313,7 +313,31 @@ func (r *Reconciler[T, S]) releaseChildren(ctx context.Context, obj T, owner app
 		}
 		errs = append(errs, err)
 	}
+	for _, child := range plan.Prune {
+		errs = append(errs, r.discard(ctx, owner, child))
+	}
 	return errors.Join(errs...)
+}
+
+// discard deletes a child that is no longer wanted. The garbage collector would
+// not: children of an orphaning object are owned by their Namespace as well. A
+// ConfigMap is released, because pods that are left behind may mount it.
+func (r *Reconciler[T, S]) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
+	if c, ok := child.(*corev1.ConfigMap); ok {
+		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
+		return err
+	}
+	gvk, err := apiutil.GVKForObject(child, r.client.Scheme())
+	if err != nil {
+		return fmt.Errorf("looking up the kind of %q: %w", child.GetName(), err)
+	}
+	return r.applier.Delete(ctx, owner, gvk.Kind, child)
+}
+
+// configMapIntent names a ConfigMap without its content, which is enough to
+// release it.
+func configMapIntent(c *corev1.ConfigMap) apply.Intent {
+	return apply.New(corev1ac.ConfigMap(c.Name, c.Namespace), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 }
 
 // ownConfigMaps returns intents that name the object's ConfigMaps.
@@ -321,7 +345,7 @@ func (r *Reconciler[T, S]) ownConfigMaps(ctx context.Context, obj T) ([]apply.In
 	live, err := r.kind.ownConfigMaps(ctx, r.client, obj)
 	var all []apply.Intent
 	for _, c := range live {
-		all = append(all, apply.New(corev1ac.ConfigMap(c.Name, c.Namespace), func() *corev1.ConfigMap { return &corev1.ConfigMap{} }))
+		all = append(all, configMapIntent(c))
 	}
 	return all, err
 }

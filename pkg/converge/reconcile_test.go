@@ -89,7 +89,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 		l.calls = append(l.calls, what)
 		return l.refuse[what]
 	}
-	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
+	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns-1"}}).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				if err := said("apply"); err != nil {

@@ -145,7 +145,7 @@ func (e *Env) Orphaning(t *testing.T, s Specimen) {
 	began := time.Now()
 	l.Create(obj)
 	l.Ready(obj, name)
-	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create", s.creation(name)...)
+	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create", append(s.creation(name), "get namespaces 200")...)
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}

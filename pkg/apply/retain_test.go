@@ -1,0 +1,113 @@
+package apply
+
+import (
+	"context"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+// withPolicy is an owner that has a deletion policy.
+type withPolicy struct {
+	client.Object
+	policy common.DeletionPolicy
+}
+
+func (o withPolicy) GetDeletionPolicy() common.DeletionPolicy { return o.policy }
+
+func ownerWith(p common.DeletionPolicy) Owner {
+	o := owner()
+	o.Object = withPolicy{o.Object, p}
+	return o
+}
+
+// worldWithNamespace counts the reads of the Namespace in the returned value.
+func worldWithNamespace(t *testing.T) (*world, *int) {
+	w, reads := newWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns-1"}}), new(int)
+	live := interceptor.NewClient(w.server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, ok := o.(*corev1.Namespace); ok {
+				*reads++
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	w.applier = NewApplier(w.cached, live, w)
+	return w, reads
+}
+
+// ownersOf lists the kinds of the owners of Deployment web.
+func ownersOf(w *world) []string {
+	kinds := []string{}
+	for _, r := range stored(w, "web", &appsv1.Deployment{}).OwnerReferences {
+		kinds = append(kinds, r.Kind)
+	}
+	return kinds
+}
+
+func TestApplier_RetainsChildrenOfAnOrphaningOwner(t *testing.T) {
+	w, reads := worldWithNamespace(t)
+	apply := func(p common.DeletionPolicy, wantReads int, wantOwners []string, want ...string) {
+		t.Helper()
+		if _, err := w.applier.Apply(t.Context(), ownerWith(p), deployment()); err != nil {
+			t.Fatal(err)
+		}
+		w.wrote(want...)
+		diff(t, "reads of the Namespace", wantReads, *reads)
+		diff(t, "owners", wantOwners, ownersOf(w))
+	}
+	w.pass(deployment()) // as an earlier version does: an upgrade writes nothing if the policy is Delete
+	w.writes = nil
+	one, two := []string{"WebServer"}, []string{"WebServer", "Namespace"}
+	apply(common.DeletionPolicyDelete, 0, one)
+	apply(common.DeletionPolicyOrphan, 1, two, "apply")
+	apply(common.DeletionPolicyOrphan, 1, two)
+
+	// A restarted operator takes the UID from the child.
+	w.applier = NewApplier(w.cached, w.server, w)
+	apply(common.DeletionPolicyOrphan, 1, two)
+
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.OwnerReferences = d.OwnerReferences[:1] })
+	apply(common.DeletionPolicyOrphan, 1, two, "apply")
+	apply(common.DeletionPolicyDelete, 1, one, "apply")
+}
+
+func TestApplier_RetainsNoChildThatIsBound(t *testing.T) {
+	w, reads := worldWithNamespace(t)
+	in := deployment()
+	in.Bound = true
+	if _, err := w.applier.Apply(t.Context(), ownerWith(common.DeletionPolicyOrphan), in); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "owners", []string{"WebServer"}, ownersOf(w))
+	diff(t, "reads of the Namespace", 0, *reads)
+}
+
+func TestApplier_ReleasesTheSecondOwner(t *testing.T) {
+	for name, before := range map[string]func(*appsv1.Deployment){
+		"both owners": func(*appsv1.Deployment) {},
+		// The garbage collector removes the reference to an owner that is deleted in the foreground.
+		"the Namespace alone": func(d *appsv1.Deployment) { d.OwnerReferences = d.OwnerReferences[1:] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := worldWithNamespace(t)
+			o := ownerWith(common.DeletionPolicyOrphan)
+			if _, err := w.applier.Apply(t.Context(), o, deployment()); err != nil {
+				t.Fatal(err)
+			}
+			byHand(w, "web", &appsv1.Deployment{}, before)
+			action, err := w.applier.Release(t.Context(), o, deployment())
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, "action", Released, action)
+			diff(t, "owners", []string{}, ownersOf(w))
+		})
+	}
+}
