@@ -186,7 +186,7 @@ func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *core
 	of := func(selector map[string]string) apply.Intent {
 		in := workload.Deployment(workload.Rolling{
 			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Initial: a.Spec.Autoscaling != nil && o.Deployment == nil,
-			Selector: selector, Template: template, Container: a.Name, Rollout: a.Spec.Rollout,
+			Selector: selector, Template: template, Rollout: a.Spec.Rollout,
 		})
 		in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: a.Name}}
 		return in

@@ -197,7 +197,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 func deployment(m *cachev1alpha1.Memcached, t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
 	in := workload.Deployment(workload.Rolling{
 		Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
-		Template: t, Container: containerName, Rollout: m.Spec.Rollout,
+		Template: t, Rollout: m.Spec.Rollout,
 	})
 	in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: m.Name}} // no pod runs before it is isolated
 	return in

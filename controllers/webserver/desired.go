@@ -2,7 +2,6 @@ package webserver
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -140,32 +139,11 @@ func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplate
 	in := workload.Deployment(workload.Rolling{
 		Name: deploymentName(w), Namespace: w.Namespace, Replicas: scale(w, o.Deployment),
 		Initial: w.Spec.Autoscaling != nil && o.Deployment == nil, Selector: labels(w), Template: pods,
-		Container: containerName, Exclusive: exclusive(pods), Rollout: w.Spec.Rollout,
+		Rollout: w.Spec.Rollout,
 	})
 	in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: w.Name}}
 	in.Changes = changes(w, o.Deployment, pods)
 	return in
-}
-
-// exclusive are the paths of a template in which nothing of others may stand,
-// beside those of the container that serves.
-func exclusive(pods *corev1ac.PodTemplateSpecApplyConfiguration) []string {
-	var paths []string
-	add := func(list string, containers []corev1ac.ContainerApplyConfiguration) {
-		for _, c := range containers {
-			if *c.Name == containerName {
-				continue
-			}
-			for _, field := range []string{"command", "args", "env", "ports"} {
-				paths = append(paths, fmt.Sprintf("spec.template.spec.%s[%s].%s", list, *c.Name, field))
-			}
-		}
-	}
-	if pods != nil && pods.Spec != nil {
-		add("containers", pods.Spec.Containers)
-		add("initContainers", pods.Spec.InitContainers)
-	}
-	return paths
 }
 
 // changes are the article's log lines about an edit of the spec.

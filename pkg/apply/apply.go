@@ -366,7 +366,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if r := t.compare.compare(live, t.stated, t.in.Exclusive); !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
-	return t.claimAndSend(ctx, live, within(t.in.Exclusive), Changed)
+	return t.claimAndSend(ctx, live, within(t.in.Exclusive, t.stated), Changed)
 }
 
 // ownerLives asks the API server whether the owner is still there. Garbage
@@ -400,7 +400,7 @@ func (t *attempt) reclaim(ctx context.Context) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	return t.claimAndSend(ctx, live, within(t.in.Exclusive), Changed)
+	return t.claimAndSend(ctx, live, within(t.in.Exclusive, t.stated), Changed)
 }
 
 // readLive reads the child past the cache, with its managed fields whole, and

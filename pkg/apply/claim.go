@@ -29,16 +29,51 @@ func everythingOfSeeds(e metav1.ManagedFieldsEntry, _ string) bool {
 	return e.Operation == metav1.ManagedFieldsOperationUpdate && !keepsOwnership(e.Manager)
 }
 
-// within claims what stands under the exclusive paths, from anybody.
-func within(exclusive []string) scope {
+// within claims what exists under the exclusive paths, from every manager. For
+// a path that is exclusive for its elements only, it claims the elements that
+// are not stated.
+func within(exclusive []string, stated map[string]any) scope {
+	owned := map[string]map[string]bool{}
+	for _, e := range exclusive {
+		if list, only := strings.CutSuffix(e, elementsOnly); only {
+			owned[e] = namesIn(stated, list)
+		}
+	}
 	return func(_ metav1.ManagedFieldsEntry, path string) bool {
 		for _, e := range exclusive {
-			if rest, under := strings.CutPrefix(path, e); under && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			list, only := strings.CutSuffix(e, elementsOnly)
+			rest, under := strings.CutPrefix(path, list)
+			switch {
+			case !under:
+			case only:
+				name, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+				if strings.HasPrefix(rest, "[") && !owned[e][name] {
+					return true
+				}
+			case rest == "" || rest[0] == '.' || rest[0] == '[':
 				return true
 			}
 		}
 		return false
 	}
+}
+
+// namesIn returns the names of the elements of a stated list.
+func namesIn(stated map[string]any, list string) map[string]bool {
+	var v any = stated
+	for step := range strings.SplitSeq(list, ".") {
+		m, _ := v.(map[string]any)
+		v = m[step]
+	}
+	names := map[string]bool{}
+	elements, _ := v.([]any)
+	for _, e := range elements {
+		m, _ := e.(map[string]any)
+		if name, ok := m["name"].(string); ok {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 func keepsOwnership(manager string) bool {

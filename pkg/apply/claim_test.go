@@ -51,7 +51,7 @@ func owned(t *testing.T, entries []metav1.ManagedFieldsEntry) map[string][]strin
 }
 
 func TestClaim(t *testing.T) {
-	envOfWeb := within([]string{"spec.template.spec.containers[web].env"})
+	envOfWeb := within([]string{"spec.template.spec.containers[web].env"}, nil)
 	oursBefore := entry(naming.FieldManager, byApply, imageOnly)
 
 	for name, tc := range map[string]struct {

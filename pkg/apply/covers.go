@@ -3,6 +3,7 @@ package apply
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,7 +42,11 @@ type result struct {
 }
 
 func (c *comparer) compare(live any, stated map[string]any, exclusive []string) result {
-	w := walk{comparer: c, exclusive: exclusive}
+	w := walk{comparer: c, exclusive: exclusive, below: map[string][]string{}}
+	for _, e := range exclusive {
+		parent, name, _ := cutLast(strings.TrimSuffix(e, elementsOnly))
+		w.below[parent] = append(w.below[parent], name)
+	}
 	v := reflect.ValueOf(live).Elem()
 	top := make(map[string]any, len(stated))
 	for k, s := range stated {
@@ -57,6 +62,7 @@ func (c *comparer) compare(live any, stated map[string]any, exclusive []string) 
 type walk struct {
 	*comparer
 	exclusive []string
+	below     map[string][]string // the exclusive fields by the path of their object
 	extra     bool
 }
 
@@ -99,7 +105,7 @@ func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool
 				}
 				ok = lv.IsValid() && w.covers(lv, sv, "", field{}) && ok
 			}
-			if live.Len() > found && slices.Contains(w.exclusive, path) {
+			if live.Len() > found && (w.isExclusive(path) || w.within(path)) {
 				w.extra = true
 			}
 			return ok
@@ -126,19 +132,74 @@ func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path stri
 		}
 		ok = w.covers(live.FieldByIndex(f.index), sv, join(path, name), f) && ok
 	}
-	for _, e := range w.exclusive {
-		parent, name, _ := cutLast(e)
-		if parent != path {
-			continue
+	if w.within(path) {
+		for name, f := range fields {
+			w.look(live, name, f, stated, path)
 		}
-		if _, isStated := stated[name]; isStated {
-			continue // coversList looks for additions
-		}
-		if f, known := fields[name]; known && !live.FieldByIndex(f.index).IsZero() {
-			w.extra = true
+		return ok
+	}
+	for _, name := range w.below[path] {
+		if f, known := fields[name]; known {
+			w.look(live, name, f, stated, path)
 		}
 	}
 	return ok
+}
+
+// look looks for an addition in a field of an exclusive path.
+func (w *walk) look(live reflect.Value, name string, f field, stated map[string]any, path string) {
+	if _, isStated := stated[name]; isStated {
+		return // the walk looks for additions in it
+	}
+	if v := live.FieldByIndex(f.index); !isEmpty(v) && !isDefault(join(path, name), v) {
+		w.extra = true
+	}
+}
+
+// elementsOnly ends an exclusive path whose list may have no unstated elements,
+// but whose stated elements may have unstated fields.
+const elementsOnly = "[]"
+
+// isExclusive reports whether a path is exclusive itself.
+func (w *walk) isExclusive(path string) bool {
+	return slices.Contains(w.exclusive, path) || slices.Contains(w.exclusive, path+elementsOnly)
+}
+
+// within reports whether an object is at or below an exclusive path, without a
+// list between the two: the API server fills in defaults of elements.
+func (w *walk) within(path string) bool {
+	return slices.ContainsFunc(w.exclusive, func(e string) bool {
+		rest, under := strings.CutPrefix(path, e)
+		return under && (rest == "" || rest[0] == '.' && !strings.Contains(rest, "["))
+	})
+}
+
+// isEmpty reports whether a value says nothing: an empty object is what the API
+// server stores for a security context that nobody set.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return v.IsNil() || v.Elem().Kind() == reflect.Struct && isEmpty(v.Elem())
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !isEmpty(v.Field(i)) {
+				return false
+			}
+		}
+		return true
+	default:
+		return v.IsZero()
+	}
+}
+
+// isDefault reports whether a scalar has the value that the API server gives
+// to its field.
+func isDefault(path string, v reflect.Value) bool {
+	v = reflect.Indirect(v)
+	given, known := givenBy(path)
+	return known && (v.Kind() == reflect.String || v.CanInt() || v.Kind() == reflect.Bool) && (given == nil || fmt.Sprint(v.Interface()) == text(given))
 }
 
 func (w *walk) coversList(live reflect.Value, stated []any, path string, f field) bool {
@@ -166,12 +227,12 @@ func (w *walk) coversList(live reflect.Value, stated []any, path string, f field
 			break
 		}
 		for i, s := range stated {
-			ok = w.covers(live.Index(i), s, path, field{}) && ok
+			ok = w.covers(live.Index(i), s, path+elementsOnly, field{}) && ok
 		}
 	}
 	// An element under another key is an addition even when ours is missing:
 	// a port that was renumbered by hand still holds our node port.
-	if live.Len() > found && slices.Contains(w.exclusive, path) {
+	if live.Len() > found && w.isExclusive(path) {
 		w.extra = true
 	}
 	return ok
@@ -214,15 +275,14 @@ func (w *walk) element(live reflect.Value, stated any, mergeKey string) (reflect
 	return reflect.Value{}, false
 }
 
-// elementPath is the path of an element that has a name; elements known by
-// other keys have the path of their list.
+// elementPath is the path of an element, by its name if that is its key.
 func elementPath(path string, stated any, mergeKey string) string {
 	if s, isMap := stated.(map[string]any); isMap {
 		if name, isString := s[mergeKey].(string); isString && mergeKey == "name" {
 			return path + "[" + name + "]"
 		}
 	}
-	return path
+	return path + elementsOnly
 }
 
 func containsScalar(live reflect.Value, stated any) bool {

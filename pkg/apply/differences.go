@@ -84,7 +84,7 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 		f.Action = Unchanged
 		return f, nil
 	case r.extra:
-		claims = within(in.Exclusive)
+		claims = within(in.Exclusive, stated)
 	}
 	all := a.compare.differences(live, stated)
 	gone, err := dropped(live, stated, claims, in.HandOver)
@@ -387,7 +387,18 @@ var unset = map[string]any{
 	"successThreshold":                     1,
 	"failureThreshold":                     3,
 	"scheme":                               "HTTP",
+	"procMount":                            "Default",
 	"defaultMode":                          420,
+}
+
+// givenBy returns the value that the API server gives to a field, nil for any.
+func givenBy(path string) (given any, known bool) {
+	if given, known = unset[path]; known {
+		return given, true
+	}
+	_, name, _ := cutLast(path)
+	given, known = unset[name]
+	return given, known
 }
 
 // keepsValue tells whether a field keeps its value when it is stated no longer.
@@ -396,10 +407,8 @@ func keepsValue(v any, p fieldpath.Path) bool {
 	if path == "status" || strings.HasPrefix(path, "status.") {
 		return true
 	}
-	for name, given := range unset {
-		if path == name || strings.HasSuffix(path, "."+name) && !strings.Contains(name, ".") {
-			return given == nil || sameScalar(v, given)
-		}
+	if given, known := givenBy(path); known {
+		return given == nil || sameScalar(v, given)
 	}
 	switch v := v.(type) {
 	case map[string]any:

@@ -42,9 +42,12 @@ type Configuration[C any] interface {
 type Intent struct {
 	// Kind, Namespace and Name identify the child.
 	Kind, Namespace, Name string
-	// Exclusive lists the paths in which nothing but what we state may stand,
-	// such as "spec.ports" or "spec.template.spec.containers[webserver].env".
-	// Everywhere else additions of others stay.
+	// Exclusive lists the paths that may hold nothing but what is stated, and
+	// the API server's defaults, such as "spec.ports", "spec.template.spec.hostPID"
+	// or "spec.template.spec.containers[webserver].env". A path that ends in [],
+	// such as "spec.template.spec.containers[]", is that of a list of named
+	// elements that may hold no other elements; unstated fields of the stated
+	// ones stay. Everywhere else additions by others stay.
 	Exclusive []string
 	// Fallback is tried, once, when the server refuses this intent: it returns
 	// what to apply instead. Nil, or a false, leaves the refusal as it is.

@@ -90,7 +90,7 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 			}
 			return d.Complete(converge.Plan{Apply: []apply.Intent{workload.Deployment(workload.Rolling{
 				Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
-				Template: serves, Container: "web",
+				Template: serves,
 			})}}), nil
 		},
 		Report: func(a *application, s rollout.Seen, out converge.Outcome) {

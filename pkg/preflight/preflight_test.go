@@ -71,7 +71,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 		},
 		Desired: func(a *app, d *appsv1.Deployment) (converge.Plan, error) {
 			plan := converge.Plan{Apply: append([]apply.Intent{workload.Deployment(workload.Rolling{
-				Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a), Container: "web",
+				Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a),
 			})}, k.also...)}
 			if k.prune {
 				plan = converge.Plan{Prune: []client.Object{d}}

@@ -36,11 +36,6 @@ type Rolling struct {
 	Selector map[string]string
 	// Template is what the pods are made from; see Template.
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
-	// Container is the name of our own container in the pod, in which nothing
-	// of others may stand.
-	Container string
-	// Exclusive are more paths in which only stated fields may be set.
-	Exclusive []string
 	// Rollout is what the spec says about rollouts; nil takes Kubernetes'
 	// defaults: a quarter more, a quarter fewer, failed after ten minutes.
 	Rollout *common.Rollout
@@ -91,11 +86,53 @@ func (r Rolling) intent() apply.Intent {
 		ac.WithAnnotations(map[string]string{naming.AnnotationScaledBy: "HorizontalPodAutoscaler"})
 		in.HandOver = replicasStay
 	}
-	for _, field := range []string{"command", "args", "env", "envFrom", "ports"} {
-		in.Exclusive = append(in.Exclusive, "spec.template.spec.containers["+r.Container+"]."+field)
-	}
-	in.Exclusive = append(in.Exclusive, r.Exclusive...)
+	in.Exclusive = exclusive(r.Template)
 	return in
+}
+
+// exclusiveOfPod are the fields of a pod template that may hold only what is
+// stated: those that the operator could state, and those that weaken the
+// security profile or keep pods from running.
+var exclusiveOfPod = []string{
+	"containers[]", "initContainers[]", "volumes",
+	"hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "securityContext",
+	"serviceAccountName", "serviceAccount", "imagePullSecrets",
+	"nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
+	"priorityClassName", "runtimeClassName", "schedulerName", "schedulingGates", "readinessGates",
+	"hostAliases", "hostname", "subdomain", "setHostnameAsFQDN", "dnsPolicy", "dnsConfig",
+	"os", "resourceClaims", "resources",
+}
+
+// exclusiveOfContainer are those of each container that is stated.
+var exclusiveOfContainer = []string{
+	"command", "args", "workingDir", "env", "envFrom", "ports", "volumeMounts", "volumeDevices",
+	"resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe",
+	"restartPolicy", "stdin", "stdinOnce", "tty",
+}
+
+// exclusive are the paths of a Deployment's template that may hold only what is
+// stated. An addition to the template is in the pods of every revision, so
+// nothing but its removal could end an outage that it causes. Labels and
+// annotations are left out: kubectl rollout restart adds one.
+func exclusive(template *corev1ac.PodTemplateSpecApplyConfiguration) []string {
+	if template == nil || template.Spec == nil {
+		return nil
+	}
+	const pod = "spec.template.spec."
+	var paths []string
+	for _, field := range exclusiveOfPod {
+		paths = append(paths, pod+field)
+	}
+	add := func(list string, containers []corev1ac.ContainerApplyConfiguration) {
+		for _, c := range containers {
+			for _, field := range exclusiveOfContainer {
+				paths = append(paths, pod+list+"["+*c.Name+"]."+field)
+			}
+		}
+	}
+	add("containers", template.Spec.Containers)
+	add("initContainers", template.Spec.InitContainers)
+	return paths
 }
 
 // replicasStay keeps the number of replicas as it is when we stop stating it.

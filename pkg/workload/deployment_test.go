@@ -137,7 +137,7 @@ func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 // A paused Deployment rolls nothing out, not even the revision of a rollback,
 // and its deadline never passes: nothing would tell.
 func TestDeployment_StatesThatItIsNotPaused(t *testing.T) {
-	in := Deployment(Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(3)), Selector: selector, Container: "web"})
+	in := Deployment(Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(3)), Selector: selector})
 	if sent := sentAs(t, in); !strings.Contains(sent, `"paused":false`) {
 		t.Errorf("spec.paused is not stated, so kubectl rollout pause is not undone: %s", sent)
 	}
@@ -154,7 +154,7 @@ func sentAs(t *testing.T, in apply.Intent) string {
 }
 
 func TestDeployment_StartsAnAutoscaledOneOnlyIfItIsCreated(t *testing.T) {
-	r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(20)), Initial: true, Selector: selector, Container: "web", Exclusive: []string{"a"}}
+	r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(20)), Initial: true, Selector: selector}
 	created := Deployment(r)
 	if created.HandOver != nil || !strings.Contains(sentAs(t, created), `"replicas":20`) {
 		t.Error("it is not created with the given number")
