@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,5 +80,63 @@ func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {
 	}
 	if len(kept) != 5 || kept["Deployment"] != 1 {
 		t.Errorf("kept are %v, want one Deployment and objects of 5 kinds", kept)
+	}
+}
+
+// TestGarbageCollector_OrphansWithoutInterference: with --cascade=orphan the
+// garbage collector takes the owner references away. An operator that puts one
+// back at that moment has the child deleted, so many objects are deleted while
+// events of their children are reconciled.
+func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const rounds, each = 1, 20
+	for round := range rounds {
+		names := numbered(fmt.Sprintf("web%d-", round), each)
+		var all strings.Builder
+		var children []string
+		for _, name := range names {
+			all.WriteString(webServerKind.manifest(name, `{image: nginx, replicas: 0, service: {type: ClusterIP}}`))
+			children = append(children, "deployment/"+name, "service/"+name+"-service")
+		}
+		s.apply(all.String())
+		for _, name := range names {
+			s.serves("webserver/" + name)
+		}
+		labelled := make(chan error, 1)
+		go func() {
+			_, err := run(t.Context(), "", "kubectl", "-n", s.ns, "label", "deployments", "-l", "app.kubernetes.io/managed-by=platform-operator", "example.com/try=x", "--overwrite")
+			labelled <- err
+		}()
+		// The labels arrive one by one: the deletions begin among them.
+		eventually(t, "the first label", func() error {
+			out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "deployments", "-l", "example.com/try=x", "-o", "name")
+			if err == nil && out == "" {
+				err = errors.New("there is none yet")
+			}
+			return err
+		})
+		s.kubectl("delete", "webservers", "--all", "--cascade=orphan", "--timeout=60s")
+		if err := <-labelled; err != nil {
+			t.Error(err)
+		}
+		// What the operator was about to write is written when it reconciles the
+		// deletion.
+		eventually(t, "the operator to have reconciled every deletion", func() error {
+			logs := operatorLogs(t)
+			for _, name := range names {
+				if !slices.ContainsFunc(logs, func(l logLine) bool {
+					return l.Webserver == s.ns+"/"+name && strings.HasPrefix(l.Msg, "Webserver resource not found")
+				}) {
+					return fmt.Errorf("not that of %s", name)
+				}
+			}
+			return nil
+		})
+		s.released(children...)
+		if t.Failed() {
+			return
+		}
+		s.kubectl("delete", "deployments,services", "--all")
 	}
 }
