@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -119,4 +120,53 @@ func TestImmortalContainer_IsReadyOnlyOnceItsImageRuns(t *testing.T) {
 	s.patch(object, `{"image":"nginx:1.27.3"}`)
 	s.serves(object)
 	s.prints("nginx:1.27.3", "get", object, "-o", "jsonpath={.status.image}")
+}
+
+// TestImmortalContainer_CountsOnlyPodsThatRan: a pod that is replaced before its
+// gate is lifted is no start.
+func TestImmortalContainer_CountsOnlyPodsThatRan(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const object = "immortal/gated"
+	policy := life(t, "gate", s.ns)
+	free := func() error {
+		_, err := run(context.WithoutCancel(t.Context()), policy, "kubectl", "delete", "--ignore-not-found", "-f", "-")
+		return err
+	}
+	t.Cleanup(func() {
+		if err := free(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.apply(immortalKind.manifest("gated", `{image: "nginx:1.27.4"}`))
+	s.serves(object)
+	if err := apply(t, policy); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy to hold", func() error {
+		if _, err := run(t.Context(), "", "kubectl", "-n", s.ns, "annotate", "--overwrite", "pod", "gated-immortalpod", "example.com/try=x"); err == nil {
+			return errors.New("it admits a change")
+		}
+		return nil
+	})
+	// Each change makes another pod, and none of these leaves its gate.
+	for _, value := range []string{"a", "b"} {
+		uid, _ := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "pod", "gated-immortalpod", "-o", "jsonpath={.metadata.uid}")
+		s.patch(object, `{"env":[{"name":"TRY","value":"`+value+`"}]}`)
+		eventually(t, "a gated pod with TRY="+value, func() error {
+			out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "pod", "gated-immortalpod", "-o", "jsonpath={.metadata.uid} {.spec.containers[0].env[*].value} {.spec.schedulingGates[*].name}")
+			if err != nil {
+				return err
+			}
+			if now := strings.Fields(out); len(now) != 3 || now[0] == uid || now[1] != value {
+				return errors.New(out)
+			}
+			return nil
+		})
+	}
+	if err := free(); err != nil {
+		t.Fatal(err)
+	}
+	s.serves(object)
+	s.prints("2", "get", object, "-o", "jsonpath={.status.startTimes}")
 }
