@@ -116,6 +116,9 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err := metrics.Registry.Register(telemetry.NewConditions(mgr.GetCache(), s, controllers.Kinds(), mgr.Elected())); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if err := metrics.Registry.Register(operator.UnreadableNamespaces()); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
 	if err := metrics.Registry.Register(telemetry.NewCertificate(f.admission.Ends)); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

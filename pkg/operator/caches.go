@@ -20,9 +20,18 @@ import (
 type caches struct {
 	cache.Cache
 	metadata cache.Cache
+	// namespaces is nil if all namespaces are watched.
+	namespaces *namespaces
 }
 
 func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	var watched *namespaces
+	if len(o.DefaultNamespaces) > 0 {
+		var err error
+		if watched, err = newNamespaces(cfg, &o); err != nil {
+			return nil, err
+		}
+	}
 	whole, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
@@ -33,7 +42,7 @@ func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of metadata: %w", err)
 	}
-	return caches{whole, metadata}, nil
+	return caches{whole, metadata, watched}, nil
 }
 
 // of returns the cache for objects or lists of o's type.
@@ -74,6 +83,9 @@ func (c caches) IndexField(ctx context.Context, o client.Object, field string, v
 func (c caches) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if c.namespaces != nil {
+		go c.namespaces.Start(ctx)
+	}
 	ended := make(chan error, 2)
 	for _, one := range []cache.Cache{c.Cache, c.metadata} {
 		go func() {

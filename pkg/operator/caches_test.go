@@ -53,7 +53,7 @@ func (a *asked) WaitForCacheSync(context.Context) bool { return a.sync }
 
 func TestMetadataComesFromACacheOfItsOwn(t *testing.T) {
 	whole, metadata := &asked{}, &asked{}
-	c := caches{whole, metadata}
+	c := caches{Cache: whole, metadata: metadata}
 	all := func(o client.Object, l client.ObjectList) {
 		ctx := t.Context()
 		_, err := c.GetInformer(ctx, o)
@@ -76,7 +76,7 @@ func TestMetadataComesFromACacheOfItsOwn(t *testing.T) {
 func TestCachesRunAndEndTogether(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]caches{
-		"whole": {&asked{ends: broken}, &asked{}}, "metadata": {&asked{}, &asked{ends: broken}},
+		"whole": {Cache: &asked{ends: broken}, metadata: &asked{}}, "metadata": {Cache: &asked{}, metadata: &asked{ends: broken}},
 	} {
 		if err := c.Start(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("%s: got %v", name, err)
@@ -84,11 +84,11 @@ func TestCachesRunAndEndTogether(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (caches{&asked{}, &asked{}}).Start(ctx); err != nil {
+	if err := (caches{Cache: &asked{}, metadata: &asked{}}).Start(ctx); err != nil {
 		t.Errorf("got %v", err)
 	}
 	for _, tc := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
-		c := caches{&asked{sync: tc[0]}, &asked{sync: tc[1]}}
+		c := caches{Cache: &asked{sync: tc[0]}, metadata: &asked{sync: tc[1]}}
 		if got := c.WaitForCacheSync(t.Context()); got != (tc[0] && tc[1]) {
 			t.Errorf("%v: got %v", tc, got)
 		}
