@@ -375,6 +375,10 @@ func faultOps() []Op {
 			return "pods"
 		}))),
 		disturb(other("stale-all", "# the operator sees all changes late", nil, stale(func(*Kind) string { return "" }))),
+		disturb(other("break-watches", "# all watches of the operator are broken off", nil, func(_ context.Context, w *World) error {
+			w.leader().wire.breakWatches()
+			return nil
+		})),
 		other("clock-back", "# the operator's clock goes back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil }),
 		other("clock-forth", "# the operator's clock goes forth by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil }),
 	}

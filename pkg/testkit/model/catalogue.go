@@ -21,8 +21,9 @@ type Op struct {
 	// Fault reports whether it disturbs the operator rather than the cluster:
 	// what disturbs is the next operation, which follows at once.
 	Fault bool
-	// Touches reports whether it changes a child that the operator repairs.
-	Touches bool
+	// Touches reports whether it changes a child that the operator repairs, and
+	// Scales whether it may leave fewer pods.
+	Touches, Scales bool
 
 	do     func(context.Context, *World) error
 	script string
@@ -96,6 +97,7 @@ func other(name, script string, kinds []string, do func(context.Context, *World)
 
 func early(o Op) Op   { o.Early = true; return o }
 func touches(o Op) Op { o.Touches = true; return o }
+func scales(o Op) Op  { o.Scales = true; return o }
 func disturb(o Op) Op { o.Fault = true; return o }
 
 // Catalogue returns all operations.
@@ -142,7 +144,7 @@ func specOps() []Op {
 		set("unavailable-1", `{"rollout":{"maxUnavailable":1,"maxSurge":0}}`, deployed),
 		set("history-1", `{"rollout":{"revisionHistoryLimit":1}}`, deployed),
 		set("history-0", `{"rollout":{"revisionHistoryLimit":0}}`, deployed),
-		set("rollout-unset", `{"rollout":null}`, deployed),
+		set("rollout-unset", `{"rollout":{"maxSurge":null,"maxUnavailable":null,"minReadySeconds":null,"onFailure":null,"revisionHistoryLimit":null,"pinnedRevision":null}}`, deployed),
 		set("isolate", `{"networkPolicy":{"preset":"Isolated"}}`, nil),
 		set("isolate-from", `{"networkPolicy":{"preset":"Isolated","from":[{"podSelector":{"matchLabels":{"app":"front"}}}]}}`, nil),
 		set("isolate-off", `{"networkPolicy":null}`, nil),
@@ -152,6 +154,17 @@ func specOps() []Op {
 		set("pod-annotations", `{"pod":{"annotations":{"example.com/a":"b"}}}`, nil),
 		set("pod-unset", `{"pod":null}`, nil),
 		set("resources", `{"resources":{"requests":{"cpu":"100m"},"limits":{"cpu":"1"}}}`, nil),
+		set("placement", `{"pod":{"nodeSelector":{"kubernetes.io/os":"linux"},"tolerations":[{"key":"a","operator":"Exists"}],"terminationGracePeriodSeconds":7}}`, nil),
+		set("pod-affinity", `{"pod":{"affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"podAffinityTerm":{"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"a":"b"}}}}]}}}}`, nil),
+		set("pod-spread", `{"pod":{"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"ScheduleAnyway","labelSelector":{"matchLabels":{"a":"b"}}}]}}`, nil),
+		set("pull-secrets", `{"imagePullSecrets":[{"name":"registry"}]}`, nil),
+		set("pull-secrets-unset", `{"imagePullSecrets":null}`, nil),
+		set("min-ready", `{"rollout":{"minReadySeconds":1,"progressDeadlineSeconds":2}}`, deployed),
+		set("budget-percent", `{"podDisruptionBudget":{"minAvailable":"50%","maxUnavailable":null}}`, deployed),
+		set("isolate-range", `{"networkPolicy":{"preset":"Isolated","from":[{"ipBlock":{"cidr":"192.0.2.0/24"}}]}}`, nil),
+		set("resources-unset", `{"resources":null}`, nil),
+		set("service-annotations", `{"service":{"annotations":{"example.com/a":"b"}}}`, deployed),
+		set("service-unset", `{"service":null}`, deployed),
 		set("security", `{"security":{"runAsUser":1001}}`, nil),
 		set("security-unset", `{"security":null}`, nil),
 	}
@@ -167,6 +180,11 @@ func webOps() []Op {
 		set("expose", `{"expose":{"type":"Ingress","hosts":["a.example.com"]}}`, web),
 		set("expose-other", `{"expose":{"type":"Ingress","hosts":["b.example.com"],"path":"/b"}}`, web),
 		set("expose-gateway", `{"expose":{"type":"Gateway","hosts":["a.example.com"],"ingress":null,"gateway":{"parentRef":{"name":"public"}}}}`, web),
+		set("expose-tls", `{"expose":{"type":"Ingress","hosts":["a.example.com"],"gateway":null,"ingress":{"ingressClassName":"x","tls":{"secretRef":{"name":"tls"}}}}}`, web),
+		set("scale-behavior", `{"autoscaling":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":120}}}}`, web),
+		set("scale-on-memory", `{"resources":{"requests":{"memory":"64Mi"}},"autoscaling":{"targetMemoryUtilizationPercentage":80}}`, web),
+		set("monitor-labels", `{"monitoring":{"enabled":true,"interval":"30s","labels":{"release":"x"}}}`, web),
+		set("liveness", `{"probes":{"liveness":{"tcpSocket":{"port":80}},"startup":{"tcpSocket":{"port":80},"failureThreshold":60}}}`, web),
 		set("expose-off", `{"expose":null}`, web),
 		set("monitor", `{"monitoring":{"enabled":true}}`, web),
 		set("monitor-off", `{"monitoring":null}`, web),
@@ -215,11 +233,15 @@ func immortalOps() []Op {
 		set("i-env", `{"env":[{"name":"A","value":"1"}]}`, immortal),
 		set("i-env-cm", `{"envFrom":[{"configMapRef":{"name":"cm"}}]}`, immortal),
 		set("i-env-unset", `{"env":null,"envFrom":null}`, immortal),
+		set("i-probes", `{"probes":{"readiness":{"exec":{"command":["true"]}}}}`, immortal),
+		set("i-volume", `{"pod":{"volumes":[{"name":"t","emptyDir":{}}],"volumeMounts":[{"name":"t","mountPath":"/t"}]}}`, immortal),
+		set("i-restricted", `{"security":{"profile":"Restricted","runAsUser":101}}`, immortal),
 		set("i-command", `{"command":["sleep"],"args":["1"]}`, immortal),
 		touches(other("pod-fails", "# the pod fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
 		touches(other("pod-succeeds", "# the pod succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
 		set("memory", `{"memory":{"size":"128Mi"}}`, mc),
 		set("memory-unset", `{"memory":null}`, mc),
+		set("connections", `{"maxConnections":2048}`, mc),
 		set("threads", `{"threads":2}`, mc),
 		set("image-unset", `{"image":null}`, mc),
 	}
@@ -246,7 +268,7 @@ func inputOps() []Op {
 func childOps() []Op {
 	const merge, json, strategic = types.MergePatchType, types.JSONPatchType, types.StrategicMergePatchType
 	return []Op{
-		deleteChild("delete-workload", workloadOf, nil),
+		scales(deleteChild("delete-workload", workloadOf, nil)),
 		deleteChild("delete-service", serviceOf, deployed),
 		deleteChild("delete-policy", policyOf, nil),
 		deleteChild("delete-hpa", hpaOf, web),
@@ -261,7 +283,7 @@ func childOps() []Op {
 		patchChild("annotate-workload", workloadOf, merge, `{"metadata":{"annotations":{"example.com/note":"x"},"labels":{"x":"y"}}}`, nil),
 		patchChild("drift-image", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"$CONTAINER","image":"other:1"}]}}}}`, deployed),
 		patchChild("drift-env", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"$CONTAINER","env":[{"name":"DEBUG","value":"1"}]}]}}}}`, deployed),
-		patchChild("drift-replicas", workloadOf, merge, `{"spec":{"replicas":7}}`, deployed),
+		scales(patchChild("drift-replicas", workloadOf, merge, `{"spec":{"replicas":7}}`, deployed)),
 		patchChild("drift-sidecar", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"other:1"}]}}}}`, deployed),
 		patchChild("drift-sidecar-crash", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"other:crash"}]}}}}`, deployed),
 		patchChild("drift-hostpid", workloadOf, merge, `{"spec":{"template":{"spec":{"hostPID":true}}}}`, deployed),

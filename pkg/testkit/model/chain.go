@@ -72,22 +72,36 @@ func opNamed(name string) *Op {
 	return nil
 }
 
+// themes are operations that have to do with each other, by how their names
+// begin. Some defects need three of them in a row, which is unlikely in a chain
+// of all operations.
+var themes = [][]string{
+	nil, // everything
+	{"image-", "config", "cm-", "restart", "halt", "rollback", "pin-", "unpin", "history-", "scale-0", "scale-3", "delete-revisions", "erase-status", "rollout-undo", "delete-workload", "content-cm", "env-cm", "suspend", "pod-fails"},
+	{"scale-", "autoscale", "load-", "quota", "drift-env", "drift-replicas", "delete-workload", "delete-hpa", "evict-", "image-crash", "image-2", "suspend", "pod-"},
+	{"policy-", "delete", "recreate", "disown", "unlabel", "relabel", "unannotate", "annotate", "pause", "resume", "foreign-", "isolate", "expose"},
+}
+
 // Generate makes a chain. Of several operations that could be next it prefers
 // the one that makes the most pairs that have not been tried.
-func Generate(r *rand.Rand, kinds []string, p *Pairs) Chain {
+func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 	c := Chain{kind: kinds[r.IntN(len(kinds))]}
 	k, err := kindNamed(c.kind)
 	if err != nil {
 		panic(err) // it is one of ours
 	}
-	var calm, faults, early []string
+	var calm, faults, early, themed []string
+	theme := themes[r.IntN(len(themes))]
 	for _, o := range catalogue() {
 		switch {
-		case !o.For(k) || o.Name == "create":
+		case !o.For(k) || o.Name == "create" || slices.Contains(without, o.Name):
 		case o.Fault:
 			faults = append(faults, o.Name)
 		default:
 			calm = append(calm, o.Name)
+			if slices.ContainsFunc(theme, func(prefix string) bool { return strings.HasPrefix(o.Name, prefix) }) {
+				themed = append(themed, o.Name)
+			}
 			if o.Early {
 				early = append(early, o.Name)
 			}
@@ -95,7 +109,7 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs) Chain {
 	}
 	add := func(from []string, pc pace) {
 		best, most := "", -1
-		for range 6 {
+		for range 3 {
 			name := from[r.IntN(len(from))]
 			if n := p.gain(c, name); n > most {
 				best, most = name, n
@@ -111,7 +125,11 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs) Chain {
 		if r.IntN(7) == 0 {
 			add(faults, paceNow)
 		}
-		add(calm, randomPace(r))
+		if len(themed) > 0 && r.IntN(10) < 7 {
+			add(themed, randomPace(r))
+		} else {
+			add(calm, randomPace(r))
+		}
 		if name := last(c.steps).op; strings.HasPrefix(name, "delete") && isDeletion(name) {
 			c.steps = append(c.steps, step{"create", randomPace(r)})
 		}
@@ -196,6 +214,9 @@ func (w *World) execute(ctx context.Context, o Op) error {
 	w.logf("%s", o.Name)
 	if o.Touches {
 		w.memory.touched = true
+	}
+	if o.Scales {
+		w.memory.floor = 0
 	}
 	return o.do(ctx, w)
 }

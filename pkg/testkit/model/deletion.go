@@ -158,10 +158,26 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 			w.violate("orphan", "%s %s still has the label of the operator", was.GetKind(), was.GetName())
 		}
 	}
-	for _, was := range before {
-		if err := w.env.Admin.Delete(ctx, was.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+	return w.clear(ctx)
+}
+
+// clear deletes what an object left behind, which would be in the way of the
+// next one of its name.
+func (w *World) clear(ctx context.Context) error {
+	all, err := w.children(ctx)
+	if err != nil {
+		return err
+	}
+	var left []unstructured.Unstructured
+	for _, c := range all {
+		ref := Ref{c.GetKind(), c.GetName()}
+		if w.foreign[ref] != nil || ref.Kind == "ConfigMap" && (ref.Name == inputName("ConfigMap") || ref.Name == "kube-root-ca.crt") {
+			continue
+		}
+		if err := w.env.Admin.Delete(ctx, c.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting what was left: %w", err)
 		}
+		left = append(left, c)
 	}
-	return w.collected(ctx, before)
+	return w.collected(ctx, left)
 }

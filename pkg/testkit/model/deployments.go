@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +32,7 @@ type Cluster struct {
 	client    client.Client
 	namespace string
 	templates map[types.UID][]corev1.PodTemplateSpec // of each Deployment, the newest last
+	waiting   bool                                   // a rollout could pass its deadline
 	late      bool                                   // the deadlines of all rollouts pass in this step
 	pods      int                                    // created ever, for their names
 }
@@ -39,31 +41,48 @@ func newCluster(c client.Client, namespace string) *Cluster {
 	return &Cluster{client: c, namespace: namespace, templates: map[types.UID][]corev1.PodTemplateSpec{}}
 }
 
+// snapshot is what exists in a namespace at one time.
+type snapshot struct {
+	pods        []corev1.Pod
+	deployments []appsv1.Deployment
+	in          inputs
+}
+
+func (c *Cluster) snapshot(ctx context.Context) (*snapshot, error) {
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	var deployments appsv1.DeploymentList
+	if err := c.client.List(ctx, &deployments, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("listing the Deployments: %w", err)
+	}
+	in, err := c.inputs(ctx)
+	return &snapshot{pods.Items, deployments.Items, in}, err
+}
+
 // Step lets everything in the cluster move once, and reports whether anything
 // did.
 func (c *Cluster) Step(ctx context.Context) (bool, error) {
-	in, err := c.inputs(ctx)
+	s, err := c.snapshot(ctx)
 	if err != nil {
 		return false, err
 	}
-	var pods corev1.PodList
-	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace)); err != nil {
-		return false, fmt.Errorf("listing the pods: %w", err)
-	}
+	return c.move(ctx, s)
+}
+
+func (c *Cluster) move(ctx context.Context, s *snapshot) (bool, error) {
 	moved := false
-	for i := range pods.Items {
-		m, err := c.kubelet(ctx, &pods.Items[i], in)
+	for i := range s.pods {
+		m, err := c.kubelet(ctx, &s.pods[i], s.in)
 		if err != nil {
 			return false, err
 		}
 		moved = moved || m
 	}
-	var all appsv1.DeploymentList
-	if err := c.client.List(ctx, &all, client.InNamespace(c.namespace)); err != nil {
-		return false, fmt.Errorf("listing the Deployments: %w", err)
-	}
-	for i := range all.Items {
-		m, err := c.rollOut(ctx, &all.Items[i], pods.Items, in)
+	c.waiting = false
+	for i := range s.deployments {
+		m, err := c.rollOut(ctx, &s.deployments[i], s.pods, s.in)
 		if err != nil {
 			return false, err
 		}
@@ -75,6 +94,9 @@ func (c *Cluster) Step(ctx context.Context) (bool, error) {
 // PassDeadlines lets the deadline of every rollout pass, and reports whether
 // that mattered to one.
 func (c *Cluster) PassDeadlines(ctx context.Context) (bool, error) {
+	if !c.waiting {
+		return false, nil
+	}
 	c.late = true
 	defer func() { c.late = false }()
 	return c.Step(ctx)
@@ -88,9 +110,7 @@ func (c *Cluster) inputs(ctx context.Context) (inputs, error) {
 	}
 	for _, m := range cms.Items {
 		in["ConfigMap/"+m.Name] = map[string]string{}
-		for k, v := range m.Data {
-			in["ConfigMap/"+m.Name][k] = v
-		}
+		maps.Copy(in["ConfigMap/"+m.Name], m.Data)
 	}
 	var secrets corev1.SecretList
 	if err := c.client.List(ctx, &secrets, client.InNamespace(c.namespace)); err != nil {
@@ -265,9 +285,12 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 	case complete:
 		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionTrue, available, "")
 	case gotOn:
+		c.waiting = true
 		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionTrue, updated, "")
 	case c.late || reason == timedOut:
 		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionFalse, timedOut, "")
+	default:
+		c.waiting = true
 	}
 }
 

@@ -14,6 +14,8 @@ type memory struct {
 	leader   *leader
 	// healthy is the spec of the last revision of which all pods were ready.
 	healthy map[string]any
+	// pinned reports whether another revision was served since, by a pin.
+	pinned bool
 	// rolledBack is the template that had failed when an earlier revision
 	// served again, and for which inputs.
 	rolledBack       string
@@ -98,6 +100,10 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.why = "paused"
 		e.children = nil // they stay as they are
 		return e
+	case has(spec, "networkPolicy") && w.foreign[policyOf(w.kind)] != nil:
+		e.why = "no pod may be created without its NetworkPolicy, whose name is taken"
+		e.mayBeReady = false
+		return e
 	case !w.kind.hasDeployment():
 		return w.expectPod(e, spec, works, conflict)
 	}
@@ -129,6 +135,9 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		// revision, and with Halt nothing goes back.
 		if healthyWorks && available && !halt {
 			e.serves, e.image = want != 0, text(m.healthy, "image")
+			if m.pinned {
+				e.image = "" // the revision that was pinned was healthy later
+			}
 		}
 	}
 	if !available && m.healthy == nil {

@@ -62,6 +62,7 @@ type wire struct {
 	writes []write
 
 	frozen map[string]chan struct{} // by resource, "" for all: closed on thaw
+	broken int                      // how often all watches were broken off
 }
 
 func newWire() *wire {
@@ -138,6 +139,14 @@ func (w *wire) freeze(resource string) {
 	}
 }
 
+// breakWatches ends all watches, as an API server does that restarts: what
+// happens until they are open again is learnt from a list.
+func (w *wire) breakWatches() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken++
+}
+
 // thaw delivers all events that were kept back.
 func (w *wire) thaw() {
 	w.mu.Lock()
@@ -151,12 +160,6 @@ func (w *wire) thawLocked() {
 		delete(w.frozen, r)
 	}
 	w.last = time.Now()
-}
-
-func (w *wire) isFrozen() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.frozen) > 0
 }
 
 func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
@@ -178,7 +181,9 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 		w.flying--
 		w.mu.Unlock()
 		if err == nil {
-			answer.Body = &events{ReadCloser: answer.Body, wire: w, resource: resource}
+			w.mu.Lock()
+			answer.Body = &events{ReadCloser: answer.Body, wire: w, resource: resource, broken: w.broken}
+			w.mu.Unlock()
 		}
 		return answer, err
 	}
@@ -272,10 +277,17 @@ type events struct {
 	io.ReadCloser
 	wire     *wire
 	resource string
+	broken   int // how often watches had been broken off when this one began
 }
 
 func (e *events) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
+	e.wire.mu.Lock()
+	broken := e.broken != e.wire.broken
+	e.wire.mu.Unlock()
+	if broken {
+		return 0, io.ErrUnexpectedEOF
+	}
 	for {
 		e.wire.mu.Lock()
 		gate := e.wire.frozen[e.resource]

@@ -76,9 +76,15 @@ func (w *World) stated(ctx context.Context) (map[string]string, error) {
 		}
 		flatten(kind, c.Object["spec"], all)
 	}
+	s, err := w.object(ctx)
+	if err != nil || s == nil {
+		return all, err
+	}
+	anyImage := !has(s.Object, "spec", "image") // it depends on the platform and on what served before
 	autoscaled := slices.ContainsFunc(children, func(c unstructured.Unstructured) bool { return c.GetKind() == "HorizontalPodAutoscaler" })
 	for path := range all {
-		if mayDiffer(path) || autoscaled && path == "Deployment.replicas" {
+		if mayDiffer(path) || anyImage && (strings.HasSuffix(path, ".image") || strings.HasSuffix(path, ".imagePullPolicy")) || autoscaled && path == "Deployment.replicas" ||
+			strings.HasPrefix(path, "Pod.") && strings.HasSuffix(path, ".imagePullPolicy") { // that of the first image stays
 			delete(all, path)
 		}
 	}

@@ -43,7 +43,8 @@ type Kind struct {
 	Replicas string
 	// Image is the repository of an image that runs.
 	Image string
-	// Base is the spec that a chain starts from, as JSON.
+	// Base is the spec that a chain starts from, as JSON. The deadline of rollouts
+	// is as short as it can be, because the operator waits for a part of it.
 	Base string
 	// Container is the name of the container that runs Image.
 	Container string
@@ -82,7 +83,7 @@ func Kinds() []*Kind {
 		{
 			Name: "webserver", GVK: webserverv1.GroupVersion.WithKind(webserverv1.Kind),
 			Replicas: "replicas", Image: "nginx", Container: "webserver", Service: objectName + "-service",
-			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"}}`,
+			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"},"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true, Restarts: true,
 			subject: func(func() time.Time) testkit.Subject {
 				return subject(func() converge.Kind[*webserverv1.WebServer, webserver.Observed] { return webserver.Kind(platform()) })
@@ -92,7 +93,7 @@ func Kinds() []*Kind {
 		{
 			Name: "demoapplication", GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
 			Replicas: "replica", Image: "nginx", Container: objectName, Service: objectName,
-			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}]}`,
+			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}],"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true,
 			subject: func(func() time.Time) testkit.Subject {
 				return subject(func() converge.Kind[*demoapplicationv1.DemoApplication, demoapplication.Observed] {
@@ -106,7 +107,7 @@ func Kinds() []*Kind {
 		{
 			Name: "memcached", GVK: cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
 			Replicas: "size", Image: "memcached", Container: "memcached", Service: objectName,
-			Base:     `{"image":"memcached:1.27.1","size":2}`,
+			Base:     `{"image":"memcached:1.27.1","size":2,"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName,
 			subject: func(func() time.Time) testkit.Subject {
 				return subject(func() converge.Kind[*cachev1alpha1.Memcached, memcached.Observed] { return memcached.Kind(platform()) })

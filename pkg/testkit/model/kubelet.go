@@ -89,7 +89,7 @@ func (c *Cluster) initialise(p *corev1.Pod, in inputs) bool {
 			continue
 		}
 		s := c.container(p, spec, was, true, in)
-		refused := mountsWrongConfig(p, in)
+		refused := readsWrongConfig(spec, p, in)
 		if s.State.Running != nil && refused {
 			s = crashing(spec, s, nginxSays)
 		}
@@ -224,28 +224,43 @@ func missingEnv(c *corev1.Container, in inputs) string {
 	return ""
 }
 
-func mountsWrongConfig(p *corev1.Pod, in inputs) bool {
-	for _, v := range p.Spec.Volumes {
-		var names []string
-		if v.ConfigMap != nil {
-			names = append(names, v.ConfigMap.Name)
+// readsWrongConfig reports whether nginx -t finds the wrong word in what a
+// container mounts as its configuration.
+func readsWrongConfig(c *corev1.Container, p *corev1.Pod, in inputs) bool {
+	for _, m := range c.VolumeMounts {
+		if !strings.HasPrefix(m.MountPath, "/etc/nginx/conf.d") {
+			continue
 		}
-		if v.Projected != nil {
-			for _, s := range v.Projected.Sources {
-				if s.ConfigMap != nil {
-					names = append(names, s.ConfigMap.Name)
-				}
+		for _, v := range p.Spec.Volumes {
+			if v.Name != m.Name {
+				continue
 			}
-		}
-		for _, n := range names {
-			for _, text := range in["ConfigMap/"+n] {
-				if strings.Contains(text, wrongConfig) {
-					return true
+			for _, name := range configMaps(v) {
+				for _, text := range in["ConfigMap/"+name] {
+					if strings.Contains(text, wrongConfig) {
+						return true
+					}
 				}
 			}
 		}
 	}
 	return false
+}
+
+// configMaps are the ConfigMaps that a volume holds.
+func configMaps(v corev1.Volume) []string {
+	var names []string
+	if v.ConfigMap != nil {
+		names = append(names, v.ConfigMap.Name)
+	}
+	if v.Projected != nil {
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				names = append(names, s.ConfigMap.Name)
+			}
+		}
+	}
+	return names
 }
 
 func yes(b *bool) bool { return b != nil && *b }

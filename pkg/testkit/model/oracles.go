@@ -29,27 +29,29 @@ type scene struct {
 }
 
 func (w *World) look(ctx context.Context) (*scene, error) {
+	all, err := w.cluster.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.lookAt(ctx, all)
+}
+
+// lookAt returns nil if the object does not exist.
+func (w *World) lookAt(ctx context.Context, all *snapshot) (*scene, error) {
 	u, err := w.object(ctx)
 	if err != nil || u == nil {
 		return nil, err
 	}
-	s := &scene{object: u, spec: specOf(u), status: statusOf(u)}
-	if s.in, err = w.cluster.inputs(ctx); err != nil {
-		return nil, err
-	}
-	pods, err := w.pods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if w.kind.hasDeployment() {
-		if s.deployment, err = w.deployment(ctx); err != nil {
-			return nil, err
+	s := &scene{object: u, spec: specOf(u), status: statusOf(u), in: all.in}
+	for i := range all.deployments {
+		if w.kind.hasDeployment() && all.deployments[i].Name == w.kind.Workload.Name {
+			s.deployment = all.deployments[i].DeepCopy()
 		}
 	}
-	for _, p := range pods {
+	for _, p := range all.pods {
 		owner := metav1.GetControllerOf(&p)
 		if s.deployment != nil && owner != nil && owner.UID == s.deployment.UID || !w.kind.hasDeployment() && p.Name == w.kind.Workload.Name {
-			s.pods = append(s.pods, p)
+			s.pods = append(s.pods, *p.DeepCopy())
 		}
 	}
 	return s, nil
@@ -113,16 +115,18 @@ func (w *World) check(ctx context.Context) error {
 
 // remember records what later steps are compared with.
 func (w *World) remember(ctx context.Context) error {
-	w.memory.touched, w.memory.edits, w.memory.doubtful = false, 0, false
-	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	s, err := w.look(ctx)
 	if err != nil || s == nil {
 		return err
 	}
+	w.checkVersions(s)
+	w.memory.touched, w.memory.edits, w.memory.doubtful = false, 0, false
+	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.says(common.ConditionReady) && !has(s.spec, "rollout", "pinnedRevision") {
 		w.memory.healthy = runtimeCopy(s.spec)
-		w.memory.statusLost = false
+		w.memory.statusLost, w.memory.pinned = false, false
 	}
+	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
 	w.memory.floor = 0
 	if s.deployment != nil {
 		w.memory.floor = desiredReplicas(s.deployment)
@@ -208,6 +212,13 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 	if e.image != "" && s.ready() > 0 && images[e.image] < s.ready() {
 		bad("image", "the pods run %v, want %s: %s", images, e.image, e.why)
 	}
+	if e.image != "" && s.deployment != nil {
+		for _, c := range s.deployment.Spec.Template.Spec.Containers {
+			if c.Name == w.kind.Container && c.Image != e.image {
+				bad("image", "the Deployment has %s, want %s: %s; %s", c.Image, e.image, e.why, s.summary())
+			}
+		}
+	}
 	if e.replicas >= 0 && s.deployment != nil && int64(desiredReplicas(s.deployment)) != e.replicas {
 		bad("replicas", "the Deployment has %d replicas, want %d: %s", desiredReplicas(s.deployment), e.replicas, e.why)
 	}
@@ -219,7 +230,13 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 			bad("replicas", "there are %d pods, want %d: %s", len(s.pods), e.replicas, e.why)
 		}
 		counted, _ := number(s.object.Object, "status", "startTimes")
-		if n := w.history.releasedPods() - w.memory.releasedBefore; !w.memory.statusLost && int64(n) != counted {
+		n := int64(w.history.releasedPods() - w.memory.releasedBefore)
+		for _, p := range s.pods {
+			if len(p.Spec.SchedulingGates) > 0 && text(s.object.Object, "status", "podUID") == string(p.UID) {
+				n++ // it is counted before it is let run
+			}
+		}
+		if !w.memory.statusLost && n != counted {
 			bad("start-times", "status.startTimes is %d, and %d pods were let run", counted, n)
 		}
 	}
@@ -298,11 +315,11 @@ func (w *World) judgeForeign(ctx context.Context, bad func(string, string, ...an
 }
 
 // checkInstant asks what must hold at each instant, not only after settling.
-func (w *World) checkInstant(ctx context.Context) error {
+func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 	if !w.exists {
 		return nil
 	}
-	s, err := w.look(ctx)
+	s, err := w.lookAt(ctx, all)
 	if err != nil || s == nil {
 		return err
 	}
@@ -362,7 +379,7 @@ func (w *World) checkVersions(s *scene) {
 			w.violate("failed-again", "a revision that had failed was rolled out again, for the same spec: %s", imagesOf(d))
 			w.memory.rolledBack = ""
 		}
-		if r := desiredReplicas(d); has(s.spec, "autoscaling") && !w.memory.touched && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
+		if r := desiredReplicas(d); has(s.spec, "autoscaling") && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
 			w.violate("replicas-dropped", "the Deployment went from %d to %d replicas, and the autoscaler asked for no less", w.memory.floor, r)
 			w.memory.floor = 0
 		}

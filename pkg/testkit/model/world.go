@@ -341,10 +341,14 @@ func (w *World) turn(ctx context.Context) (bool, error) {
 	if err := w.idle(ctx); err != nil {
 		return false, err
 	}
-	if err := w.checkInstant(ctx); err != nil {
+	all, err := w.cluster.snapshot(ctx)
+	if err != nil {
 		return false, err
 	}
-	if moved, err := w.cluster.Step(ctx); moved || err != nil {
+	if err := w.checkInstant(ctx, all); err != nil {
+		return false, err
+	}
+	if moved, err := w.cluster.move(ctx, all); moved || err != nil {
 		return moved, err
 	}
 	before := w.written()

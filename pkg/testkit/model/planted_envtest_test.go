@@ -1,0 +1,112 @@
+//go:build envtest
+
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPlanted_AreFound builds the operator with one planted defect after the
+// other, and runs a campaign on each, without a hint, until its first
+// violation. MODEL_PLANTED is how long that may take for each;
+// MODEL_PLANTED_TABLE is a file that the result is written into.
+func TestPlanted_AreFound(t *testing.T) {
+	limit := os.Getenv("MODEL_PLANTED")
+	if limit == "" {
+		t.Skip("MODEL_PLANTED is not set; make campaign-planted sets it")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := LoadPlanted("testdata/planted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| planted defect | broken promise | operations | seconds | shortest chain |\n|---|---|---|---|---|\n"
+	for _, p := range all {
+		if only := os.Getenv("MODEL_PLANTED_ONLY"); only != "" && !strings.Contains(p.Name, only) {
+			continue
+		}
+		row, err := hunt(t, p, root, limit)
+		if err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		t.Log(row)
+		table += row
+	}
+	if path := os.Getenv("MODEL_PLANTED_TABLE"); path != "" {
+		if err := replaceTable(path, table); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var firstViolation = regexp.MustCompile(`VIOLATION of "([^"]*)" after (\S+) and (\d+) operations`)
+
+func hunt(t *testing.T, p Planted, root, limit string) (string, error) {
+	t.Helper()
+	changed, err := p.Apply(root)
+	if err != nil {
+		return "", err
+	}
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for path, text := range changed {
+		copied := filepath.Join(dir, fmt.Sprintf("%d.go", len(overlay.Replace)))
+		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		overlay.Replace[path] = copied
+	}
+	raw, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, raw, 0o600); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "model.test")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-tags=envtest", "-overlay="+list, "-c", "-o", binary, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building: %w\n%s", err, out)
+	}
+	began := time.Now()
+	run := exec.CommandContext(t.Context(), binary, "-test.run=^TestCampaign$", "-test.timeout=0")
+	run.Env = append(os.Environ(), "MODEL_TIME="+limit, "MODEL_UNTIL=violation", "MODEL_SHRINK=1m", "MODEL_PLANTED=")
+	out, _ := run.CombinedOutput() // it fails when it has found something
+	found := firstViolation.FindSubmatch(out)
+	if found == nil {
+		return fmt.Sprintf("| %s | **not found** | | %.0f | |\n", p.Defect, time.Since(began).Seconds()), fmt.Errorf("not found in %s", limit)
+	}
+	after, err := time.ParseDuration(string(found[2]))
+	if err != nil {
+		return "", err
+	}
+	_, rest, _ := strings.Cut(string(out), "MODEL_CHAIN='")
+	chain, _, _ := strings.Cut(rest, "'")
+	return fmt.Sprintf("| %s | `%s` | %s | %.0f | `%s` |\n", p.Defect, found[1], found[3], after.Seconds(), chain), nil
+}
+
+// replaceTable writes the table between two marks of a file.
+func replaceTable(path, table string) error {
+	const begin, end = "<!-- planted: begin -->\n", "<!-- planted: end -->"
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no marks for the table", path)
+	}
+	return os.WriteFile(path, []byte(before+begin+table+end+after), 0o600)
+}
