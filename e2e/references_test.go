@@ -71,3 +71,41 @@ func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
 		s.serves(object)
 	}
 }
+
+// TestReferences_MissingConfigMapKeepsTheRestReconciled: what the ConfigMap held
+// is known from its snapshot, so that an object without its ConfigMap is still
+// scaled and repaired.
+func TestReferences_MissingConfigMapKeepsTheRestReconciled(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const follows = `rollout: {restartOnConfigChange: true}`
+	s.kubectl("create", "configmap", "input", "--from-literal=server.conf=location / { return 200 kept; }", "--from-literal=MODE=kept")
+	s.apply(webServerKind.manifest("web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, config: {configMapRef: {name: input}}}`) +
+		demoApplicationKind.manifest("app", `{image: "nginx:1.27.4", envFrom: [{configMapRef: {name: input}}], `+follows+`}`))
+	objects := map[string]kind{"web": webServerKind, "app": demoApplicationKind}
+	for name, k := range objects {
+		s.serves(k.resource + "/" + name)
+	}
+	s.kubectl("delete", "configmap", "input")
+	for name, k := range objects {
+		s.stalled(k.resource+"/"+name, "ReferenceNotFound", "input")
+		s.kubectl("scale", k.resource+"/"+name, "--replicas=2")
+	}
+	for name, k := range objects {
+		s.observed(k.resource + "/" + name)
+		if got := s.kubectl("get", "deployment", name, "-o", "jsonpath={.spec.replicas}"); got != "2" {
+			t.Errorf("the Deployment of %s has %s replicas, want 2", k.Kind, got)
+		}
+	}
+	for name := range objects {
+		s.recreated("deployment/"+name, func() { s.kubectl("delete", "deployment", name) })
+	}
+	for name, k := range objects {
+		s.prints("2", "get", "deployment", name, "-o", "jsonpath={.status.readyReplicas}")
+		s.stalled(k.resource+"/"+name, "ReferenceNotFound", "input")
+	}
+	if got := s.kubectl("exec", "deploy/app", "--", "sh", "-c", "echo $MODE"); got != "kept" {
+		t.Errorf("the re-created pods have MODE=%s, want the snapshot's", got)
+	}
+	pageHas(t, "http://"+s.kubectl("get", "pods", "-l", "webserver_cr=web", "-o", "jsonpath={.items[0].status.podIP}"), "kept")
+}
