@@ -76,3 +76,28 @@ func TestImagePullPolicy_FollowsTheTag(t *testing.T) {
 	})
 	each(func(_ kind, name, _, to string) { prints(name, to) })
 }
+
+// TestDeployment_DropsWhatOthersAddToItsPods: an addition that does not start
+// would fail every revision, and the host's processes are nothing that a tenant
+// of the namespace may see.
+func TestDeployment_DropsWhatOthersAddToItsPods(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	for name, k := range deploymentKinds {
+		s.apply(k.manifest(name, `{image: "`+k.image("latest")+`", `+k.replicas+`: 1}`))
+	}
+	const pods = `jsonpath={.spec.template.spec.containers[*].name} {.spec.template.spec.initContainers[*].name} {.spec.template.spec.volumes[*].name} {.spec.template.spec.hostPID} {.spec.template.spec.nodeSelector}`
+	want := map[string]string{}
+	for name, k := range deploymentKinds {
+		s.serves(k.resource + "/" + name)
+		want[name] = s.kubectl("get", "deployment", name, "-o", pods)
+	}
+	for name := range deploymentKinds {
+		s.kubectl("patch", "deployment", name, "-p", `{"spec":{"template":{"spec":{"hostPID":true,"nodeSelector":{"example.com/none":"yes"},
+			"containers":[{"name":"side","image":"nginx:crash"}],"initContainers":[{"name":"first","image":"nginx:crash"}],"volumes":[{"name":"more","emptyDir":{}}]}}}}`)
+	}
+	for name, k := range deploymentKinds {
+		s.prints(want[name], "get", "deployment", name, "-o", pods)
+		s.serves(k.resource + "/" + name)
+	}
+}
