@@ -140,3 +140,38 @@ func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 		s.kubectl("delete", "deployments,services", "--all")
 	}
 }
+
+// TestDeletionPolicyOrphan_SurvivesForegroundDeletion: in a foreground deletion
+// Kubernetes deletes dependents while the operator releases them. There are
+// enough objects for the two to meet.
+func TestDeletionPolicyOrphan_SurvivesForegroundDeletion(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	var objects, children []string
+	var all strings.Builder
+	add := func(k kind, name, spec string, more ...string) {
+		all.WriteString(k.manifest(name, spec))
+		objects = append(objects, k.resource+"/"+name)
+		children = append(children, more...)
+	}
+	for _, name := range numbered("web", 6) {
+		add(webServerKind, name, `{image: nginx, replicas: 0, deletionPolicy: Orphan, service: {type: ClusterIP}}`,
+			"deployment/"+name, "service/"+name+"-service")
+	}
+	for _, name := range numbered("app", 6) {
+		add(demoApplicationKind, name, `{image: nginx, replica: 0, deletionPolicy: Orphan, ports: [{port: 80}]}`,
+			"deployment/"+name, "service/"+name)
+	}
+	add(memcachedKind, "cache", `{size: 1, deletionPolicy: Orphan}`, "deployment/cache", "service/cache")
+	add(immortalKind, "worker", `{image: nginx, deletionPolicy: Orphan}`, "pod/worker-immortalpod")
+	s.apply(all.String())
+	for _, object := range objects {
+		s.serves(object)
+	}
+	s.kubectl(append([]string{"delete", "--cascade=foreground", "--timeout=60s"}, objects...)...)
+	for _, child := range children {
+		if s.kubectl("get", child, "--ignore-not-found", "-o", "name") == "" || s.kubectl("get", child, "-o", "jsonpath={.metadata.deletionTimestamp}") != "" {
+			t.Errorf("%s was deleted", child)
+		}
+	}
+}
