@@ -109,7 +109,7 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 	}
 	add := func(from []string, pc pace) {
 		best, most := "", -1
-		for range 3 {
+		for range 5 {
 			name := from[r.IntN(len(from))]
 			if n := p.gain(c, name); n > most {
 				best, most = name, n
@@ -121,7 +121,11 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 		add(early, paceNow)
 	}
 	c.steps = append(c.steps, step{"create", randomPace(r)})
-	for n := 6 + r.IntN(10); len(c.steps) < n; {
+	n := 6 + r.IntN(10)
+	if len(theme) == 0 {
+		n += 14 // the number of pairs grows with the square of the length
+	}
+	for len(c.steps) < n {
 		if r.IntN(7) == 0 {
 			add(faults, paceNow)
 		}

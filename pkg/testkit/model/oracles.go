@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // scene is everything that is compared, read at one time.
@@ -188,12 +189,30 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 		_, u := bounds(s.deployment)
 		least = max(1, int(desiredReplicas(s.deployment))-u)
 	}
+	unseen := (e.why == "paused" || e.replicas == 0) && w.isEstranged(s)
 	switch {
 	case available && serving == 0:
 		bad("available", "Available is True, and no pod is ready")
-	case !available && serving >= least:
+	case !available && serving >= least && !unseen:
 		bad("available", "Available is not True, and %d pods are ready, of which %d suffice", serving, least)
 	}
+}
+
+// isEstranged reports whether the child that runs the pods has lost its owner or
+// its label. The operator does not see such a child until it applies it, which
+// it does not do while the object is paused or wants no pod.
+func (w *World) isEstranged(s *scene) bool {
+	var child metav1.Object
+	switch {
+	case s.deployment != nil:
+		child = s.deployment
+	case len(s.pods) > 0:
+		child = &s.pods[0]
+	default:
+		return false
+	}
+	owner := metav1.GetControllerOf(child)
+	return owner == nil || owner.UID != s.object.GetUID() || child.GetLabels()[naming.LabelManagedBy] != naming.ManagedBy
 }
 
 // judgePods asks whether the pods are those that the model expects.
@@ -226,7 +245,7 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 		bad("serving", "there is no Deployment: %s", e.why)
 	}
 	if !w.kind.hasDeployment() {
-		if e.replicas >= 0 && int64(len(s.pods)) != e.replicas {
+		if e.replicas >= 0 && int64(len(s.pods)) != e.replicas && !(e.replicas == 0 && w.isEstranged(s)) {
 			bad("replicas", "there are %d pods, want %d: %s", len(s.pods), e.replicas, e.why)
 		}
 		counted, _ := number(s.object.Object, "status", "startTimes")

@@ -197,6 +197,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	}
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, full), client.FieldOwner("kubectl-patch"))
 	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+		w.refused++
 		return errSkip
 	}
 	if err != nil {
