@@ -123,7 +123,7 @@ func (w *World) remember(ctx context.Context) error {
 	w.checkVersions(s)
 	w.memory.touched, w.memory.edits, w.memory.doubtful = false, 0, false
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
-	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.says(common.ConditionReady) && !has(s.spec, "rollout", "pinnedRevision") {
+	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.running(w.kind.Container)[text(s.spec, "image")] == len(s.pods) && s.spec["paused"] != true && !has(s.spec, "rollout", "pinnedRevision") {
 		w.memory.healthy = runtimeCopy(s.spec)
 		w.memory.statusLost, w.memory.pinned = false, false
 	}
@@ -178,7 +178,7 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 	case s.status.ObservedGeneration != s.object.GetGeneration():
 		bad("status", "observedGeneration is %d, and generation %d", s.status.ObservedGeneration, s.object.GetGeneration())
 	case e.ready && !isReady:
-		bad("ready", "Ready is %s (%s: %s), want True: %s", ready.Status, ready.Reason, ready.Message, e.why)
+		bad("ready", "Ready is %s (%s: %s), want True: %s; %s", ready.Status, ready.Reason, ready.Message, e.why, s.summary())
 	case !e.mayBeReady && isReady:
 		bad("ready", "Ready is True (%s: %s): %s", ready.Reason, ready.Message, e.why)
 	}
@@ -442,6 +442,9 @@ func maxReplicas(spec map[string]any) int32 {
 func (s *scene) summary() string {
 	var all []string
 	for _, p := range s.pods {
+		if len(p.Spec.SchedulingGates) > 0 || p.DeletionTimestamp != nil || len(p.Status.ContainerStatuses) == 0 {
+			all = append(all, fmt.Sprintf("pod %s, gates %v, deleted %v, %s", p.UID, p.Spec.SchedulingGates, p.DeletionTimestamp, p.Status.Phase))
+		}
 		for _, c := range p.Status.ContainerStatuses {
 			state := "running"
 			if c.State.Waiting != nil {

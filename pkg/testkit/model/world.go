@@ -26,9 +26,10 @@ const (
 	// calm is how long an operator must neither send nor receive anything to
 	// count as idle.
 	calm = 100 * time.Millisecond
-	// patience is how long a violation is given to heal: a busy machine delays
+	// patience is how long a violation is given to heal: figures of the status may
+	// lag five seconds, and a busy machine delays
 	// events.
-	patience = 4 * time.Second
+	patience = 7 * time.Second
 	// settleLimit is how long a chain may take to settle after an operation.
 	settleLimit = 40 * time.Second
 	// annotationPoke is changed to make the operator look at the object, as its
@@ -132,6 +133,9 @@ func (w *World) logf(format string, args ...any) {
 func (w *World) violate(oracle, format string, args ...any) {
 	v := Violation{oracle, fmt.Sprintf(format, args...)}
 	w.found = append(w.found, v)
+	if len(w.found) == 1 {
+		w.logf("the last writes of the operator:\n%s", w.lastWrites(12))
+	}
 	w.logf("VIOLATION %s", v)
 }
 
