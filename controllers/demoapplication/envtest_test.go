@@ -154,6 +154,9 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 				if in.IfKnown {
 					continue // this API server does not know it
 				}
+				if in.IfExists != nil {
+					in = in.IfExists()
+				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {
 					panic(err) // it is what the operator sent a moment ago

@@ -107,6 +107,9 @@ func specimen() testkit.Specimen {
 				if in.Kind == "PodMonitor" {
 					continue // which this API server does not know
 				}
+				if in.IfExists != nil {
+					in = in.IfExists()
+				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {
 					panic(err) // it is what the operator sent a moment ago

@@ -115,9 +115,13 @@ func child(path, key string) string {
 // their order says nothing, else by their place.
 func elementKeys(path string, l []any) []string {
 	candidates := [][]string{{"type"}, {"name"}}
-	if path == "metadata.managedFields" {
+	switch path {
+	case "metadata.managedFields":
 		// The server sorts them by time.
 		candidates = [][]string{{"manager", "operation", "subresource"}}
+	case "metadata.ownerReferences":
+		// The name of a Namespace differs between runs.
+		candidates = [][]string{{"kind"}}
 	}
 	for _, fields := range candidates {
 		if keys := keysBy(l, fields); keys != nil {
