@@ -261,6 +261,9 @@ type attempt struct {
 	in     Intent
 	stated map[string]any
 	hash   string
+	// handedOver reports that fields were handed over, which need not be done
+	// again if only the status has changed since.
+	handedOver bool
 }
 
 func (t *attempt) run(ctx context.Context) (Child, error) {
@@ -274,6 +277,9 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	}
 	if err != nil { // there is none
 		return t.create(ctx)
+	}
+	if err := t.exists(ctx); err != nil {
+		return Child{}, err
 	}
 	last, known := t.recall()
 	if known && last.isNewerThan(live) {
@@ -353,12 +359,8 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	if t.in.IfExists != nil {
-		t.in = t.in.IfExists()
-		if t.stated, err = t.state(ctx, t.owner, t.in); err != nil {
-			return Child{}, err
-		}
-		t.hash = hashOf(t.stated)
+	if err := t.exists(ctx); err != nil {
+		return Child{}, err
 	}
 	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
 		return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
@@ -367,6 +369,21 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
 	return t.claimAndSend(ctx, live, within(t.in.Exclusive, t.stated), Changed)
+}
+
+// exists turns the intent into the one for a child that exists. A child whose
+// owner reference was removed is not observed as the owner's, and exists.
+func (t *attempt) exists(ctx context.Context) error {
+	if t.in.IfExists == nil {
+		return nil
+	}
+	t.in = t.in.IfExists()
+	stated, err := t.state(ctx, t.owner, t.in)
+	if err != nil {
+		return err
+	}
+	t.stated, t.hash = stated, hashOf(stated)
+	return nil
 }
 
 // ownerLives asks the API server whether the owner is still there. Garbage
@@ -474,9 +491,13 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 }
 
 func (t *attempt) sendOnce(ctx context.Context, live client.Object) error {
-	version, err := t.handOver(ctx, live)
-	if err != nil {
-		return err
+	version := live.GetResourceVersion()
+	if !t.handedOver {
+		var err error
+		if version, err = t.handOver(ctx, live); err != nil {
+			return err
+		}
+		t.handedOver = true
 	}
 	if err := t.owner.stillFresh(); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,7 @@ func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) 
 	for _, r := range l.Requests() {
 		got = append(got, fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code))
 	}
+	got = l.withoutLostRaces(got)
 	want = append([]string{}, want...) // never nil, as got
 	for range took / settle {
 		if count(got, status) <= count(want, status) {
@@ -185,6 +187,30 @@ func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) 
 	if d := cmp.Diff(want, got); d != "" {
 		l.Errorf("%s: requests (-want +got):\n%s", what, d)
 	}
+}
+
+// withoutLostRaces drops the writes of children that the API server refused
+// because a controller of Kubernetes had just written a status, and the read
+// that follows each of them. Whether that happens is a matter of timing, so
+// a budget allows for two of each resource (docs/decisions/0020).
+func (l *Lab) withoutLostRaces(requests []string) []string {
+	kept, refused, unread := []string{}, map[string]int{}, map[string]int{}
+	for _, r := range requests {
+		write, lost := strings.CutSuffix(r, " 409")
+		written := strings.TrimPrefix(write, "patch ")
+		read := strings.TrimSuffix(strings.TrimPrefix(r, "get "), " 200")
+		switch {
+		case lost && !strings.Contains(written, "/") && refused[written] < 2:
+			refused[written]++
+			unread[written]++
+			l.Logf("%s: the write lost a race", r)
+		case unread[read] > 0:
+			unread[read]--
+		default:
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 func count(all []string, what string) int {
