@@ -32,12 +32,11 @@ func (s blockStage) patch(object, spec string) {
 
 // observed waits until the status describes the spec as it is now. The children
 // have been applied by then.
-func (s blockStage) observed(object string) objectOf {
+func (s blockStage) observed(object string) {
 	s.Helper()
-	var o objectOf
 	eventually(s.T, "the status of "+object+" to describe its spec", func() error {
-		var err error
-		if o, err = s.look(object); err != nil {
+		o, err := s.look(object)
+		if err != nil {
 			return err
 		}
 		if ready := o.condition("Ready"); ready.ObservedGeneration != o.Metadata.Generation {
@@ -45,7 +44,6 @@ func (s blockStage) observed(object string) objectOf {
 		}
 		return nil
 	})
-	return o
 }
 
 // rolledBack waits until an object serves an earlier revision than its spec

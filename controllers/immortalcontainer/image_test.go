@@ -131,7 +131,7 @@ func (n *node) start() {
 	}
 	n.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	n.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: containerName, Ready: true, ContainerID: "containerd://" + string(rune('a'+n.containers)), Image: reported,
+		Name: containerName, Ready: true, ContainerID: fmt.Sprintf("containerd://%c", 'a'+n.containers), Image: reported,
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(n.now)}},
 	}}
 }

@@ -44,7 +44,7 @@ type result struct {
 func (c *comparer) compare(live any, stated map[string]any, exclusive []string) result {
 	w := walk{comparer: c, exclusive: exclusive, below: map[string][]string{}}
 	for _, e := range exclusive {
-		parent, name, _ := cutLast(strings.TrimSuffix(e, elementsOnly))
+		parent, name := cutLast(strings.TrimSuffix(e, elementsOnly))
 		w.below[parent] = append(w.below[parent], name)
 	}
 	v := reflect.ValueOf(live).Elem()
@@ -183,8 +183,8 @@ func isEmpty(v reflect.Value) bool {
 	case reflect.Slice, reflect.Map:
 		return v.Len() == 0
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if !isEmpty(v.Field(i)) {
+		for _, field := range v.Fields() {
+			if !isEmpty(field) {
 				return false
 			}
 		}
@@ -385,10 +385,10 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-func cutLast(path string) (parent, name string, found bool) {
+func cutLast(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '.')
 	if i < 0 {
-		return "", path, false
+		return "", path
 	}
-	return path[:i], path[i+1:], true
+	return path[:i], path[i+1:]
 }

@@ -396,7 +396,7 @@ func givenBy(path string) (given any, known bool) {
 	if given, known = unset[path]; known {
 		return given, true
 	}
-	_, name, _ := cutLast(path)
+	_, name := cutLast(path)
 	given, known = unset[name]
 	return given, known
 }

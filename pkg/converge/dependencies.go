@@ -62,7 +62,7 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	exists, err := d.owned(ctx, in)
 	switch {
 	case exists && err != nil:
-		return in, nil, nil // do reports why it may not be written
+		return in, nil, nil //nolint:nilerr // do reports why it may not be written
 	case err != nil:
 		return in, nil, err
 	case late != nil && !exists:

@@ -18,21 +18,21 @@ import (
 // workloadPlan is the plan of a workload with all kinds of dependencies. The
 // kinds are only names here.
 func workloadPlan() Plan {
-	named := func(kind, name string) apply.Intent {
-		in := apply.New(corev1ac.ConfigMap(name, "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+	named := func(kind string) apply.Intent {
+		in := apply.New(corev1ac.ConfigMap("web", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 		in.Kind = kind
 		return in
 	}
-	deployment := named("Deployment", "web")
+	deployment := named("Deployment")
 	deployment.Requires = []apply.Ref{{Kind: "ControllerRevision", Name: "web"}, {Kind: "ConfigMap", Name: "left-out"}}
 	deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: "web"}}
-	current := named("Deployment", "web")
+	current := named("Deployment")
 	current.CreateAfter = deployment.CreateAfter
 	current.Exclusive = []string{"current"} // tells the two apart
 	deployment.Otherwise = func() (apply.Intent, bool) { return current, true }
 	plan := Plan{Apply: []apply.Intent{
-		named("ConfigMap", "web"), named("ControllerRevision", "web"), named("NetworkPolicy", "web"),
-		deployment, named("Service", "web"), named("HorizontalPodAutoscaler", "web"),
+		named("ConfigMap"), named("ControllerRevision"), named("NetworkPolicy"),
+		deployment, named("Service"), named("HorizontalPodAutoscaler"),
 	}}
 	plan.Accompany(deployment.Ref())
 	return plan

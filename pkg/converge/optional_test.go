@@ -78,7 +78,7 @@ func newGateway() (*gateway, *optional) {
 	g := &gateway{clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
 	return g, &optional{
 		mapper: g, cache: gatewayCache{gateway: g}, control: gatewayController{gateway: g}, now: func() time.Time { return g.clock },
-		missing: map[string]*missing{"HTTPRoute": {empty: &gatewayv1.HTTPRoute{}, gvk: gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")}},
+		missing: map[string]*missing{"HTTPRoute": {empty: &gatewayv1.HTTPRoute{}, gvk: schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}}},
 	}
 }
 

@@ -132,10 +132,10 @@ func Lasting(err error) Verdict {
 // has a class of its own. An Error stays whole, because it has its class.
 func leaves(err error) []error {
 	for inner := err; inner != nil; {
-		if _, ok := inner.(*Error); ok {
+		if _, ok := inner.(*Error); ok { //nolint:errorlint // the errors inside are visited one by one
 			break
 		}
-		switch w := inner.(type) {
+		switch w := inner.(type) { //nolint:errorlint // as above
 		case interface{ Unwrap() []error }:
 			var all []error
 			for _, e := range w.Unwrap() {

@@ -143,8 +143,8 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 func truncated(r *Result) *Result {
 	if n := len(r.Executed); n > 0 && r.Violations[0].Oracle != "differential" {
 		lastOp := r.Executed[n-1]
-		for i := len(r.Chain.steps) - 1; i >= 0; i-- {
-			if r.Chain.steps[i].op == lastOp {
+		for i, step := range slices.Backward(r.Chain.steps) {
+			if step.op == lastOp {
 				t := *r
 				t.Chain.steps = slices.Clone(r.Chain.steps[:i+1])
 				return &t

@@ -260,7 +260,7 @@ func inputOps() []Op {
 		early(other("cm-delete", "kubectl delete configmap cm", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "ConfigMap") })),
 		early(other("secret-write", "kubectl create secret generic secret --from-literal=tls.crt=a --from-literal=tls.key=b", web,
 			func(ctx context.Context, w *World) error { return w.writeInput(ctx, "Secret", "a") })),
-		early(other("secret-delete", "kubectl delete secret secret", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "Secret") })),
+		early(other("secret-delete", "kubectl delete secrets secret", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "Secret") })),
 	}
 }
 

@@ -229,14 +229,14 @@ func (c *Cluster) deletePod(ctx context.Context, p *corev1.Pod) error {
 func (c *Cluster) status(d *appsv1.Deployment, fresh, old []*corev1.Pod, known, refused bool) {
 	want := desiredReplicas(d)
 	was := d.Status
-	available := int32(ready(fresh) + ready(old))
+	available := int32(ready(fresh) + ready(old)) //nolint:gosec // a handful of pods
 	st := appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: int32(len(fresh) + len(old)), UpdatedReplicas: int32(len(fresh)),
+		ObservedGeneration: d.Generation, Replicas: int32(len(fresh) + len(old)), UpdatedReplicas: int32(len(fresh)), //nolint:gosec // a handful of pods
 		ReadyReplicas: available, AvailableReplicas: available, UnavailableReplicas: max(0, want-available),
 		Conditions: was.Conditions,
 	}
 	_, unavailable := bounds(d)
-	if available >= want-int32(unavailable) {
+	if available >= want-int32(unavailable) { //nolint:gosec // a handful of pods
 		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "")
 	} else {
 		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "")

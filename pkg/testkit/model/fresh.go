@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,7 +116,7 @@ func flatten(path string, v any, into map[string]string) {
 		}
 	case []any:
 		for i, e := range v {
-			key := fmt.Sprint(i)
+			key := strconv.Itoa(i)
 			if m, ok := e.(map[string]any); ok {
 				if n, ok := m["name"].(string); ok {
 					key = n

@@ -27,7 +27,7 @@ func TestCampaign(t *testing.T) {
 		t.Skip("MODEL_TIME is not set; make test-model and make campaign-model set it")
 	}
 	c := Campaign{
-		Env: env, Time: duration(t, "MODEL_TIME", 0), Seed: number64(t, "MODEL_SEED", uint64(time.Now().UnixNano())), //nolint:gosec // any number
+		Env: env, Time: duration(t, "MODEL_TIME", 0), Seed: number64(t, "MODEL_SEED", uint64(time.Now().UnixNano())),
 		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Without: strings.Split(os.Getenv("MODEL_WITHOUT"), ","), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Out: os.Stdout, Until: os.Getenv("MODEL_UNTIL") == "violation", //nolint:gosec // a few
 	}
 	t.Logf("MODEL_SEED=%d", c.Seed)

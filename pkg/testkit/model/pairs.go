@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -60,12 +61,14 @@ func (p *Pairs) add(kind string, executed []string) {
 func (p *Pairs) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, tried, total := "", 0, 0
+	var s strings.Builder
+	tried, total := 0, 0
 	for _, k := range Kinds() {
 		if n := p.total[k.Name]; n > 0 {
-			s += fmt.Sprintf("%-18s %6d of %6d pairs (%.0f %%)\n", k.Name, len(p.tried[k.Name]), n, 100*float64(len(p.tried[k.Name]))/float64(n))
+			fmt.Fprintf(&s, "%-18s %6d of %6d pairs (%.0f %%)\n", k.Name, len(p.tried[k.Name]), n, 100*float64(len(p.tried[k.Name]))/float64(n))
 			tried, total = tried+len(p.tried[k.Name]), total+n
 		}
 	}
-	return s + fmt.Sprintf("%-18s %6d of %6d pairs (%.0f %%)\n", "all", tried, total, 100*float64(tried)/float64(max(1, total)))
+	fmt.Fprintf(&s, "%-18s %6d of %6d pairs (%.0f %%)\n", "all", tried, total, 100*float64(tried)/float64(max(1, total)))
+	return s.String()
 }
