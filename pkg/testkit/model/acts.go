@@ -90,6 +90,7 @@ func (w *World) deleteChild(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return err
 	}
+	w.memory.deletions++
 	return client.IgnoreNotFound(w.env.Admin.Delete(ctx, u, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
@@ -142,6 +143,7 @@ func (w *World) deletePods(ctx context.Context, most int) error {
 		return errSkip
 	}
 	for i := range pods[:min(most, len(pods))] {
+		w.memory.deletions++
 		if err := w.env.Admin.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting a pod: %w", err)
 		}

@@ -34,6 +34,8 @@ type memory struct {
 	isolated, policyKnown bool
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int
+	// deletions is how many pods were deleted by hand.
+	deletions int64
 	// touched reports whether a child was changed by hand in this step.
 	touched bool
 	// edits is how many changes of what pods are made from there were in this

@@ -21,7 +21,7 @@ func (w *World) compareWithFresh(ctx context.Context) error {
 		return nil
 	}
 	s, err := w.look(ctx)
-	if err != nil || s == nil {
+	if err != nil || s == nil || w.isGivenAway(s) {
 		return err
 	}
 	e := w.expect(s.spec, s.in)
