@@ -681,11 +681,14 @@ func (s *stage) deletionIsHeld(ctx context.Context) error {
 		o.SetName(name)
 		return s.edit(ctx, o, func(live *unstructured.Unstructured) {
 			l := live.GetLabels()
+			if l == nil {
+				l = map[string]string{}
+			}
 			l["example.com/"+label] = strconv.FormatInt(time.Now().UnixNano(), 10)
 			live.SetLabels(l)
 		})
 	}
-	deployment, service := made[0], made[2]
+	deployment := made[0]
 	if err := touch(deployment, "web", "hold"); err != nil {
 		return err
 	}
@@ -698,11 +701,26 @@ func (s *stage) deletionIsHeld(ctx context.Context) error {
 	web.SetGroupVersionKind(schema.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"})
 	web.SetNamespace(s.ns)
 	web.SetName("web")
+	if err := env.Admin.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
+		return err
+	}
 	if err := env.Admin.Delete(ctx, web); err != nil {
 		return err
 	}
+	// A revision is not released, so its changes still lead to its owner.
+	revisions, err := s.list(ctx, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(revisions, func(r unstructured.Unstructured) bool {
+		return strings.HasPrefix(r.GetName(), "web-") && metav1.IsControlledBy(&r, web)
+	})
+	if i < 0 {
+		return errors.New("web has no revision")
+	}
+	revision := revisions[i]
 	if err := testkit.Eventually(ctx, "the same event twice", func(ctx context.Context) (bool, error) {
-		if err := touch(service, "web-service", "try"); err != nil { // which leads to a pass
+		if err := touch(revision.GroupVersionKind(), revision.GetName(), "try"); err != nil { // which triggers a reconcile
 			return false, err
 		}
 		all, err := s.list(ctx, schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"})
@@ -716,7 +734,7 @@ func (s *stage) deletionIsHeld(ctx context.Context) error {
 		}
 	}
 	return testkit.Eventually(ctx, "web to be gone", func(ctx context.Context) (bool, error) {
-		if err := touch(service, "web-service", "try"); err != nil {
+		if err := touch(web.GroupVersionKind(), "web", "try"); client.IgnoreNotFound(err) != nil {
 			return false, err
 		}
 		return apierrors.IsNotFound(env.Admin.Get(ctx, client.ObjectKeyFromObject(web), web)), nil

@@ -43,11 +43,11 @@ func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
 
 	kubectl(t, "-n", ns, "delete", "webserver", "web", "--wait=false")
 	eventually(t, "the same event twice", func() error {
-		// A change of a child leads to a pass.
-		kubectl(t, "-n", ns, "label", "--overwrite", "service", "web-service", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
+		// A change of a child triggers a reconcile, and revisions are not released.
+		kubectl(t, "-n", ns, "label", "--overwrite", "controllerrevisions", "--all", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
 		out := kubectl(t, "-n", ns, "get", "events.events.k8s.io", "-o", `jsonpath={range .items[*]}{.series.count} {.note}{"\n"}{end}`)
 		for line := range strings.Lines(out) {
-			if count, note, _ := strings.Cut(line, " "); count != "" && strings.Contains(note, "not deleted yet") && strings.Contains(note, "it is held") {
+			if count, note, _ := strings.Cut(line, " "); count != "" && strings.Contains(note, "cannot be deleted yet") && strings.Contains(note, "it is held") {
 				return nil
 			}
 		}
@@ -57,7 +57,8 @@ func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the object to go", func() error {
-		kubectl(t, "-n", ns, "label", "--overwrite", "service", "web-service", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
+		// The object may be gone by now.
+		_, _ = run(t.Context(), "", "kubectl", "-n", ns, "label", "--overwrite", "webserver", "web", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "webserver", "web", "--ignore-not-found", "-o", "name")
 		if err == nil && out != "" {
 			err = errors.New("it is there")

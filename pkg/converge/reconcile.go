@@ -241,6 +241,8 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 			problem.Class = fault.Stall
 			problem.Message += ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too"
 		}
+		// Each attempt is counted: kubectl describe shows that it is still tried.
+		r.event(obj, "Warning", v.Reason, "Delete", problem.Message)
 		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
 		if _, err := r.writeStatus(ctx, before, obj); err != nil {
 			log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())

@@ -648,7 +648,8 @@ func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
 	if r := l.pass("Observe", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
 		t.Errorf("comes back after %s", r.RequeueAfter)
 	}
-	l.said("Normal Waiting Reconciling: The object cannot be deleted yet: teardown has not finished")
+	l.said("Warning Waiting The object cannot be deleted yet: teardown has not finished",
+		"Normal Waiting Reconciling: The object cannot be deleted yet: teardown has not finished")
 
 	fails = errors.New("no answer")
 	if _, err := l.try("Observe", "Teardown", "status"); !errors.Is(err, fails) {
@@ -1042,7 +1043,7 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 		t.Error("no error, so no back-off")
 	}
 	const why = "The object cannot be deleted yet: the API server refused a request (no answer); it is retried"
-	l.said("Normal Error Reconciling: " + why)
+	l.said("Warning Error "+why, "Normal Error Reconciling: "+why)
 	if _, err := l.try("Observe", "Desired", "patch"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
 	}
@@ -1050,7 +1051,8 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
 		t.Error("no error, so no back-off")
 	}
-	l.said("Warning Error Stalled: " + why + ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too")
+	const remedy = ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too"
+	l.said("Warning Error "+why, "Warning Error "+why+remedy, "Warning Error Stalled: "+why+remedy)
 	if l.released() || !l.holds() {
 		t.Error("the child is lost")
 	}
