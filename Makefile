@@ -118,10 +118,16 @@ fmt: $(GOLANGCI_LINT) ## Format all Go code
 ##@ Check
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run golangci-lint in every module
+lint: $(GOLANGCI_LINT) ## Run golangci-lint in every module, and lint the prose (docs/style.md)
 	@for m in $(MODULES); do \
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
 		(cd $$m && $(GOLANGCI_LINT) run); done
+	$(call say,'lint comments and documentation')
+	@go run ./docs/prose -lint
+
+.PHONY: prose
+prose: ## Print how often expressions of docs/style.md occur per 1,000 words
+	@go run ./docs/prose
 
 .PHONY: verify
 verify: generate bin/cluster ## Regenerate, lint everything, and fail if that changes a file

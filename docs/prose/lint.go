@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A finding is one use of an expression to avoid.
+type finding struct {
+	path string
+	line int
+	text string // the expression as it was found
+	use  string
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("%s:%d: %q: write %s", f.path, f.line, f.text, f.use)
+}
+
+// check returns the expressions to avoid in one file.
+func check(path string, content []byte) ([]finding, error) {
+	texts, err := extract(path, content)
+	if err != nil {
+		return nil, err
+	}
+	var out []finding
+	for _, t := range texts {
+		for _, m := range matchers {
+			for _, at := range m.find(t.body) {
+				out = append(out, finding{
+					path: path,
+					line: t.line + strings.Count(t.body[:at[0]], "\n"),
+					text: strings.Join(strings.Fields(t.body[at[0]:at[1]]), " "),
+					use:  m.use,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b finding) int { return a.line - b.line })
+	return out, nil
+}
+
+// find returns the matches of a rule that are in none of its exceptions.
+func (m matcher) find(body string) [][]int {
+	var legitimate [][]int
+	for _, e := range m.except {
+		legitimate = append(legitimate, e.FindAllStringIndex(body, -1)...)
+	}
+	return slices.DeleteFunc(m.pattern.FindAllStringIndex(body, -1), func(at []int) bool {
+		return slices.ContainsFunc(legitimate, func(l []int) bool { return l[0] <= at[0] && at[1] <= l[1] })
+	})
+}
+
+// lint checks the files below folders, but not those below excluded.
+func lint(root string, folders, excluded []string) ([]finding, error) {
+	var out []finding
+	for _, folder := range folders {
+		err := walk(root, folder, excluded, func(path string, content []byte) error {
+			found, err := check(path, content)
+			out = append(out, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// walk visits the files below a folder, except hidden, excluded and ignored
+// ones and test data. Paths are relative to root and separated by slashes.
+func walk(root, folder string, excluded []string, visit func(path string, content []byte) error) error {
+	return filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		name := entry.Name()
+		skip := rel != "." && (name == ".git" || name == ".ci" || name == "testdata" ||
+			slices.Contains(excluded, rel) || slices.Contains(ignored, rel))
+		switch {
+		case skip && entry.IsDir():
+			return filepath.SkipDir
+		case skip || !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return visit(rel, content)
+	})
+}
