@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
 const (
@@ -36,35 +36,19 @@ const (
 	namespace = "platform-operator-system"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 // image is what every rendering needs.
 var image = []string{"--set", "image.repository=registry.example.com/platform-operator", "--set", "image.tag=v0.1.0"}
 
 // TestGolden shows what a change of the chart does to those who use it. The
 // CRDs are left out: TestSameAsKustomize has them.
 func TestGolden(t *testing.T) {
-	for name, args := range map[string][]string{
+	golden.CompareCases(t, "default", map[string][]string{
 		"default":    nil,
 		"production": {"-f", filepath.Join(chart, "values-production.yaml")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := template(t, append(args, "--set", "crds.enabled=false")...)
-			golden := filepath.Join("testdata", name+".yaml")
-			if *update {
-				if err := os.WriteFile(golden, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("helm template differs from %s (-want +got); after a look, `make update-golden`:\n%s", golden, diff)
-			}
-		})
-	}
+	}, func(t *testing.T, args []string) []byte {
+		t.Helper()
+		return template(t, append(args, "--set", "crds.enabled=false")...)
+	})
 }
 
 // TestRefused reads the messages that people get for the mistakes they make.

@@ -127,12 +127,11 @@ func printed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) []b
 }
 
 func TestDesired(t *testing.T) {
-	for name, in := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			a, o := in()
-			golden.File(t, filepath.Join("testdata", name, "want.yaml"), printed(t, a, o))
-		})
-	}
+	golden.CompareCases(t, "seed", cases(t), func(t *testing.T, in func() (*demoapplicationv1.DemoApplication, Observed)) []byte {
+		t.Helper()
+		a, o := in()
+		return printed(t, a, o)
+	})
 }
 
 func TestDesiredIsPureAndDeterministic(t *testing.T) {

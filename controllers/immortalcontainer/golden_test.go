@@ -1,7 +1,6 @@
 package immortalcontainer
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,15 +65,14 @@ func printed(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) []
 
 // The files hold the exact children: absent and empty are not the same.
 func TestGolden(t *testing.T) {
-	for name, tc := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			got, file := printed(t, tc.i, tc.o), filepath.Join("testdata", name, "want.yaml")
-			if again := printed(t, tc.i, tc.o); string(again) != string(got) {
-				t.Errorf("a second call says something else:\n%s", cmp.Diff(string(got), string(again)))
-			}
-			golden.File(t, file, got)
-		})
-	}
+	golden.CompareCases(t, "seed", cases(t), func(t *testing.T, tc pass) []byte {
+		t.Helper()
+		got := printed(t, tc.i, tc.o)
+		if again := printed(t, tc.i, tc.o); string(again) != string(got) {
+			t.Errorf("a second call returns something else:\n%s", cmp.Diff(string(got), string(again)))
+		}
+		return got
+	})
 }
 
 func TestPodMeetsItsStandard(t *testing.T) {

@@ -141,12 +141,11 @@ func withMemory(size string) func(*cachev1alpha1.Memcached) {
 }
 
 func TestDesired(t *testing.T) {
-	for name, in := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			m, o := in()
-			golden.File(t, filepath.Join("testdata", name, "want.yaml"), printed(t, m, o))
-		})
-	}
+	golden.CompareCases(t, "seed", cases(t), func(t *testing.T, in func() (*cachev1alpha1.Memcached, Observed)) []byte {
+		t.Helper()
+		m, o := in()
+		return printed(t, m, o)
+	})
 }
 
 func TestDesiredIsPureAndDeterministic(t *testing.T) {

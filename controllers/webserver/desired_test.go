@@ -142,12 +142,11 @@ func printed(t *testing.T, w *webserverv1.WebServer, o Observed) []byte {
 }
 
 func TestDesired(t *testing.T) {
-	for name, in := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			w, o := in()
-			golden.File(t, filepath.Join("testdata", name, "want.yaml"), printed(t, w, o))
-		})
-	}
+	golden.CompareCases(t, "seed", cases(t), func(t *testing.T, in func() (*webserverv1.WebServer, Observed)) []byte {
+		t.Helper()
+		w, o := in()
+		return printed(t, w, o)
+	})
 }
 
 func TestDesiredIsPureAndDeterministic(t *testing.T) {

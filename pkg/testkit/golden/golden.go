@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,19 +27,105 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func File(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil { //nolint:gosec // it is read by whoever reads the code
-			t.Fatal(err)
-		}
+		write(t, path, got)
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // the path is the test's own
+	compare(t, path, read(t, path), got)
+}
+
+// CompareCases runs a subtest for each case, which fails unless its documents,
+// as render returns them, are those of its golden file. The file of the base
+// case, testdata/BASE/want.yaml, holds all its documents; that of another case,
+// testdata/CASE/want.diff, holds how its documents differ from those of the
+// base case, so that it shows what the case is about. With the flag -update the
+// files are written instead.
+func CompareCases[C any](t *testing.T, base string, cases map[string]C, render func(*testing.T, C) []byte) {
+	t.Helper()
+	if _, ok := cases[base]; !ok {
+		t.Fatalf("there is no case %q", base)
+	}
+	baseFile := filepath.Join("testdata", base, "want.yaml")
+	if *update {
+		// Before the subtests, which may run in any order and not all of them.
+		write(t, baseFile, render(t, cases[base]))
+	}
+	compareNames(t, base, slices.Collect(maps.Keys(cases)))
+	from := read(t, baseFile)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := render(t, c)
+			if name == base {
+				compare(t, baseFile, from, got)
+				return
+			}
+			file := filepath.Join("testdata", name, "want.diff")
+			diff, err := difference("../"+base+"/want.yaml", from, got)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if *update {
+				write(t, file, diff)
+			}
+			stored := read(t, file)
+			// Documents are easier to read than the difference of two differences.
+			// The latter is left if the base has changed, or if the file says the same
+			// in another way.
+			if want, err := patch(from, stored); err == nil && !bytes.Equal(want, got) {
+				stored, diff = want, got
+			}
+			compare(t, file, stored, diff)
+		})
+	}
+}
+
+// compareNames fails the test if there are golden files of cases that do not
+// exist. With the flag -update it deletes them instead.
+func compareNames(t *testing.T, base string, names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "*", "want.*"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, file := range files {
+		name, want := filepath.Base(filepath.Dir(file)), "want.diff"
+		if name == base {
+			want = "want.yaml"
+		}
+		if slices.Contains(names, name) && filepath.Base(file) == want {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s belongs to no case; make update-golden deletes it", file)
+			continue
+		}
+		if err := os.Remove(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path) //nolint:gosec // the path is the test's own
+	if err != nil {
+		t.Fatalf("%v; make update-golden writes it", err)
+	}
+	return raw
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // it is committed with the code
+		t.Fatal(err)
+	}
+}
+
+func compare(t *testing.T, path string, want, got []byte) {
+	t.Helper()
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s; if it is meant: go test -update (-want +got):\n%s", path, diff)
+		t.Errorf("%s; if the change is intended, run make update-golden (-want +got):\n%s", path, diff)
 	}
 }
 
