@@ -4,7 +4,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
 // Without returns the API groups that the platform's feature gates keep the

@@ -27,7 +27,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/render"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
 // AddToScheme makes all kinds, and what they are made of, known to a scheme.

@@ -9,20 +9,20 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // surrounding is what there should be beside the Deployment and its Service.
 // pods are the labels of the pods.
-func surrounding(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) beside.Wanted {
+func surrounding(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) workload.Wanted {
 	s := a.Spec
-	b := beside.Wanted{
+	b := workload.Wanted{
 		Owner: a, Labels: labels(a), Pods: pods, Deployment: a.Name, Service: a.Name,
 		Least: least(a), Ports: podPorts(a),
 		Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget, NetworkPolicy: s.NetworkPolicy,
-		Expose: s.Expose, Refused: workload.Exposable(platform, a.Namespace, s.Expose), Port: webPort(a),
+		Expose: s.Expose, Refused: resources.Exposable(platform, a.Namespace, s.Expose), Port: webPort(a),
 		Monitoring: s.Monitoring,
 	}
 	_, b.Metrics = metricsPort(a)

@@ -16,9 +16,9 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // +kubebuilder:rbac:groups=paas.cmft.com,resources=demoapplications,verbs=get;list;watch;patch
@@ -64,7 +64,7 @@ func Kind(platform config.Platform) converge.Kind[*demoapplicationv1.DemoApplica
 		},
 	}
 	if platform.RestartOnSecretChange {
-		k.Secrets = func(a *demoapplicationv1.DemoApplication) []string { return workload.Names(secrets(a)) }
+		k.Secrets = func(a *demoapplicationv1.DemoApplication) []string { return resources.Names(secrets(a)) }
 	}
 	return k
 }

@@ -3,8 +3,8 @@ package demoapplication
 import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // follows tells whether the pods are replaced when a ConfigMap, or a Secret,
@@ -20,19 +20,19 @@ func referenced(a *demoapplicationv1.DemoApplication) []references.Reference {
 		return nil
 	}
 	var refs []references.Reference
-	configMaps, _ := workload.Uses(options(a, nil))
-	for _, name := range workload.Names(configMaps) {
+	configMaps, _ := resources.Uses(options(a, nil))
+	for _, name := range resources.Names(configMaps) {
 		refs = append(refs, references.Reference{Name: name})
 	}
 	return refs
 }
 
 // secrets are the Secrets whose content matters.
-func secrets(a *demoapplicationv1.DemoApplication) []workload.Use {
+func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
 	if !follows(a) {
 		return nil
 	}
-	_, secrets := workload.Uses(options(a, nil))
+	_, secrets := resources.Uses(options(a, nil))
 	return secrets
 }
 
@@ -42,6 +42,6 @@ func copies(a *demoapplicationv1.DemoApplication, o Observed) (map[string]rollou
 	if !follows(a) || !o.Cluster {
 		return nil, nil
 	}
-	configMaps, _ := workload.Uses(options(a, nil))
+	configMaps, _ := resources.Uses(options(a, nil))
 	return rollout.CopiesOf(a.Name, demoapplicationv1.Kind, configMaps, o.Sources)
 }

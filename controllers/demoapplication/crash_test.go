@@ -24,8 +24,8 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // TestCrash kills the operator before and after each of its writes.
@@ -121,7 +121,7 @@ func is(reason, image string) func(context.Context, testkit.World) (bool, error)
 		if c == nil || c.Reason != reason || c.ObservedGeneration != a.Generation {
 			return false, nil
 		}
-		if got := d.Spec.Template.Spec.Containers[0].Image; got != image || !workload.Complete(d) {
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != image || !resources.Complete(d) {
 			return false, fmt.Errorf("it says %s, and has image %s", reason, got)
 		}
 		// The figures may follow later than the conditions.

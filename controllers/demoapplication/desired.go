@@ -16,8 +16,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // kindLabel keeps this kind's pods apart from those of other kinds: "app" is
@@ -48,7 +48,7 @@ func replicas(a *demoapplicationv1.DemoApplication) int32 {
 // least is the smallest number of pods that there will be.
 func least(a *demoapplicationv1.DemoApplication) int32 {
 	if s := a.Spec.Autoscaling; s != nil {
-		return workload.MinReplicas(s)
+		return resources.MinReplicas(s)
 	}
 	return replicas(a)
 }
@@ -57,7 +57,7 @@ func least(a *demoapplicationv1.DemoApplication) int32 {
 // left to the autoscaler.
 func scale(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) *int32 {
 	if s := a.Spec.Autoscaling; s != nil {
-		return workload.AutoscaledReplicas(s, d, a.Status.Replicas)
+		return resources.AutoscaledReplicas(s, d, a.Status.Replicas)
 	}
 	return new(replicas(a))
 }
@@ -133,7 +133,7 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Pl
 		in.Secrets = digest
 		q.Inputs, q.Template = in, rollout.WithSecrets(template(a, copies), digest)
 		return rollout.Decide(q, o.Seen)
-	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return workload.Granted(platform, a, t) })
+	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, a, t) })
 	if !known {
 		return d, nil, err
 	}
@@ -184,7 +184,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 
 func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
 	of := func(selector map[string]string) apply.Intent {
-		in := workload.Deployment(workload.Rolling{
+		in := resources.Deployment(resources.Rolling{
 			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Initial: a.Spec.Autoscaling != nil && o.Deployment == nil,
 			Selector: selector, Template: template, Rollout: a.Spec.Rollout,
 		})
@@ -211,10 +211,10 @@ const drainSeconds = 5
 func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) *corev1ac.PodTemplateSpecApplyConfiguration {
 	// The standard baseline, unless the user is stricter: an image runs as the
 	// user it names, root included, and may write its own files.
-	secure, confined := workload.SecurityContexts(a.Spec.Security, workload.SecurityDefaults{Profile: common.SecurityBaseline})
+	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
 	ports := podPorts(a)
 	c := corev1ac.Container().WithName(a.Name).WithImage(a.Spec.Image).WithPorts(ports...).WithSecurityContext(confined)
-	pod := workload.PodSpec().WithSecurityContext(secure)
+	pod := resources.PodSpec().WithSecurityContext(secure)
 	said := options(a, ports)
 	said.Rename = func(source string) string {
 		if c, copied := copies[source]; copied {
@@ -222,16 +222,16 @@ func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Co
 		}
 		return source
 	}
-	workload.Customize(pod, c, said)
-	workload.Drain(pod, c, drainSeconds)
+	resources.Customize(pod, c, said)
+	resources.Drain(pod, c, drainSeconds)
 	pod.WithContainers(c)
-	t := workload.Template(workload.PodLabels(a.Spec.Pod, labels(a)), pod).WithAnnotations(workload.PodAnnotations(a.Spec.Pod))
+	t := resources.Template(resources.PodLabels(a.Spec.Pod, labels(a)), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
 	return rollout.Restarted(t, a.Spec.Rollout)
 }
 
 // options are what the user says about the pods.
-func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPortApplyConfiguration) workload.Options {
-	o := workload.Options{
+func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPortApplyConfiguration) resources.Options {
+	o := resources.Options{
 		Container: a.Spec.Container, Entrypoint: a.Spec.Entrypoint, Resources: a.Spec.Resources, Pod: a.Spec.Pod,
 		Selector: labels(a),
 	}
@@ -254,7 +254,7 @@ func serviceSelector(a *demoapplicationv1.DemoApplication, o Observed) map[strin
 	switch {
 	case d == nil || !isArticles(a, d),
 		o.Service != nil && maps.Equal(o.Service.Spec.Selector, labels(a)),
-		workload.Complete(d) && d.Spec.Template.Labels[kindLabel] == a.Name:
+		resources.Complete(d) && d.Spec.Template.Labels[kindLabel] == a.Name:
 		return labels(a)
 	default:
 		return articleLabels(a)
@@ -287,7 +287,7 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string) a
 	}
 	ac := corev1ac.Service(a.Name, a.Namespace).
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(selector).WithPorts(ports...))
-	workload.CustomizeService(ac, said.ServiceOptions)
+	resources.CustomizeService(ac, said.ServiceOptions)
 	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
 	// A label more in the selector would leave out all pods.
 	in.Exclusive = []string{"spec.ports", "spec.selector"}

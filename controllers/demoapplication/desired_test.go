@@ -30,9 +30,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // ownerKind is what the loop passes for every DemoApplication.

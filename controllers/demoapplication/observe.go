@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // Observed is what desired needs to know of the cluster. A child that does not
@@ -20,7 +20,7 @@ type Observed struct {
 	// Cluster says that there is a cluster, and that it was looked at.
 	Cluster bool
 	rollout.Seen
-	beside.Children
+	workload.Children
 	Service *corev1.Service
 	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
 	// those that belong to the object. Secrets are digests of the Secrets that
@@ -34,7 +34,7 @@ func observe(ctx context.Context, r converge.Reader, a *demoapplicationv1.DemoAp
 	o := Observed{Cluster: true, Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
 	var errs [3]error
 	o.Seen, errs[0] = rollout.Observe(ctx, r, a, a.Name, labels(a))
-	o.Children, errs[1] = beside.Observe(ctx, r, a)
+	o.Children, errs[1] = workload.Observe(ctx, r, a)
 	o.Service, errs[2] = converge.Ours(ctx, r, a, a.Name, &corev1.Service{})
 	return o, errors.Join(errs[:]...)
 }

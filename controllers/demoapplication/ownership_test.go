@@ -21,7 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // byTheArticle are the children as the article's operator makes them, with the
@@ -93,7 +93,7 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 	l.Ready(a, "web")
 	rolledOut := versionWhen(t, seen[0], "pods with both labels alone", func(o runtime.Object) bool {
 		d := o.(*appsv1.Deployment)
-		return d.Spec.Template.Labels[kindLabel] == "web" && workload.Complete(d)
+		return d.Spec.Template.Labels[kindLabel] == "web" && resources.Complete(d)
 	})
 	switched := versionWhen(t, seen[1], "the Service to select by both", func(o runtime.Object) bool {
 		return o.(*corev1.Service).Spec.Selector[kindLabel] == "web"

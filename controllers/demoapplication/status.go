@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // report writes the status. It is pure but for what it writes into a.
@@ -28,7 +28,7 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 	if state.Ready.Holds && s == nil && len(a.Spec.Ports) > 0 {
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}
-	workload.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
+	resources.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
 	hosts := o.Exposed(surrounding(a, nil, platform), &st.Status, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))

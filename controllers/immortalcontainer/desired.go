@@ -11,7 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 const (
@@ -42,14 +42,14 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 	var plan converge.Plan
 	// The policy comes first, and the pod is never open before it stands.
 	if p := i.Spec.NetworkPolicy; p != nil {
-		plan.Apply = append(plan.Apply, workload.NetworkPolicyOfAnyPort(podName(i), i.Namespace, labels(i), labels(i), p))
+		plan.Apply = append(plan.Apply, resources.NetworkPolicyOfAnyPort(podName(i), i.Namespace, labels(i), labels(i), p))
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
 	}
 	// Whether a pod may run as a service account is asked before one that stands
 	// is touched: it stays as it is. To stop it is always allowed.
 	if p := i.Spec.Pod; p != nil && p.ServiceAccountName != "" && !platform.ServiceAccounts && !i.Spec.Suspend && i.DeletionTimestamp.IsZero() {
-		return plan, workload.NotGranted(p.ServiceAccountName)
+		return plan, resources.NotGranted(p.ServiceAccountName)
 	}
 	alive := o.Pod != nil && o.Pod.DeletionTimestamp.IsZero()
 	switch {

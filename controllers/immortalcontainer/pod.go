@@ -18,7 +18,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // labels select the pod. The first is the article's; the second keeps it apart
@@ -127,8 +127,8 @@ func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev
 			s.WithSchedulingGates(corev1ac.PodSchedulingGate().WithName(gate))
 		}
 		ac := corev1ac.Pod(podName(i), i.Namespace).
-			WithLabels(workload.PodLabels(i.Spec.Pod, labels(i))).
-			WithAnnotations(workload.PodAnnotations(i.Spec.Pod)).
+			WithLabels(resources.PodLabels(i.Spec.Pod, labels(i))).
+			WithAnnotations(resources.PodAnnotations(i.Spec.Pod)).
 			WithAnnotations(map[string]string{naming.AnnotationTemplate: inputs(i), annotationImage: encode(record)}).
 			WithSpec(s)
 		if len(stated) <= mostStated {
@@ -152,10 +152,10 @@ func liftGate(live client.Object) {
 func podSpec(i *immortalv1alpha1.ImmortalContainer) *corev1ac.PodSpecApplyConfiguration {
 	// The standard baseline, unless the user is stricter: an image runs as the
 	// user it names, root included, and may write its own files.
-	ofPod, ofContainer := workload.SecurityContexts(i.Spec.Security, workload.SecurityDefaults{Profile: common.SecurityBaseline})
+	ofPod, ofContainer := resources.SecurityContexts(i.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
 	c := corev1ac.Container().WithName(containerName).WithSecurityContext(ofContainer)
-	spec := workload.PodSpec().WithSecurityContext(ofPod)
-	workload.Customize(spec, c, workload.Options{
+	spec := resources.PodSpec().WithSecurityContext(ofPod)
+	resources.Customize(spec, c, resources.Options{
 		Container: i.Spec.Container, Entrypoint: i.Spec.Entrypoint, Resources: i.Spec.Resources, Pod: i.Spec.Pod,
 	})
 	return spec.WithContainers(c)

@@ -15,8 +15,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 const (
@@ -128,7 +128,7 @@ func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (r
 	}
 	d, _, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
 		return decideImage(q, m, o, platform)
-	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return workload.Granted(platform, m, t) })
+	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, m, t) })
 	return d, err
 }
 
@@ -169,7 +169,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 	plan := d.Complete(converge.Plan{})
 	if p := m.Spec.NetworkPolicy; p != nil {
 		ports := []corev1ac.ContainerPortApplyConfiguration{*containerPort()}
-		plan.Apply = append(plan.Apply, workload.NetworkPolicy(m.Name, m.Namespace, labels(m), labels(m), ports, p))
+		plan.Apply = append(plan.Apply, resources.NetworkPolicy(m.Name, m.Namespace, labels(m), labels(m), ports, p))
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
 	}
@@ -182,7 +182,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 		}))
 	}
 	plan.Apply = append(plan.Apply, service(m, o))
-	if budget, wanted := workload.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, workload.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {
+	if budget, wanted := resources.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, resources.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {
 		plan.Apply = append(plan.Apply, budget)
 	} else if o.Budget != nil {
 		plan.Prune = append(plan.Prune, o.Budget)
@@ -195,7 +195,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 }
 
 func deployment(m *cachev1alpha1.Memcached, t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	in := workload.Deployment(workload.Rolling{
+	in := resources.Deployment(resources.Rolling{
 		Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
 		Template: t, Rollout: m.Spec.Rollout,
 	})
@@ -210,7 +210,7 @@ func deployment(m *cachev1alpha1.Memcached, t *corev1ac.PodTemplateSpecApplyConf
 // Service names a pod until it is gone, sleep or not. To sleep would only let
 // clients store more in a node that is about to lose it.
 func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
-	ofPod, ofContainer := workload.SecurityContexts(m.Spec.Security, workload.SecurityDefaults{
+	ofPod, ofContainer := resources.SecurityContexts(m.Spec.Security, resources.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: user, ReadOnlyRootFilesystem: true,
 	})
 	c := corev1ac.Container().
@@ -220,13 +220,13 @@ func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpe
 		WithArgs(args(m)...).
 		WithPorts(containerPort()).
 		WithSecurityContext(ofContainer)
-	pod := workload.PodSpec().WithSecurityContext(ofPod)
-	workload.Customize(pod, c, workload.Options{
+	pod := resources.PodSpec().WithSecurityContext(ofPod)
+	resources.Customize(pod, c, resources.Options{
 		Container: common.Container{ImagePullPolicy: m.Spec.ImagePullPolicy, ImagePullSecrets: m.Spec.ImagePullSecrets},
-		Resources: resources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: labels(m),
+		Resources: containerResources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: labels(m),
 	})
-	t := workload.Template(workload.PodLabels(m.Spec.Pod, labels(m)), pod.WithContainers(c)).
-		WithAnnotations(workload.PodAnnotations(m.Spec.Pod))
+	t := resources.Template(resources.PodLabels(m.Spec.Pod, labels(m)), pod.WithContainers(c)).
+		WithAnnotations(resources.PodAnnotations(m.Spec.Pod))
 	return rollout.Restarted(t, m.Spec.Rollout)
 }
 
@@ -234,9 +234,9 @@ func containerPort() *corev1ac.ContainerPortApplyConfiguration {
 	return corev1ac.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
 }
 
-// resources are the user's, and the memory, which is the same for request and
+// containerResources are the user's, and the memory, which is the same for request and
 // limit: a cache that had to share its memory would be the first to go.
-func resources(m *cachev1alpha1.Memcached) *common.Resources {
+func containerResources(m *cachev1alpha1.Memcached) *common.Resources {
 	r := m.Spec.Resources.DeepCopy()
 	if r == nil {
 		r = &common.Resources{}
@@ -299,7 +299,7 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	if m.Spec.Service != nil {
 		options.Annotations = m.Spec.Service.Annotations
 	}
-	workload.CustomizeService(ac, options)
+	resources.CustomizeService(ac, options)
 	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
 	// A label more in the selector leaves the pods out.
 	in.Exclusive = []string{"spec.ports", "spec.selector"}

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // Observed is what desired and report need to know of the cluster. A child
@@ -35,7 +35,7 @@ func observe(ctx context.Context, r converge.Reader, m *cachev1alpha1.Memcached)
 	o.Service, errs[1] = converge.Ours(ctx, r, m, m.Name, &corev1.Service{})
 	o.Budget, errs[2] = converge.Ours(ctx, r, m, m.Name, &policyv1.PodDisruptionBudget{})
 	o.Policy, errs[3] = converge.Ours(ctx, r, m, m.Name, &networkingv1.NetworkPolicy{})
-	o.Budgets, errs[4] = beside.Budgets(ctx, r, m)
+	o.Budgets, errs[4] = workload.Budgets(ctx, r, m)
 	if err := errors.Join(errs[:]...); err != nil || o.Pods != nil {
 		return o, err
 	}

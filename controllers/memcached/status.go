@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // report writes the status. It is pure but for what it writes into m.
@@ -24,7 +24,7 @@ func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platfo
 	st := &m.Status
 	decision, _ := decide(m, o, platform) // its error is the pass's
 	state := decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out)
-	workload.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
+	resources.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
 	st.Phase, st.Reason = phase(st.Conditions)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))

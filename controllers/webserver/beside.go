@@ -4,20 +4,20 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // surrounding is what there should be beside the Deployment and its Service.
 // pods are the labels of the pods.
-func surrounding(w *webserverv1.WebServer, pods map[string]string, platform config.Platform) beside.Wanted {
+func surrounding(w *webserverv1.WebServer, pods map[string]string, platform config.Platform) workload.Wanted {
 	s := w.Spec
-	b := beside.Wanted{
+	b := workload.Wanted{
 		Owner: w, Labels: labels(w), Pods: pods, Deployment: deploymentName(w), Service: serviceName(w),
 		Least: least(w), Ports: openPorts(w),
 		Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget, NetworkPolicy: s.NetworkPolicy,
-		Expose: s.Expose, Refused: workload.Exposable(platform, w.Namespace, s.Expose), Port: servicePort(w),
+		Expose: s.Expose, Refused: resources.Exposable(platform, w.Namespace, s.Expose), Port: servicePort(w),
 		Monitoring: s.Monitoring,
 	}
 	if monitored(w) {

@@ -16,9 +16,9 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // +kubebuilder:rbac:groups=my.domain,resources=webservers,verbs=get;list;watch;patch
@@ -62,7 +62,7 @@ func Kind(platform config.Platform) converge.Kind[*webserverv1.WebServer, Observ
 		},
 	}
 	if platform.RestartOnSecretChange {
-		k.Secrets = func(w *webserverv1.WebServer) []string { return workload.Names(secrets(w)) }
+		k.Secrets = func(w *webserverv1.WebServer) []string { return resources.Names(secrets(w)) }
 	}
 	return k
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 func deploymentName(w *webserverv1.WebServer) string { return w.Name }
@@ -39,7 +39,7 @@ func replicas(w *webserverv1.WebServer) int32 {
 // least is the smallest number of pods that there will be.
 func least(w *webserverv1.WebServer) int32 {
 	if s := w.Spec.Autoscaling; s != nil {
-		return workload.MinReplicas(s)
+		return resources.MinReplicas(s)
 	}
 	return replicas(w)
 }
@@ -48,7 +48,7 @@ func least(w *webserverv1.WebServer) int32 {
 // left to the autoscaler.
 func scale(w *webserverv1.WebServer, d *appsv1.Deployment) *int32 {
 	if s := w.Spec.Autoscaling; s != nil {
-		return workload.AutoscaledReplicas(s, d, w.Status.Replicas)
+		return resources.AutoscaledReplicas(s, d, w.Status.Replicas)
 	}
 	return new(replicas(w))
 }
@@ -102,7 +102,7 @@ func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rol
 		}
 		q.Inputs, q.Template = inputs(w, m), template(w, m, platform.WebServer)
 		return rollout.Decide(q, o.Seen)
-	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return workload.Granted(platform, w, t) })
+	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, w, t) })
 	if !known {
 		m = material{} // what was found may not be all
 	}
@@ -136,7 +136,7 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 }
 
 func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	in := workload.Deployment(workload.Rolling{
+	in := resources.Deployment(resources.Rolling{
 		Name: deploymentName(w), Namespace: w.Namespace, Replicas: scale(w, o.Deployment),
 		Initial: w.Spec.Autoscaling != nil && o.Deployment == nil, Selector: labels(w), Template: pods,
 		Rollout: w.Spec.Rollout,
@@ -204,7 +204,7 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, nodePort, 
 	ac := corev1ac.Service(serviceName(w), w.Namespace).
 		WithLabels(labels(w)).
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(labels(w)).WithPorts(ports...))
-	workload.CustomizeService(ac, said)
+	resources.CustomizeService(ac, said)
 	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
 	// A label more in the selector would leave out all pods.
 	in.Exclusive = []string{"spec.ports", "spec.selector"}

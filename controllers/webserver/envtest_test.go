@@ -26,8 +26,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // env is the API server of this package's tests.

@@ -7,17 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // Observed is what desired needs to know of the cluster. A child that does not
 // stand, or is not ours, is nil.
 type Observed struct {
 	rollout.Seen
-	beside.Children
+	workload.Children
 	Service *corev1.Service
 	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
 	// those that belong to the object. Secrets are digests of the Secrets that
@@ -31,7 +31,7 @@ func observe(ctx context.Context, r converge.Reader, w *webserverv1.WebServer) (
 	o := Observed{Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
 	var errs [3]error
 	o.Seen, errs[0] = rollout.Observe(ctx, r, w, w.Name, labels(w))
-	o.Children, errs[1] = beside.Observe(ctx, r, w)
+	o.Children, errs[1] = workload.Observe(ctx, r, w)
 	o.Service, errs[2] = converge.Ours(ctx, r, w, serviceName(w), &corev1.Service{})
 	return o, errors.Join(errs[:]...)
 }

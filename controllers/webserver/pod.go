@@ -11,8 +11,8 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // of what it refers to.
 func template(w *webserverv1.WebServer, m material, platform config.WebServer) *corev1ac.PodTemplateSpecApplyConfiguration {
 	volumes, mounts := volumesOf(w, m)
-	secure, confined := workload.SecurityContexts(w.Spec.Security, workload.SecurityDefaults{
+	secure, confined := resources.SecurityContexts(w.Spec.Security, resources.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: nginxUser, ReadOnlyRootFilesystem: true,
 	})
 	server := corev1ac.Container().
@@ -43,12 +43,12 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer) *
 		WithPorts(serverPorts(w)...).
 		WithSecurityContext(confined).
 		WithVolumeMounts(mounts...)
-	pod := workload.PodSpec().
+	pod := resources.PodSpec().
 		WithSecurityContext(secure.
 			// An unprivileged user may listen on port 80 in this pod.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
 		WithVolumes(volumes...)
-	workload.Customize(pod, server, options(w, m))
+	resources.Customize(pod, server, options(w, m))
 	drain(pod, server, m.config != nil)
 	if m.config != nil {
 		pod.WithInitContainers(configTest(pod, server, m))
@@ -57,13 +57,13 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer) *
 	if monitored(w) {
 		pod.WithContainers(exporter(platform.ExporterImage))
 	}
-	t := workload.Template(workload.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(workload.PodAnnotations(w.Spec.Pod))
+	t := resources.Template(resources.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod))
 	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)
 }
 
 // options are what the user says about the pods.
-func options(w *webserverv1.WebServer, m material) workload.Options {
-	return workload.Options{
+func options(w *webserverv1.WebServer, m material) resources.Options {
+	return resources.Options{
 		Container: common.Container{
 			ImagePullPolicy: w.Spec.ImagePullPolicy, ImagePullSecrets: w.Spec.ImagePullSecrets, Probes: w.Spec.Probes,
 		},
@@ -96,7 +96,7 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 // connection; else nginx closes the kept ones in the end, and a request that is
 // just on its way is lost.
 func drain(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, ours bool) {
-	workload.Drain(pod, server, drainSeconds) // within the time that the pod has
+	resources.Drain(pod, server, drainSeconds) // within the time that the pod has
 	if !ours || server.Lifecycle == nil {
 		return
 	}
@@ -142,10 +142,10 @@ func exporter(image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(exporterName).
 		WithImage(image).
-		WithImagePullPolicy(workload.PullPolicy("", image)).
+		WithImagePullPolicy(resources.PullPolicy("", image)).
 		WithArgs(fmt.Sprintf("--nginx.scrape-uri=http://127.0.0.1:%d/stub_status", statusPort)).
 		WithPorts(containerPort(metricsName, metricsPort)).
-		WithSecurityContext(workload.RestrictedContainer()).
+		WithSecurityContext(resources.RestrictedContainer()).
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
 			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}))
@@ -159,16 +159,16 @@ func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.Volume
 	over := func(name, path string) *corev1ac.VolumeMountApplyConfiguration {
 		return corev1ac.VolumeMount().WithName(name).WithMountPath(path).WithReadOnly(true)
 	}
-	add(workload.Scratch("cache", "/var/cache/nginx"))
-	add(workload.Scratch("run", "/run"))
-	add(workload.Scratch("tmp", "/tmp"))
+	add(resources.Scratch("cache", "/var/cache/nginx"))
+	add(resources.Scratch("run", "/run"))
+	add(resources.Scratch("tmp", "/tmp"))
 
 	switch c := w.Spec.Content; {
 	case m.content != nil:
 		add(configMapVolume("content", m.content.Name), over("content", contentPath))
 	case c != nil && c.Image != nil:
 		image := corev1ac.ImageVolumeSource().WithReference(c.Image.Reference).
-			WithPullPolicy(workload.PullPolicy(c.Image.PullPolicy, c.Image.Reference))
+			WithPullPolicy(resources.PullPolicy(c.Image.PullPolicy, c.Image.Reference))
 		add(corev1ac.Volume().WithName("content").WithImage(image), over("content", contentPath))
 	}
 	if w.Spec.TLS != nil {

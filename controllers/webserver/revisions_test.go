@@ -20,12 +20,12 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // pass is one pass over an object in a cluster that does what it is told at
@@ -428,7 +428,7 @@ func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
 	w := sample()
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
 	w.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}}
-	o := Observed{Children: beside.Children{NoRoutes: true, NoPodMonitors: true}}
+	o := Observed{Children: workload.Children{NoRoutes: true, NoPodMonitors: true}}
 	with, _ := typed(t, w, Observed{})
 	without, _ := typed(t, w, o)
 	if diff := cmp.Diff(with.Spec.Template, without.Spec.Template); diff != "" {
@@ -501,8 +501,8 @@ func TestExposed(t *testing.T) {
 		urls   []string
 	}{
 		"not asked for":     {nil, Observed{}, "", nil},
-		"taken":             {byIngress, Observed{Children: beside.Children{Ingress: ingress("192.0.2.1")}}, "True Accepted", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
-		"no Gateway looked": {byGateway, Observed{Children: beside.Children{Route: route}}, "False Waiting", []string{"Gateway https://a.example"}},
+		"taken":             {byIngress, Observed{Children: workload.Children{Ingress: ingress("192.0.2.1")}}, "True Accepted", []string{"Ingress http://a.example/shop", "Ingress http://b.example/shop"}},
+		"no Gateway looked": {byGateway, Observed{Children: workload.Children{Route: route}}, "False Waiting", []string{"Gateway https://a.example"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sample()

@@ -11,8 +11,8 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // reasonConfigMapKeyNotFound: a ConfigMap that the spec refers to has not the
@@ -42,8 +42,8 @@ func referenced(w *webserverv1.WebServer) []references.Reference {
 		refs = append(refs, references.Reference{Name: c.ConfigMapRef.Name})
 	}
 	if follows(w) {
-		configMaps, _ := workload.Uses(options(w, material{}))
-		for _, name := range workload.Names(configMaps) {
+		configMaps, _ := resources.Uses(options(w, material{}))
+		for _, name := range resources.Names(configMaps) {
 			refs = append(refs, references.Reference{Name: name})
 		}
 	}
@@ -52,11 +52,11 @@ func referenced(w *webserverv1.WebServer) []references.Reference {
 
 // secrets are the Secrets whose content matters. That of spec.tls does not:
 // nginx reads it anew for each connection.
-func secrets(w *webserverv1.WebServer) []workload.Use {
+func secrets(w *webserverv1.WebServer) []resources.Use {
 	if !follows(w) {
 		return nil
 	}
-	_, secrets := workload.Uses(options(w, material{}))
+	_, secrets := resources.Uses(options(w, material{}))
 	return secrets
 }
 
@@ -193,7 +193,7 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o Observed) error {
 	if !follows(w) {
 		return nil
 	}
-	configMaps, _ := workload.Uses(options(w, material{}))
+	configMaps, _ := resources.Uses(options(w, material{}))
 	var err error
 	m.volumes, err = rollout.CopiesOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
 	for name, c := range m.volumes {

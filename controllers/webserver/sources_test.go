@@ -17,11 +17,11 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/beside"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // referring is a WebServer that takes both from ConfigMaps.
@@ -370,7 +370,7 @@ func TestBudgetsOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			tc.change(w)
-			o := Observed{Children: beside.Children{Budgets: tc.theirs, Budget: &policyv1.PodDisruptionBudget{}}}
+			o := Observed{Children: workload.Children{Budgets: tc.theirs, Budget: &policyv1.PodDisruptionBudget{}}}
 			plan, err := desired(w, o, platform)
 			if err != nil {
 				t.Fatal(err)

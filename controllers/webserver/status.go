@@ -14,8 +14,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // report writes the status. It is pure but for what it writes into w.
@@ -27,7 +27,7 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform
 	decision, m, _ := decide(w, o, platform) // its error is the pass's
 	want := scaled(w, d)
 	state := decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out)
-	workload.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
+	resources.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
 	reportConfig(w, decision, m, state.Ready.Holds && want > 0, out)
 	hosts := o.Exposed(surrounding(w, nil, platform), &st.Status, out)

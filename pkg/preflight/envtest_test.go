@@ -28,10 +28,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
+	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
-	"github.com/platform-operator/platform-operator/pkg/workload"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
 )
 
 // env is the API server of this package's tests.
@@ -63,7 +63,7 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 		if env != "" {
 			c.WithEnv(corev1ac.EnvVar().WithName(env).WithValue("1"))
 		}
-		return rollout.Restarted(workload.Template(labels(a), workload.PodSpec().WithContainers(c)), a.Spec.Rollout)
+		return rollout.Restarted(resources.Template(labels(a), resources.PodSpec().WithContainers(c)), a.Spec.Rollout)
 	}
 	decide := func(a *application, s rollout.Seen) (rollout.Decision, error) {
 		return rollout.Decide(rollout.Question{
@@ -88,7 +88,7 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 			if !contract {
 				serves = template(a)
 			}
-			return d.Complete(converge.Plan{Apply: []apply.Intent{workload.Deployment(workload.Rolling{
+			return d.Complete(converge.Plan{Apply: []apply.Intent{resources.Deployment(resources.Rolling{
 				Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
 				Template: serves,
 			})}}), nil

@@ -36,7 +36,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 type app = demoapplicationv1.DemoApplication
@@ -58,7 +58,7 @@ func (k kind) template(a *app) *corev1ac.PodTemplateSpecApplyConfiguration {
 	if k.env != "" && !k.keep {
 		c.WithEnv(corev1ac.EnvVar().WithName(k.env).WithValue("1"))
 	}
-	return workload.Template(podLabels(a), workload.PodSpec().WithContainers(c))
+	return resources.Template(podLabels(a), resources.PodSpec().WithContainers(c))
 }
 
 func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
@@ -70,7 +70,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 			return converge.Ours(ctx, r, a, a.Name, &appsv1.Deployment{})
 		},
 		Desired: func(a *app, d *appsv1.Deployment) (converge.Plan, error) {
-			plan := converge.Plan{Apply: append([]apply.Intent{workload.Deployment(workload.Rolling{
+			plan := converge.Plan{Apply: append([]apply.Intent{resources.Deployment(resources.Rolling{
 				Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a),
 			})}, k.also...)}
 			if k.prune {

@@ -18,7 +18,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // Copy is a content that pods use, in a ConfigMap that cannot be changed and is
@@ -74,7 +74,7 @@ func Find(sources map[string]references.Source, field, name string) (references.
 // CopiesOf are whole copies of the ConfigMaps that are used, by the names of
 // these. An optional one that is not there has none. The error tells of all
 // that are missing, and of all that could not be read, optional or not.
-func CopiesOf(prefix, kind string, uses []workload.Use, sources map[string]references.Source) (map[string]Copy, error) {
+func CopiesOf(prefix, kind string, uses []resources.Use, sources map[string]references.Source) (map[string]Copy, error) {
 	all := map[string]Copy{}
 	var errs []error
 	told := map[string]bool{}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 func TestNameOfACopy(t *testing.T) {
@@ -77,7 +77,7 @@ func TestWhichCopiesStay(t *testing.T) {
 func TestCopiesOf_ReportsFailedReads(t *testing.T) {
 	refused := errors.New("refused")
 	for _, optional := range []bool{false, true} {
-		uses := []workload.Use{{Field: "spec.envFrom[0]", Name: "cfg", Optional: optional}}
+		uses := []resources.Use{{Field: "spec.envFrom[0]", Name: "cfg", Optional: optional}}
 		all, err := CopiesOf("web", "WebServer", uses, map[string]references.Source{"cfg": {Err: refused}})
 		if len(all) != 0 || !errors.Is(err, refused) {
 			t.Errorf("optional %v: got %v, %v", optional, all, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // ConfigTest is the name of an init container that tests the configuration
@@ -144,7 +144,7 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 			worst = f
 		}
 	}
-	if message := workload.ReplicaFailure(d); worst == nil && message != "" {
+	if message := resources.ReplicaFailure(d); worst == nil && message != "" {
 		worst = &failure{
 			reason: ReasonRefused, what: "pods cannot be created: " + message + fault.Advice(message), rank: 1,
 			blameless: fault.OfNamespace(message),

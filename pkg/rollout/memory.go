@@ -11,7 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // reference names a revision that may no longer be kept. Two revisions can have
@@ -101,7 +101,7 @@ func (m *memory) observe(live *appsv1.Deployment, history []Revision) {
 // proven reports whether all pods of a Deployment's current template are
 // available. At zero replicas nothing is learned about a template.
 func proven(d *appsv1.Deployment) bool {
-	return workload.Complete(d) && d.Status.AvailableReplicas > 0
+	return resources.Complete(d) && d.Status.AvailableReplicas > 0
 }
 
 // servedBy returns the revision that the pods of a Deployment are made from.

@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // mostActions is how many actions the status keeps.
@@ -25,7 +25,7 @@ const mostActions = 10
 // after the pass, nil where there is none; want is the number of replicas.
 // container is the one whose image serves.
 func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
-	state := workload.DeploymentState(dep, want)
+	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
 	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
 		// What serves is not what was decided: the pass did not get that far.
@@ -73,7 +73,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 // judge looks at a rollout that goes on, and records it where it has failed.
 func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
 	f := d.diagnose(dep, pods)
-	late := workload.PastDeadline(dep)
+	late := resources.PastDeadline(dep)
 	if !late && f != nil && !f.blameless && d.untimed(dep) {
 		if left := d.timeLeft(dep, pods, out.Now); left > 0 {
 			out.LookAgain(left)
@@ -138,7 +138,7 @@ func reasonOf(f *failure) failure {
 // of which none has been available: the first ones of a template that was rolled
 // out at zero replicas.
 func (d *Decision) untimed(dep *appsv1.Deployment) bool {
-	return workload.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
+	return resources.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
 }
 
 // timeLeft is for how long a rollout past its deadline may still go on, 0 if
@@ -148,7 +148,7 @@ func (d *Decision) untimed(dep *appsv1.Deployment) bool {
 // deadline at once. So a pod that started since then has the whole time from its
 // start, and pods that were not created are no fault of their template.
 func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) time.Duration {
-	passed, allowed := workload.DeadlinePassed(dep)
+	passed, allowed := resources.DeadlinePassed(dep)
 	untimed := d.untimed(dep)
 	if untimed {
 		passed = time.Time{}
@@ -160,7 +160,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.
 		waiting = time.Time{}
 	}
 	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
-	if workload.ReplicaFailure(dep) != "" {
+	if resources.ReplicaFailure(dep) != "" {
 		if untimed {
 			return remains(waiting)
 		}

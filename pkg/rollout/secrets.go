@@ -6,7 +6,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // Secrets is one digest of all Secrets that are used: an input of the pods, and
@@ -15,7 +15,7 @@ import (
 // before it comes. The error tells of all others that are missing: pods that
 // would wait for one are not made, and so not replaced when it comes. It also
 // tells of each that could not be read, optional or not.
-func Secrets(uses []workload.Use, digests map[string]references.SecretDigest) (string, error) {
+func Secrets(uses []resources.Use, digests map[string]references.SecretDigest) (string, error) {
 	if digests == nil {
 		return "", nil
 	}

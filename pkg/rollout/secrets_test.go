@@ -7,14 +7,14 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/workload"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 func TestSecrets(t *testing.T) {
-	db, mail := workload.Use{Field: "spec.envFrom[0]", Name: "db"}, workload.Use{Field: "spec.pod.volumes[m]", Name: "mail", Optional: true}
-	use := func(us ...workload.Use) []workload.Use { return us }
+	db, mail := resources.Use{Field: "spec.envFrom[0]", Name: "db"}, resources.Use{Field: "spec.pod.volumes[m]", Name: "mail", Optional: true}
+	use := func(us ...resources.Use) []resources.Use { return us }
 	type digests = map[string]string
-	secrets := func(uses []workload.Use, there digests) (string, error) {
+	secrets := func(uses []resources.Use, there digests) (string, error) {
 		if there == nil {
 			return Secrets(uses, nil)
 		}
@@ -24,7 +24,7 @@ func TestSecrets(t *testing.T) {
 		}
 		return Secrets(uses, all)
 	}
-	of := func(uses []workload.Use, there digests) string {
+	of := func(uses []resources.Use, there digests) string {
 		t.Helper()
 		d, err := secrets(uses, there)
 		if err != nil {
@@ -59,7 +59,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("used twice: %q, once: %q", a, b)
 	}
 
-	_, err := secrets(use(db, db, mail, workload.Use{Field: "spec.env[A]", Name: "key"}), digests{"mail": "1"})
+	_, err := secrets(use(db, db, mail, resources.Use{Field: "spec.env[A]", Name: "key"}), digests{"mail": "1"})
 	v := fault.Classify(err)
 	if v.Class != fault.Stall || v.Reason != "ReferenceNotFound" ||
 		strings.Count(err.Error(), `spec.envFrom[0]: there is no Secret "db" in this namespace; create it, or name another`) != 1 || !strings.Contains(err.Error(), `spec.env[A]: there is no Secret "key"`) {
@@ -70,7 +70,7 @@ func TestSecrets(t *testing.T) {
 func TestSecrets_ReportsFailedReads(t *testing.T) {
 	refused := errors.New("refused")
 	for _, optional := range []bool{false, true} {
-		uses := []workload.Use{{Field: "spec.envFrom[0]", Name: "db", Optional: optional}, {Field: "spec.envFrom[1]", Name: "db", Optional: optional}}
+		uses := []resources.Use{{Field: "spec.envFrom[0]", Name: "db", Optional: optional}, {Field: "spec.envFrom[1]", Name: "db", Optional: optional}}
 		digest, err := Secrets(uses, map[string]references.SecretDigest{"db": {Err: refused}})
 		if digest != "" || !errors.Is(err, refused) || strings.Count(err.Error(), "refused") != 1 {
 			t.Errorf("optional %v: got %q, %v", optional, digest, err)

@@ -1,85 +1,52 @@
 package workload
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// TakenByIngress tells whether an ingress controller has taken on the hosts of
-// an Ingress, nil where none stands.
-func TakenByIngress(i *networkingv1.Ingress) conditions.Finding {
+// Exposed writes the condition Exposed into status, which is there while the
+// spec asks for hosts, and returns the hosts' addresses where something leads
+// them here. Ready does not depend on it: whether the hosts are taken on is for
+// an ingress controller or a Gateway to do, and not all of these say so.
+func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome) []common.Address {
+	if w.Expose == nil {
+		conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, "", "", "")
+		return nil
+	}
+	f, stands := s.taken(w, out)
+	holds := metav1.ConditionFalse
+	if f.Holds {
+		holds = metav1.ConditionTrue
+	}
+	conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, holds, f.Reason, f.Message)
+	if !stands {
+		return nil
+	}
+	return resources.ExposedAddresses(w.Expose)
+}
+
+// taken finds whether the hosts are taken on, and whether that stands which
+// leads them here.
+func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Finding, stands bool) {
+	ns, name := w.Owner.GetNamespace(), w.Owner.GetName()
 	switch {
-	case i == nil:
-		return conditions.Finding{Reason: common.ReasonProgressing, Message: "the Ingress is being created"}
-	case len(i.Status.LoadBalancer.Ingress) == 0:
-		return conditions.Finding{Reason: common.ReasonWaiting, Message: "no ingress controller has given the Ingress an address; some never do"}
+	case w.Refused != nil: // what led them here is being deleted
+		return conditions.Finding{Reason: common.ReasonNotAllowed, Message: w.Refused.Error()}, false
+	case w.Expose.Type == common.ExposeIngress:
+		i := converge.Standing(out, "Ingress", ns, name, s.Ingress)
+		return resources.TakenByIngress(i), i != nil
+	case s.NoRoutes:
+		return conditions.Finding{
+			Reason:  common.ReasonFeatureUnavailable,
+			Message: "this cluster has no HTTPRoutes; install the Gateway API, or use type Ingress",
+		}, false
 	default:
-		return conditions.Finding{Holds: true, Reason: common.ReasonAccepted, Message: "an ingress controller leads the hosts here"}
+		r := converge.Standing(out, "HTTPRoute", ns, name, s.Route)
+		return resources.TakenByGateway(r), r != nil
 	}
-}
-
-// TakenByGateway reads what the controllers of the one parent of a route say,
-// nil where none stands.
-func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Finding {
-	if r == nil {
-		return conditions.Finding{Reason: common.ReasonProgressing, Message: "the HTTPRoute is being created"}
-	}
-	waiting := conditions.Finding{Reason: common.ReasonWaiting, Message: "no Gateway has looked at the HTTPRoute; spec.expose.gateway.parentRef names one that does not exist, or whose controller does not run"}
-	parents := slices.SortedFunc(slices.Values(r.Status.Parents), func(a, b gatewayv1.RouteParentStatus) int {
-		return strings.Compare(string(a.ControllerName), string(b.ControllerName))
-	})
-	for _, p := range parents {
-		for _, kind := range []gatewayv1.RouteConditionType{gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs} {
-			c := meta.FindStatusCondition(p.Conditions, string(kind))
-			switch {
-			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < r.Generation || c.Status == metav1.ConditionUnknown:
-				return waiting
-			case c.Status == metav1.ConditionFalse:
-				return conditions.Finding{Reason: common.ReasonNotAccepted, Message: fmt.Sprintf("the Gateway says %s: %s", c.Reason, clip(c.Message))}
-			}
-		}
-	}
-	if len(parents) == 0 {
-		return waiting
-	}
-	return conditions.Finding{Holds: true, Reason: common.ReasonAccepted, Message: "the Gateway leads the hosts here"}
-}
-
-// clip keeps the message of another controller within what a condition holds.
-func clip(m string) string {
-	const most = 1024
-	if len(m) > most {
-		return strings.ToValidUTF8(m[:most], "") + "…"
-	}
-	return m
-}
-
-// ExposedAddresses are the addresses of the hosts. Whether a Gateway's listener
-// speaks TLS only the Gateway says; the listener's name is a hint.
-func ExposedAddresses(e *common.Expose) []common.Address {
-	kind, scheme := common.AddressIngress, "http"
-	if e.Type == common.ExposeGateway {
-		kind = common.AddressGateway
-	}
-	if e.Ingress != nil && e.Ingress.TLS != nil || e.Gateway != nil && strings.Contains(e.Gateway.ParentRef.SectionName, "https") {
-		scheme = "https"
-	}
-	path := e.Path
-	if path == "/" {
-		path = ""
-	}
-	var all []common.Address
-	for _, h := range e.Hosts {
-		all = append(all, common.Address{Type: kind, URL: scheme + "://" + h + path})
-	}
-	return all
 }

@@ -1,7 +1,7 @@
-// Package workload holds what kinds that run pods share: how a Deployment's
+// Package resources holds what kinds that run pods share: how a Deployment's
 // state reads in our conditions, and the parts of a pod that are always the
 // same. Everything in it is pure.
-package workload
+package resources
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package workload
+package resources
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package workload
+package resources
 
 import (
 	networkingv1 "k8s.io/api/networking/v1"

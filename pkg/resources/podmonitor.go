@@ -1,9 +1,9 @@
-package workload
+package resources
 
 import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
 // PodMonitor is the intent of one that scrapes the port of that name on the

@@ -1,7 +1,7 @@
-// Package beside is what kinds share of the children that stand beside a
+// Package workload is what kinds share of the children that stand beside a
 // Deployment and its Service, each while the spec asks for it: how they are
 // read, how they are put into a plan, and what is said of them.
-package beside
+package workload
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/workload"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
 // Children is what the cluster holds of them. A child that does not stand, or is
@@ -94,7 +94,7 @@ func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 		for _, p := range w.Ports {
 			ports = append(ports, *p)
 		}
-		return workload.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, w.Labels, ports, w.NetworkPolicy)
+		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, w.Labels, ports, w.NetworkPolicy)
 	}, s.NetworkPolicy)
 }
 
@@ -103,25 +103,25 @@ func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 func (s Children) Stand(plan *converge.Plan, w Wanted) {
 	name, ns, own := w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels
 	converge.Stand(plan, w.Autoscaling != nil, func() apply.Intent {
-		return workload.HorizontalPodAutoscaler(name, ns, own, w.Deployment, w.Autoscaling)
+		return resources.HorizontalPodAutoscaler(name, ns, own, w.Deployment, w.Autoscaling)
 	}, s.Autoscaler)
 
-	budget, wanted := workload.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.Least, workload.Covered(s.Budgets, w.Pods))
+	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.Least, resources.Covered(s.Budgets, w.Pods))
 	converge.Stand(plan, wanted, func() apply.Intent { return budget }, s.Budget)
 
 	converge.Stand(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {
-		return workload.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
+		return resources.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Ingress)
 
 	// What the cluster does not know is asked for all the same, so that it is
 	// made when the cluster comes to know it; but it cannot be released.
 	going := w.Owner.GetDeletionTimestamp() != nil
 	converge.Stand(plan, w.exposedBy(common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
-		return workload.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
+		return resources.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Route)
 
 	converge.Stand(plan, w.Metrics != "" && !(going && s.NoPodMonitors), func() apply.Intent {
-		return workload.PodMonitor(name, ns, own, own, w.Metrics, w.Monitoring)
+		return resources.PodMonitor(name, ns, own, own, w.Metrics, w.Monitoring)
 	}, s.PodMonitor)
 }
 

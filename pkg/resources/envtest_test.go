@@ -1,6 +1,6 @@
 //go:build envtest
 
-package workload
+package resources
 
 import (
 	"os/exec"
@@ -23,7 +23,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/workload/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
 type silent struct{}
