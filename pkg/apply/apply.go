@@ -294,6 +294,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 		return t.takeOver(ctx)
 	}
 	r := t.compare.compare(live, t.stated, t.in.Exclusive)
+	r.extra = r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
 	switch {
 	case !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash:
 		return Child{Live: live, Action: Unchanged}, nil
@@ -368,7 +369,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if r := t.compare.compare(live, t.stated, t.in.Exclusive); !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
-	return t.claimAndSend(ctx, live, within(t.in.Exclusive, t.stated), Changed)
+	return t.claimAndSend(ctx, live, t.claims(), Changed)
 }
 
 // exists turns the intent into the one for a child that exists. A child whose
@@ -417,7 +418,15 @@ func (t *attempt) reclaim(ctx context.Context) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	return t.claimAndSend(ctx, live, within(t.in.Exclusive, t.stated), Changed)
+	return t.claimAndSend(ctx, live, t.claims(), Changed)
+}
+
+// claims is what a child may hold only if it is stated.
+func (t *attempt) claims() scope {
+	exclusive := within(t.in.Exclusive, t.stated)
+	return func(e metav1.ManagedFieldsEntry, path string) bool {
+		return exclusive(e, path) || ownersByPatch(e, path)
+	}
 }
 
 // readLive reads the child past the cache, with its managed fields whole, and

@@ -3,14 +3,18 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Foreground deletion, which is Argo CD's default, deletes all children of an
@@ -21,11 +25,89 @@ import (
 // children that are to be orphaned are also owned by their Namespace
 // (docs/decisions/0004-orphaning.md).
 
+// retainManager owns the reference to the Namespace if it was written without
+// the rest of the child.
+const retainManager = naming.FieldManager + "-retain"
+
 // retained reports whether a child outlives its owner. A bound child must not
 // have a second owner: it would never be collected.
-func retained(owner Owner, in Intent) bool {
+func retained(owner Owner, in Intent) bool { return !in.Bound && retains(owner) }
+
+// retains reports whether the owner's deletion policy keeps its children.
+func retains(owner Owner) bool {
 	o, ok := owner.Object.(interface{ GetDeletionPolicy() common.DeletionPolicy })
-	return ok && !in.Bound && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
+	return ok && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
+}
+
+// Retain writes of a child that was not applied nothing but the owner reference
+// that keeps it if its owner is deleted in the foreground, or removes it. Whether
+// a child outlives its owner must not depend on whether its spec can be written:
+// the owner may be paused, or the API server may refuse the child. It costs one
+// request for each such child when the deletion policy changes.
+func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
+	if in.Bound {
+		return nil
+	}
+	live := in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("reading %s: %w", in, err)
+	}
+	return a.RetainLive(ctx, owner, in.Kind, live)
+}
+
+// RetainLive is Retain for a child as it was observed. live is not changed.
+func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live client.Object) error {
+	refs := live.GetOwnerReferences()
+	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return isNamespace(r, live.GetNamespace()) })
+	// A child without the owner's reference is not deleted with the owner.
+	if retains(owner) == (i >= 0) || !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	refs = slices.Clone(refs)
+	if i >= 0 {
+		refs = slices.Delete(refs, i, i+1)
+	} else {
+		uid, err := a.readNamespaceUID(ctx, owner, live.GetNamespace())
+		if err != nil {
+			return fmt.Errorf("retaining %s %q: %w", kind, live.GetName(), err)
+		}
+		refs = append(refs, metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: live.GetNamespace(), UID: uid})
+	}
+	if err := owner.stillFresh(); err != nil {
+		return err
+	}
+	changed := live.DeepCopyObject().(client.Object)
+	changed.SetOwnerReferences(refs)
+	options := []client.PatchOption{client.FieldOwner(retainManager)}
+	if !labelled(live) {
+		options = append(options, client.DisableReadYourWritesConsistency) // the cache never holds it
+	}
+	log.FromContext(ctx).Info("Changing only the owner references of a child that is not applied", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
+	if err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), options...); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("retaining %s %q: %w", kind, live.GetName(), err)
+	}
+	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)
+	return nil
+}
+
+// labelled reports whether the caches of children hold a child.
+func labelled(live client.Object) bool {
+	return live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
+}
+
+// retainedByPatch reports whether a child has a reference to its Namespace that
+// Retain wrote. To stop stating it does not remove it: it has to be claimed.
+func retainedByPatch(live client.Object) bool {
+	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isNamespace(r, live.GetNamespace()) }) &&
+		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == retainManager })
+}
+
+// ownersByPatch claims what Retain wrote.
+func ownersByPatch(e metav1.ManagedFieldsEntry, path string) bool {
+	return e.Manager == retainManager && strings.HasPrefix(path, "metadata.ownerReferences")
 }
 
 // namespaceUID returns the UID of the Namespace that is to own a child as well,
@@ -44,6 +126,15 @@ func (a *Applier) namespaceUID(ctx context.Context, owner Owner, in Intent) (typ
 			return r.UID, nil
 		}
 	}
+	uid, err := a.readNamespaceUID(ctx, owner, in.Namespace)
+	if err != nil {
+		return "", fmt.Errorf("retaining %s: %w", in, err)
+	}
+	return uid, nil
+}
+
+// readNamespaceUID returns the UID of the owner's Namespace, which is read once.
+func (a *Applier) readNamespaceUID(ctx context.Context, owner Owner, name string) (types.UID, error) {
 	a.mu.Lock()
 	uid := a.of(owner).namespace
 	a.mu.Unlock()
@@ -51,8 +142,8 @@ func (a *Applier) namespaceUID(ctx context.Context, owner Owner, in Intent) (typ
 		return uid, nil
 	}
 	ns := &corev1.Namespace{}
-	if err := a.live.Get(ctx, client.ObjectKey{Name: in.Namespace}, ns); err != nil {
-		return "", fmt.Errorf("reading the Namespace that retains %s: %w", in, err)
+	if err := a.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
+		return "", fmt.Errorf("reading the Namespace: %w", err)
 	}
 	a.mu.Lock()
 	a.of(owner).namespace = ns.UID

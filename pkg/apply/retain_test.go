@@ -111,3 +111,68 @@ func TestApplier_ReleasesTheSecondOwner(t *testing.T) {
 		})
 	}
 }
+
+func TestApplier_RetainsAChildThatIsNotApplied(t *testing.T) {
+	const patch, claim = "patch application/merge-patch+json", "patch application/json-patch+json"
+	one, two := []string{"WebServer"}, []string{"WebServer", "Namespace"}
+	w, reads := worldWithNamespace(t)
+	w.pass(deployment())
+	w.writes = nil
+	retain := func(p common.DeletionPolicy, wantOwners []string, want ...string) {
+		t.Helper()
+		before := stored(w, "web", &appsv1.Deployment{})
+		if err := w.applier.Retain(t.Context(), ownerWith(p), deployment()); err != nil {
+			t.Fatal(err)
+		}
+		w.wrote(want...)
+		after := stored(w, "web", &appsv1.Deployment{})
+		diff(t, "owners", wantOwners, ownersOf(w))
+		diff(t, "spec", before.Spec, after.Spec)
+		diff(t, "annotations", before.Annotations, after.Annotations)
+	}
+	apply := func(p common.DeletionPolicy, wantOwners []string, want ...string) {
+		t.Helper()
+		if _, err := w.applier.Apply(t.Context(), ownerWith(p), deployment()); err != nil {
+			t.Fatal(err)
+		}
+		w.wrote(want...)
+		diff(t, "owners", wantOwners, ownersOf(w))
+	}
+	retain(common.DeletionPolicyDelete, one)
+	retain(common.DeletionPolicyOrphan, two, patch)
+	retain(common.DeletionPolicyOrphan, two)
+	retain(common.DeletionPolicyDelete, one, patch)
+	retain(common.DeletionPolicyOrphan, two, patch)
+	diff(t, "reads of the Namespace", 1, *reads)
+
+	// What was written without the rest is neither lost nor left behind later.
+	apply(common.DeletionPolicyOrphan, two, "apply")
+	apply(common.DeletionPolicyOrphan, two)
+	apply(common.DeletionPolicyDelete, one, claim, "apply")
+	apply(common.DeletionPolicyDelete, one)
+	retain(common.DeletionPolicyOrphan, two, patch)
+	w.restart()
+	apply(common.DeletionPolicyDelete, one, claim, "apply")
+	apply(common.DeletionPolicyOrphan, two, "apply")
+	retain(common.DeletionPolicyDelete, one, patch)
+	apply(common.DeletionPolicyDelete, one, "apply")
+	apply(common.DeletionPolicyDelete, one)
+}
+
+func TestApplier_RetainsNothingUnowned(t *testing.T) {
+	for name, change := range map[string]func(*appsv1.Deployment){
+		"without an owner":  func(d *appsv1.Deployment) { d.OwnerReferences = nil },
+		"of another object": func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := worldWithNamespace(t)
+			w.pass(deployment())
+			byHand(w, "web", &appsv1.Deployment{}, change)
+			w.writes = nil
+			if err := w.applier.Retain(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
+				t.Fatal(err)
+			}
+			w.wrote()
+		})
+	}
+}

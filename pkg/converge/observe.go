@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -18,23 +17,26 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// sightings is a reader that remembers which objects it found, by their UIDs,
-// "" where there was none. The cache goes on while a pass does: what is
-// observed may be gone, or another, when its intent is applied.
+// sightings is a reader that remembers what it found, an empty object if there
+// was none. The cache goes on while a pass does: what is observed may be
+// gone, or another, when its intent is applied.
 type sightings struct {
 	client.Reader
 	scheme *runtime.Scheme
-	of     map[childKey]types.UID
+	of     map[childKey]client.Object
 }
 
 func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	err := s.Reader.Get(ctx, key, into, opts...)
 	gvk, unknown := apiutil.GVKForObject(into, s.scheme)
 	if client.IgnoreNotFound(err) == nil && unknown == nil {
-		s.of[childKey{gvk.Kind, key}] = into.GetUID()
+		s.of[childKey{gvk.Kind, key}] = into
 	}
 	return err
 }
+
+// exists reports whether what was read is an object of the cluster.
+func exists(o client.Object) bool { return o.GetResourceVersion() != "" }
 
 // Ours reads a child of owner by its name into the given empty object. It
 // returns nil, and no error, where none stands or where it is not owner's.

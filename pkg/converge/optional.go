@@ -149,6 +149,16 @@ func (o *optional) lacks(child client.Object) bool {
 	return false
 }
 
+// available reports whether children of a kind can be read from the cache.
+func (o *optional) available(kind string) bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.missing[kind] == nil
+}
+
 // served reports whether the API server is known to serve a kind.
 func (o *optional) served(kind string) bool {
 	if o == nil {

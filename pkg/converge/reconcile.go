@@ -1,9 +1,11 @@
 package converge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -105,7 +107,7 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	before := obj.DeepCopyObject().(T)
 	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration)}
 
-	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]types.UID{}}
+	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
 	report := r.kind.Report
 	observed, err := r.kind.See(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 	if err != nil {
@@ -148,16 +150,19 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 // written holds back only those that depend on it.
 func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, seen sightings, out Outcome) error {
 	plan, err := r.kind.Desired(obj, observed)
+	settled := map[childKey]bool{} // children that are as the plan has them
 	if r.kind.Paused != nil && r.kind.Paused(obj) {
-		return errors.Join(err, r.look(ctx, owner, plan, out))
+		return errors.Join(err, r.look(ctx, owner, plan, out), r.retain(ctx, owner, plan, seen, settled))
 	}
 	errs := []error{err, r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
-		if uid, ok := seen.of[childKey{in.Kind, in.Key()}]; ok {
-			in.Seen = &uid
+		k := childKey{in.Kind, in.Key()}
+		if o, ok := seen.of[k]; ok {
+			in.Seen = new(o.GetUID())
 		}
 		child, err := r.applier.Apply(ctx, owner, in)
 		if err == nil {
-			out.children[childKey{in.Kind, in.Key()}] = child.Live
+			out.children[k] = child.Live
+			settled[k] = true
 		}
 		return err
 	})}
@@ -167,6 +172,32 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
 		}
 		errs = append(errs, err)
+	}
+	errs = append(errs, r.retain(ctx, owner, plan, seen, settled))
+	return errors.Join(errs...)
+}
+
+// retain makes the owner references of the children that were not applied follow
+// the deletion policy: those of the plan, and those that were observed and of
+// which could not be decided what they should be.
+func (r *Reconciler[T, S]) retain(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, settled map[childKey]bool) error {
+	var errs []error
+	for _, in := range plan.Apply {
+		k := childKey{in.Kind, in.Key()}
+		if !settled[k] && r.optional.available(in.Kind) {
+			errs = append(errs, r.applier.Retain(ctx, owner, in))
+		}
+		settled[k] = true
+	}
+	for _, p := range plan.Prune { // it goes with the owner
+		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		errs = append(errs, err)
+		settled[childKey{gvk.Kind, client.ObjectKeyFromObject(p)}] = true
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
+		if live := seen.of[k]; !settled[k] && exists(live) {
+			errs = append(errs, r.applier.RetainLive(ctx, owner, k.kind, live))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -77,7 +77,8 @@ type ImmortalContainerSpec struct {
 	Suspend bool `json:"suspend,omitempty"`
 
 	// paused leaves the pod and the network policy as they are: a pod that ends
-	// does not come back meanwhile. The status is still kept.
+	// does not come back meanwhile. Only their owner references follow
+	// deletionPolicy. The status is still kept.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 

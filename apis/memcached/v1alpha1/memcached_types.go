@@ -135,7 +135,8 @@ type MemcachedSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.restartOnConfigChange)",message="a cache reads no ConfigMap",fieldPath=".restartOnConfigChange",reason=FieldValueForbidden
 	Rollout *common.Rollout `json:"rollout,omitempty"`
 
-	// paused leaves all children as they are; the status is still kept.
+	// paused leaves all children as they are, except that their owner references
+	// follow deletionPolicy; the status is still kept.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 

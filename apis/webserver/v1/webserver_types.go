@@ -166,8 +166,9 @@ type WebServerSpec struct {
 	// +optional
 	Rollout *common.Rollout `json:"rollout,omitempty"`
 
-	// paused leaves all children as they are, whatever the spec says. The
-	// status goes on, and so does deletion.
+	// paused leaves all children as they are, whatever the spec says, except that
+	// their owner references follow deletionPolicy. The status goes on, and so
+	// does deletion.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
