@@ -105,11 +105,14 @@ build: ## Build bin/platform-operator, static and reproducible
 	$(call say,'building bin/platform-operator $(VERSION)')
 	@$(GO_BUILD) -o bin/platform-operator ./cmd/platform-operator
 
+# Packages whose tests compare with golden files. All use pkg/testkit/golden.
+golden = $(shell go list -f '{{range .TestImports}}{{if eq . "$(GOLDEN_PACKAGE)"}}{{$$.ImportPath}}{{end}}{{end}}' ./...)
+GOLDEN_PACKAGE := github.com/platform-operator/platform-operator/pkg/testkit/golden
+
 .PHONY: update-golden
 update-golden: bin/cluster ## Rewrite golden files; read the diff before you commit it
-	@dirs="$$(find apis controllers pkg webhooks -name '*_test.go' -exec grep -l 'flag.Bool("update"' {} + | xargs -r dirname | sort -u || true)"; \
-		for d in $$dirs; do go test "./$$d" -update; done
-	@HELM="$$(bin/cluster tool helm)" go test -tags=chart ./charts/ -run TestGolden -update
+	@go test $(golden) -update
+	@HELM="$$(bin/cluster tool helm)" go test -tags=chart ./charts -run '^TestGolden$$' -update
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code

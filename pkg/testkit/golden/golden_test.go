@@ -107,3 +107,28 @@ func TestCompareCases_NoticesEveryChange(t *testing.T) {
 		})
 	}
 }
+
+// make update-golden runs the packages whose tests import this one. Golden files
+// of a package that has a flag of its own would be left out.
+func TestUpdate_IsDefinedOnlyHere(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	own := `flag.Bool(` + `"update"`
+	if err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "bin" || d.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		// The table in docs/security.md is read from a cluster.
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || path == filepath.Join(root, "e2e", "tenant_page_test.go") {
+			return nil
+		}
+		if strings.Contains(string(read(t, path)), own) && filepath.Base(path) != "golden.go" {
+			t.Errorf("%s defines its own flag -update; use pkg/testkit/golden", path)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,40 +2,22 @@ package specs
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite docs/admission.md")
 
 // TestDocumentation keeps docs/admission.md what the corpus and the schemas
 // say. That a rule is gone shows there, too.
 func TestDocumentation(t *testing.T) {
 	const file = "../../../docs/admission.md"
-	got := page(t)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("docs/admission.md is not what it should be (-there +should be); run make update-golden:\n%s", diff)
-	}
+	golden.File(t, file, []byte(page(t)))
 }
 
 // row is a rule in words, and who has it.
