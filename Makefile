@@ -29,7 +29,7 @@ GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
 # linting those takes ten minutes.
-MODULES   := . e2e/cluster tools/licenses
+MODULES   := . e2e/cluster cmd/licenses
 CHART     := charts/platform-operator
 # What make generate writes.
 GENERATED := ':(glob)apis/**/zz_generated.*.go' config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml $(CHART)/files THIRD_PARTY_LICENSES
@@ -98,7 +98,7 @@ generate: ## Write what is generated from apis/, controllers/ and webhooks/
 	@cp config/crd/bases/*.yaml $(CHART)/files/crds/
 	@cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
-	@go -C tools/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
+	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build
 build: ## Build bin/platform-operator, static and reproducible
@@ -174,7 +174,7 @@ test-unit: ## Tests that need only Go
 	$(call say,'unit tests')
 	@go test $(GO_TEST_FLAGS) ./...
 	@go -C e2e/cluster test $(GO_TEST_FLAGS) ./...
-	@go -C tools/licenses test $(GO_TEST_FLAGS) ./...
+	@go -C cmd/licenses test $(GO_TEST_FLAGS) ./...
 
 # How many objects each target makes by chance; GO_TEST_FLAGS=-v names them.
 DRAWS ?= 1500

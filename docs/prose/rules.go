@@ -89,7 +89,6 @@ var pending = []string{
 	"docs",
 	"e2e",
 	"pkg",
-	"tools",
 	"webhooks",
 	"CONTRIBUTING.md",
 	"Dockerfile",

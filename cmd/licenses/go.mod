@@ -1,4 +1,4 @@
-module github.com/platform-operator/platform-operator/tools/licenses
+module github.com/platform-operator/platform-operator/cmd/licenses
 
 go 1.26.0
 
