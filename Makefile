@@ -12,6 +12,10 @@ NAMESPACE ?= platform-operator-system
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # GO_TEST_FLAGS reach every go test: GO_TEST_FLAGS='-race -run TestX -v'.
 GO_TEST_FLAGS ?=
+# PKG is a package, or several, for test-unit and test-envtest instead of all.
+PKG ?=
+# RUN_FLAGS reach make run: RUN_FLAGS='--config platform.yaml --log-level debug'.
+RUN_FLAGS ?=
 # HELM_FLAGS reach make install: HELM_FLAGS='-f charts/platform-operator/values-production.yaml'.
 HELM_FLAGS ?=
 # CLUSTER=current takes your own kubeconfig everywhere instead of the local cluster.
@@ -31,8 +35,11 @@ GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 # linting those takes ten minutes.
 MODULES   := . e2e/cluster cmd/licenses
 CHART     := charts/platform-operator
-# What make generate writes.
-GENERATED := ':(glob)apis/**/zz_generated.*.go' config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml $(CHART)/files THIRD_PARTY_LICENSES
+# What differs from this commit is linted by make check.
+BASE ?= $(or $(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null),HEAD)
+# The files that git does not ignore, committed or not, as the hash of a tree.
+tree = mkdir -p bin && cp "$$(git rev-parse --git-path index)" bin/verify.index && \
+	GIT_INDEX_FILE='$(CURDIR)/bin/verify.index' git add --all && GIT_INDEX_FILE='$(CURDIR)/bin/verify.index' git write-tree
 
 # The same commit gives the same bytes: no paths, no times. make reproducible
 # is the proof, and the Dockerfile runs make build.
@@ -71,8 +78,10 @@ help: ## Print this
 	@printf '%s\n' '' '$(BOLD)Variables$(OFF)' \
 		'  $(CYAN)IMG$(OFF)             the image for install, deploy, image-push: registry/name:tag (now $(IMG))' \
 		'  $(CYAN)CLUSTER=current$(OFF) work on the cluster of your kubeconfig, not on the local one' \
+		'  $(CYAN)PKG$(OFF)             the packages for test-unit and test-envtest: PKG=./pkg/apply' \
 		'  $(CYAN)GO_TEST_FLAGS$(OFF)   for every go test: GO_TEST_FLAGS="-run TestX -v"' \
-		'' 'A first look: make demo. Before a commit: make generate verify test.'
+		'  $(CYAN)RUN_FLAGS$(OFF)       flags of the operator for run: RUN_FLAGS="--log-level debug"' \
+		'' 'A first look: make demo. While you work: make check. Before a pull request: make verify test.'
 
 .PHONY: demo
 demo: build bin/cluster ## Local cluster, operator and a WebServer; takes a look at it, and leaves it running
@@ -114,11 +123,33 @@ update-golden: bin/cluster ## Rewrite golden files; read the diff before you com
 	@go test $(golden) -update
 	@HELM="$$(bin/cluster tool helm)" go test -tags=chart ./charts -run '^TestGolden$$' -update
 
+.PHONY: tidy
+tidy: ## Write go.mod and go.sum of every module
+	@for m in $(MODULES) e2e/admits e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy; done
+
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
 	@for m in $(MODULES); do (cd $$m && $(GOLANGCI_LINT) fmt); done
 
 ##@ Check
+
+.PHONY: check
+check: $(GOLANGCI_LINT) ## Build, vet, unit tests, and lint of the packages that differ from main
+	$(call say,'go build and go vet')
+	@go build ./...
+	@go vet -tags=chart,e2e,envtest,kubernetes ./...
+	@$(MAKE) test-unit
+	$(call say,'lint of what differs from $(BASE)')
+	@changed="$$({ git diff --name-only --diff-filter=d $(BASE) -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; } | \
+			sed '/\/testdata\//d' | xargs -r -n1 dirname | sort -u)"; \
+		for m in $(MODULES); do \
+			packages=; \
+			for d in $$changed; do \
+				in=$$d; until [ -f "$$in/go.mod" ]; do in=$$(dirname "$$in"); done; \
+				[ "$$in" != $$m ] || packages+=" ./$$(realpath --relative-to=$$m "$$d")"; \
+			done; \
+			[ -z "$$packages" ] || (cd $$m && $(GOLANGCI_LINT) run $$packages); \
+		done
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run golangci-lint in every module, and lint the prose (docs/style.md)
@@ -133,13 +164,11 @@ prose: ## Print how often expressions of docs/style.md occur per 1,000 words
 	@go run ./docs/prose
 
 .PHONY: verify
-verify: generate bin/cluster ## Regenerate, lint everything, and fail if that changes a file
-	$(call say,'are the generated files committed?')
-	@git diff --exit-code -- $(GENERATED) || { echo 'generated files differ: run make generate and commit them' >&2; exit 1; }
-	@new="$$(git ls-files --others --exclude-standard -- $(GENERATED))"; \
-		[ -z "$$new" ] || { printf 'generated, but not in git: add\n%s\n' "$$new" >&2; exit 1; }
-	$(call say,'are go.mod and go.sum tidy?')
-	@for m in $(MODULES) e2e/admits e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy -diff; done
+verify: bin/cluster ## Generate, format and tidy; fail if that changes a file; then lint everything and compare two builds
+	@before="$$($(tree))"; \
+		$(MAKE) generate tidy fmt; \
+		git --no-pager diff --exit-code "$$before" "$$($(tree))" || { \
+			echo 'make verify has written the files above: look at the changes and commit them' >&2; exit 1; }
 	$(call say,'are the modules on disk what was downloaded?')
 	@for m in $(MODULES); do go -C $$m mod verify >/dev/null; done
 	@$(MAKE) reproducible
@@ -172,9 +201,8 @@ test: ## Run all tests, the quick ones first
 .PHONY: test-unit
 test-unit: ## Tests that need only Go
 	$(call say,'unit tests')
-	@go test $(GO_TEST_FLAGS) ./...
-	@go -C e2e/cluster test $(GO_TEST_FLAGS) ./...
-	@go -C cmd/licenses test $(GO_TEST_FLAGS) ./...
+	@go test $(GO_TEST_FLAGS) $(or $(PKG),./...)
+	@$(if $(PKG),,for m in $(filter-out .,$(MODULES)); do go -C $$m test $(GO_TEST_FLAGS) ./...; done)
 
 # How many objects each target makes by chance; GO_TEST_FLAGS=-v names them.
 DRAWS ?= 1500
@@ -203,7 +231,7 @@ test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted 
 .PHONY: test-envtest
 test-envtest: bin/cluster ## Tests against a real API server, without nodes
 	$(call say,'tests against an API server')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(call tagged,envtest)
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
 
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
@@ -269,6 +297,19 @@ cluster-up: bin/cluster ## Start a real Kubernetes on this machine (Linux, root)
 .PHONY: cluster-down
 cluster-down: bin/cluster ## Remove it, with all it made
 	@bin/cluster down
+
+# An operator in the cluster would do the same work, and one without replicas
+# would leave webhooks without an answer.
+.PHONY: run
+run: build bin/cluster ## Run the operator on this machine with the permissions of the kubeconfig, without webhooks and metrics
+	@installed="$$(bin/cluster exec -- kubectl get --ignore-not-found --output name --namespace $(NAMESPACE) \
+			deployment/platform-operator validatingwebhookconfiguration/platform-operator)"; \
+		[ -z "$$installed" ] || { printf '%s\n' "$$installed" 'is installed in the cluster: run make uninstall (or make undeploy) first' >&2; exit 1; }
+	$(call say,'applying the CRDs')
+	@bin/cluster exec -- kubectl apply --server-side -k config/crd
+	$(call say,'running the operator; Ctrl-C stops it')
+	@bin/cluster exec -- bin/platform-operator run --webhooks=false --leader-elect=false \
+		--metrics-bind-address=0 --health-probe-bind-address=0 --log-format=console $(RUN_FLAGS)
 
 .PHONY: image-load
 image-load: build bin/cluster ## Make the operator's image on the local cluster
