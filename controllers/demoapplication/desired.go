@@ -152,21 +152,20 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 	plan = d.Complete(plan)
 	around := surrounding(a, d.PodLabels(o.Deployment), platform)
 	o.Isolate(&plan, around)
-	switch {
-	case d.Template != nil:
+	// When the object is being deleted only the children's names matter, and all
+	// of them do: children that were released are not observed any more.
+	going := !a.DeletionTimestamp.IsZero()
+	if d.Template != nil || going {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
 			return deployment(a, o, t)
 		}))
-	case a.DeletionTimestamp != nil && o.Deployment != nil:
-		// It is named to be released. Nothing is written of what it is.
-		plan.Apply = append(plan.Apply, deployment(a, o, template(a, nil)))
 	}
 	switch {
 	case len(a.Spec.Ports) == 0:
 		if o.Service != nil {
 			plan.Prune = append(plan.Prune, o.Service)
 		}
-	case o.Cluster && o.Deployment == nil && o.Service == nil:
+	case !going && o.Cluster && o.Deployment == nil && o.Service == nil:
 		// Perhaps the article's operator made both, and the cache does not show
 		// them. Which pods the Service may select is known once the Deployment
 		// is ours: in the pass after this one.
@@ -176,7 +175,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 	o.Stand(&plan, around)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
 	plan.Prune = append(plan.Prune, unneeded...) // after the revisions that mount them
-	if a.DeletionTimestamp != nil {
+	if going {
 		return plan, nil // what cannot be had is no reason to stay
 	}
 	return plan, errors.Join(err, broken)

@@ -105,6 +105,11 @@ func TestBudgetOfOrphaning(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
+func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+	t.Parallel()
+	env.OrphaningRaced(t, specimen())
+}
+
 func TestEveryStatedFieldComesBack(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, specimen())

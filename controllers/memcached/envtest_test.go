@@ -161,6 +161,11 @@ func TestBudgetOfOrphaning(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
+func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+	t.Parallel()
+	env.OrphaningRaced(t, specimen())
+}
+
 func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
 	t.Parallel()
 	env.OrphaningUndecided(t, specimen())

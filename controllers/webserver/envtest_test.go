@@ -198,6 +198,11 @@ func TestBudgetOfOrphaningAFurnishedOne(t *testing.T) {
 	env.Orphaning(t, furnishedSpecimen())
 }
 
+func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+	t.Parallel()
+	env.OrphaningRaced(t, furnishedSpecimen())
+}
+
 func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
 	t.Parallel()
 	env.OrphaningUndecided(t, furnishedSpecimen())

@@ -340,7 +340,7 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 // write that the cache has not seen.
 func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.owner.Settled && !t.in.Unmade {
-		if err := t.ownerLives(ctx); err != nil {
+		if err := t.ownerLives(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
 	}
@@ -391,13 +391,13 @@ func (t *attempt) exists(ctx context.Context) error {
 // collection deletes the children of a deleted owner, and those events may
 // overtake the owner's: to make the children again would start a chase. It
 // costs one read for a child that was lost, none for one that is new.
-func (t *attempt) ownerLives(ctx context.Context) error {
-	now := t.owner.Object.DeepCopyObject().(client.Object)
-	err := t.live.Get(ctx, client.ObjectKeyFromObject(now), now)
+func (a *Applier) ownerLives(ctx context.Context, owner Owner) error {
+	now := owner.Object.DeepCopyObject().(client.Object)
+	err := a.live.Get(ctx, client.ObjectKeyFromObject(now), now)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the owner: %w", err)
 	}
-	if err != nil || now.GetUID() != t.owner.Object.GetUID() || !now.GetDeletionTimestamp().IsZero() {
+	if err != nil || now.GetUID() != owner.Object.GetUID() || !now.GetDeletionTimestamp().IsZero() {
 		return &fault.Error{Class: fault.Quiet, Message: "the owner is gone", After: time.Second}
 	}
 	return nil
@@ -471,7 +471,7 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	if !metav1.IsControlledBy(live, t.owner.Object) {
 		// The garbage collector may have removed the owner reference, to orphan
 		// the child. If it was restored, the child would be deleted with the owner.
-		if err := t.ownerLives(ctx); err != nil {
+		if err := t.ownerLives(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
 	}
@@ -598,8 +598,15 @@ func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 // that is unowned or being deleted is left alone.
 func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live client.Object) error {
 	a.forgetChild(owner, kind, client.ObjectKeyFromObject(live))
-	if !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
+	if naming.OwnerUID(live) != owner.Object.GetUID() || !live.GetDeletionTimestamp().IsZero() {
 		return nil
+	}
+	if !metav1.IsControlledBy(live, owner.Object) && owner.Object.GetDeletionTimestamp().IsZero() {
+		// The garbage collector may have removed the owner reference, to orphan
+		// the child.
+		if err := a.ownerLives(ctx, owner); err != nil {
+			return err
+		}
 	}
 	if err := owner.stillFresh(); err != nil {
 		return err
@@ -706,10 +713,7 @@ func mayWrite(owner Owner, in Intent, live client.Object) error {
 // owner and nobody else has a hand on it: it was ours and somebody took the
 // owner reference away, or a user gave it to us.
 func handedOver(live client.Object, owner types.UID) bool {
-	return live.GetAnnotations()[naming.AnnotationOwner] == string(owner) &&
-		!slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return r.UID != owner && !isNamespace(r, live.GetNamespace())
-		})
+	return live.GetAnnotations()[naming.AnnotationOwner] == string(owner) && !naming.HasOtherOwner(live, owner)
 }
 
 // managedElsewhere names the tool that an unowned object belongs to; it would

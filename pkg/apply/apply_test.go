@@ -397,6 +397,45 @@ func TestDelete(t *testing.T) {
 	})
 }
 
+// A child whose owner reference was removed is never collected, so it is deleted
+// here, unless the garbage collector orphans it: that is known by its owner,
+// which the cache does not know to be deleted yet.
+func TestApplier_DeletesChildWhoseOwnerReferenceWasRemoved(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	for name, tc := range map[string]struct {
+		stored  func(*corev1.ConfigMap) // what the API server has of the owner
+		going   bool                    // the owner is known to be being deleted
+		deletes bool
+	}{
+		"its owner exists":                    {stored: func(*corev1.ConfigMap) {}, deletes: true},
+		"its owner is being deleted":          {stored: func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"orphan"} }},
+		"its owner was deleted":               {stored: nil},
+		"its owner is known to release it":    {going: true, deletes: true},
+		"its owner exists again, as another ": {stored: func(o *corev1.ConfigMap) { o.UID = "owner-2" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := owner()
+			child := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: "web-service", UID: "child-1",
+				Annotations: map[string]string{naming.AnnotationApplied: "1-abc", naming.AnnotationOwner: string(ownerUID)},
+			}}
+			objects := []client.Object{child}
+			if tc.stored != nil {
+				stored := o.Object.DeepCopyObject().(*corev1.ConfigMap)
+				tc.stored(stored)
+				objects = append(objects, stored)
+			}
+			if tc.going {
+				o.Object.SetDeletionTimestamp(&now)
+			}
+			w := newWorld(t, objects...)
+			err := w.applier.Delete(t.Context(), o, "Service", child)
+			diff(t, "error", !tc.deletes, err != nil)
+			diff(t, "deleted", tc.deletes, len(w.writes) == 1)
+		})
+	}
+}
+
 func TestReleasedChildKeepsAllButOurMarks(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())

@@ -152,7 +152,7 @@ func (a *Applier) readNamespaceUID(ctx context.Context, owner Owner, name string
 }
 
 func isNamespace(r metav1.OwnerReference, name string) bool {
-	return r.APIVersion == "v1" && r.Kind == "Namespace" && r.Name == name
+	return naming.IsNamespace(r, name)
 }
 
 func namespaceReference(name string, uid types.UID) *metav1ac.OwnerReferenceApplyConfiguration {

@@ -48,7 +48,7 @@ func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Ob
 		return none, nil
 	case err != nil:
 		return none, fmt.Errorf("reading %T %q: %w", into, name, err)
-	case !metav1.IsControlledBy(into, owner):
+	case naming.OwnerUID(into) != owner.GetUID():
 		return none, nil
 	}
 	return into, nil

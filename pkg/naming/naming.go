@@ -4,7 +4,10 @@
 package naming
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Domain is the prefix of the labels, annotations and finalizers that are ours
@@ -50,7 +53,7 @@ const (
 
 // Indexes of the caches.
 const (
-	// IndexOwner is by the UID of what owns an object.
+	// IndexOwner is by OwnerUID.
 	IndexOwner = "owner-uid"
 	// IndexReferences is by the names of the ConfigMaps that an object refers to.
 	IndexReferences = "references"
@@ -65,4 +68,33 @@ const (
 // IsChild tells whether o is made by the operator, as far as can be seen of it.
 func IsChild(o metav1.Object) bool {
 	return o.GetLabels()[LabelManagedBy] == ManagedBy && metav1.GetControllerOf(o) != nil
+}
+
+// OwnerUID returns the UID of the object that a child belongs to, or "" if it is
+// not a child. A child that the operator has written still belongs to its owner
+// when the reference to it is removed, by hand or by the garbage collector,
+// unless it was given another owner.
+func OwnerUID(o metav1.Object) types.UID {
+	if c := metav1.GetControllerOf(o); c != nil {
+		return c.UID
+	}
+	annotations := o.GetAnnotations()
+	uid := types.UID(annotations[AnnotationOwner])
+	if annotations[AnnotationApplied] == "" || HasOtherOwner(o, uid) {
+		return ""
+	}
+	return uid
+}
+
+// HasOtherOwner reports whether an object has an owner that is neither the given
+// one nor the Namespace that retains children of an orphaning object.
+func HasOtherOwner(o metav1.Object, owner types.UID) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID != owner && !IsNamespace(r, o.GetNamespace())
+	})
+}
+
+// IsNamespace reports whether an owner reference is to the Namespace of that name.
+func IsNamespace(r metav1.OwnerReference, name string) bool {
+	return r.APIVersion == "v1" && r.Kind == "Namespace" && r.Name == name
 }

@@ -194,8 +194,8 @@ func ownKinds(scheme *runtime.Scheme) []client.Object {
 // at all those of its namespace.
 func indexOwners(mgr manager.Manager, children []client.Object) error {
 	return index(mgr, children, []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}, naming.IndexOwner, func(o client.Object) []string {
-		if c := metav1.GetControllerOf(o); c != nil {
-			return []string{string(c.UID)}
+		if uid := naming.OwnerUID(o); uid != "" {
+			return []string{string(uid)}
 		}
 		return nil
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
@@ -205,7 +206,7 @@ func (o *Object) change(kind, name string, f apply.Finding) {
 // prune notes that a child would be deleted. What is not the object's, or goes
 // already, the operator leaves alone.
 func (o *Object) prune(scheme *runtime.Scheme, owner, child client.Object) error {
-	if !metav1.IsControlledBy(child, owner) || !child.GetDeletionTimestamp().IsZero() {
+	if naming.OwnerUID(child) != owner.GetUID() || !child.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	gvk, err := apiutil.GVKForObject(child, scheme)

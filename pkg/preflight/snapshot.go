@@ -225,8 +225,7 @@ func indexedAs(o client.Object, by fields.Selector) (bool, error) {
 	}
 	if len(by.Requirements()) == 1 {
 		if owner, ok := by.RequiresExactMatch(naming.IndexOwner); ok {
-			c := metav1.GetControllerOf(o)
-			return c != nil && string(c.UID) == owner, nil
+			return string(naming.OwnerUID(o)) == owner, nil
 		}
 		if _, ok := by.RequiresExactMatch(naming.IndexForeign); ok {
 			return !naming.IsChild(o), nil

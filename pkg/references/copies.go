@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +74,7 @@ func (c claim) String() string {
 func claimsOf(owner client.Object, copies []*corev1.ConfigMap) []claim {
 	var all []claim
 	for _, cp := range copies {
-		if cp.Immutable == nil || !*cp.Immutable || !metav1.IsControlledBy(cp, owner) {
+		if cp.Immutable == nil || !*cp.Immutable || naming.OwnerUID(cp) != owner.GetUID() {
 			continue
 		}
 		for s := range strings.SplitSeq(cp.Annotations[naming.AnnotationSource], ",") {

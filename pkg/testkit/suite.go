@@ -3,16 +3,22 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -179,6 +185,122 @@ func (e *Env) OrphaningUndecided(t *testing.T, s Specimen) {
 	}
 	l.Gone(obj, name)
 	s.released(l, name)
+}
+
+// OrphaningRaced deletes one object for each child. The garbage collector removes
+// the owner reference of that child just before the operator releases it, which
+// is what happens in a foreground deletion: that release is refused, and the
+// other children have been released when it is tried again. Snapshots are
+// raced, too. prepare creates what the objects refer to.
+func (e *Env) OrphaningRaced(t *testing.T, s Specimen, prepare ...client.Object) {
+	l := e.NewLab(t, s.Subject)
+	for _, o := range prepare {
+		o.SetNamespace(l.Namespace)
+		l.Create(o)
+	}
+	gc := &collector{ctx: t.Context(), admin: e.Admin, children: map[string]client.Object{}}
+	op, err := e.Run(t.Context(), s.Subject, gc.wrap, l.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(op.Cancel)
+	objects := map[string]converge.Object{}
+	for i := range s.Children("web") {
+		name := fmt.Sprintf("web%d", i)
+		obj := s.New(l.Namespace, name)
+		s.Orphan(obj)
+		obj.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
+		l.Create(obj)
+		objects[name] = obj
+	}
+	for name, obj := range objects {
+		l.Ready(obj, name)
+	}
+	for i := range s.Children("web") {
+		child := s.Children(fmt.Sprintf("web%d", i))[i]
+		l.Get(child, child.GetName())
+		gc.removeBeforeWrite(child)
+	}
+	copies := snapshots(l)
+	for i := range copies {
+		gc.removeBeforeWrite(&copies[i])
+	}
+	for _, obj := range objects {
+		if err := l.Admin.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, obj := range objects {
+		l.Gone(obj, name)
+		s.released(l, name)
+	}
+	for _, c := range snapshots(l) {
+		t.Errorf("ConfigMap %s is not released: %v %v", c.Name, c.OwnerReferences, c.Annotations)
+	}
+	if left := gc.left(); len(left) > 0 {
+		t.Errorf("the operator has not written %v", left)
+	}
+}
+
+// snapshots lists the ConfigMaps that are children.
+func snapshots(l *Lab) []corev1.ConfigMap {
+	l.Helper()
+	var all corev1.ConfigMapList
+	if err := l.Admin.List(l.Context(), &all, client.InNamespace(l.Namespace), client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}); err != nil {
+		l.Fatal(err)
+	}
+	return all.Items
+}
+
+// collector removes the controller reference of children, as the garbage
+// collector does, each just before the operator's next write of it.
+type collector struct {
+	ctx   context.Context
+	admin client.Client
+
+	mu       sync.Mutex
+	children map[string]client.Object // by the path of a request
+}
+
+func (c *collector) removeBeforeWrite(child client.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.children["/namespaces/"+child.GetNamespace()+"/"+resourceOf(child)+"/"+child.GetName()] = child
+}
+
+// left returns the paths of the children that were not written.
+func (c *collector) left() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.children))
+}
+
+func (c *collector) wrap(cfg *rest.Config) {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if err := c.collect(r); err != nil {
+				return nil, err
+			}
+			return next.RoundTrip(r)
+		})
+	})
+}
+
+func (c *collector) collect(r *http.Request) error {
+	i := strings.Index(r.URL.Path, "/namespaces/")
+	if r.Method != http.MethodPatch || i < 0 {
+		return nil
+	}
+	c.mu.Lock()
+	child := c.children[r.URL.Path[i:]]
+	delete(c.children, r.URL.Path[i:])
+	c.mu.Unlock()
+	if child == nil {
+		return nil
+	}
+	before := child.DeepCopyObject().(client.Object)
+	child.SetOwnerReferences(slices.DeleteFunc(child.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller }))
+	return c.admin.Patch(c.ctx, child, client.MergeFrom(before))
 }
 
 // released tells whether the children stand, and are nobody's.
