@@ -169,9 +169,5 @@ func TestDeletionPolicyOrphan_SurvivesForegroundDeletion(t *testing.T) {
 		s.serves(object)
 	}
 	s.kubectl(append([]string{"delete", "--cascade=foreground", "--timeout=60s"}, objects...)...)
-	for _, child := range children {
-		if s.kubectl("get", child, "--ignore-not-found", "-o", "name") == "" || s.kubectl("get", child, "-o", "jsonpath={.metadata.deletionTimestamp}") != "" {
-			t.Errorf("%s was deleted", child)
-		}
-	}
+	s.released(children...)
 }
