@@ -144,6 +144,39 @@ func (a *Applier) Forget(owner types.UID) {
 	delete(a.owners, owner)
 }
 
+// ForgetOthers drops what is remembered of an owner's children that are not among the
+// wanted ones. Revisions and snapshots have a new name for every content, and
+// others may delete them, so that only the plan shows which names still matter.
+func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.owners[owner.Object.GetUID()]
+	if m == nil {
+		return
+	}
+	isWanted := func(key childKey) bool {
+		return slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
+	}
+	maps.DeleteFunc(m.written, func(key childKey, _ memo) bool { return !isWanted(key) })
+	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
+}
+
+// Remembered returns the number of an owner's children of a kind that occupy
+// memory.
+func (a *Applier) Remembered(owner types.UID, kind string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	if m := a.owners[owner]; m != nil {
+		for key := range m.written {
+			if key.kind == kind {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // of returns what is remembered of an owner's children. The caller holds mu.
 func (a *Applier) of(owner Owner) *memory {
 	uid := owner.Object.GetUID()

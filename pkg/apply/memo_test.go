@@ -30,6 +30,15 @@ func TestApplier_ForgetsChildrenThatItDeletedOrReleased(t *testing.T) {
 	diff(t, "remembered", 0, w.applier.remembered())
 }
 
+func TestApplier_ForgetsChildrenThatThePlanDoesNotName(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	w.applier.ForgetOthers(owner(), []Intent{deployment()})
+	diff(t, "remembered while wanted", 1, w.applier.Remembered(owner().Object.GetUID(), "Deployment"))
+	w.applier.ForgetOthers(owner(), nil)
+	diff(t, "remembered", 0, w.applier.Remembered(owner().Object.GetUID(), "Deployment"))
+}
+
 // remembered counts the children that are remembered.
 func (a *Applier) remembered() int {
 	n := 0

@@ -174,6 +174,9 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 		errs = append(errs, err)
 	}
 	errs = append(errs, r.retain(ctx, owner, plan, seen, settled))
+	if err == nil { // otherwise the plan may lack children
+		r.applier.ForgetOthers(owner, plan.Apply)
+	}
 	return errors.Join(errs...)
 }
 

@@ -28,6 +28,9 @@ type Subject struct {
 
 // Operator is a running operator, in the process of the test.
 type Operator struct {
+	// Applier writes the children.
+	Applier *apply.Applier
+
 	stop context.CancelFunc
 	done chan error
 }
@@ -50,11 +53,12 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes)); err != nil {
+	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes)
+	if err := s.Setup(mgr, applier); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := &Operator{stop: cancel, done: make(chan error, 1)}
+	o := &Operator{Applier: applier, stop: cancel, done: make(chan error, 1)}
 	go func() {
 		o.done <- mgr.Start(ctx)
 		close(o.done) // to stop it again does nothing

@@ -345,6 +345,10 @@ func faultOps() []Op {
 			w.kill(w.leader())
 			return w.start(ctx)
 		}),
+		other("two-namespaces", "# the operator starts again, and watches two namespaces: it does not wait for its own writes", nil, func(ctx context.Context, w *World) error {
+			w.kill(w.leader())
+			return w.start(ctx, metav1.NamespaceDefault)
+		}),
 		disturb(other("two-leaders", "# a second operator works at the same time", nil, func(ctx context.Context, w *World) error {
 			first := w.leader()
 			if len(w.leaders) > 1 || w.leaders[0].wire.isDead() {

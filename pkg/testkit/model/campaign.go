@@ -104,7 +104,7 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 					continue
 				}
 				s.Chains, s.Operations, s.Checks, s.Refused = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks, s.Refused+r.Refused
-				s.Pairs.add(chain.kind, r.Executed)
+				s.Pairs.add(chain, r.Executed)
 				isNew := len(r.Violations) > 0 && !slices.Contains(c.Without, r.Violations[0].Oracle) && known.isNew(r)
 				f := Found{Seed: seed, Result: r, After: time.Since(began), Operations: s.Operations}
 				mu.Unlock()

@@ -107,9 +107,13 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 			}
 		}
 	}
+	choices := 5
+	if len(theme) == 0 {
+		choices = 40
+	}
 	add := func(from []string, pc pace) {
-		best, most := "", -1
-		for range 5 {
+		best, most := "", -1.0
+		for range choices {
 			name := from[r.IntN(len(from))]
 			if n := p.gain(c, name); n > most {
 				best, most = name, n
@@ -123,7 +127,7 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 	c.steps = append(c.steps, step{"create", randomPace(r)})
 	n := 6 + r.IntN(10)
 	if len(theme) == 0 {
-		n += 14 // the number of pairs grows with the square of the length
+		n += 30 // the number of pairs grows with the square of the length
 	}
 	for len(c.steps) < n {
 		if r.IntN(7) == 0 {

@@ -167,7 +167,29 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	if err := w.judgeChildren(ctx, s, e, bad); err != nil {
 		return nil, err
 	}
-	return found, nil
+	return found, w.judgeMemory(ctx, s, bad)
+}
+
+// judgeMemory asks whether the operator forgets children that do not exist any
+// more. Those with a fixed name are few; revisions and snapshots have a new name
+// for every content.
+func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
+	all, err := w.children(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"ConfigMap", "ControllerRevision"} {
+		live := 0
+		for _, c := range all {
+			if c.GetKind() == kind {
+				live++
+			}
+		}
+		if n := w.leader().op.Applier.Remembered(s.object.GetUID(), kind); n > live {
+			bad("memory", "%d objects of kind %s are remembered, and %d exist", n, kind, live)
+		}
+	}
+	return nil
 }
 
 // judgeStatus asks whether the status is true.

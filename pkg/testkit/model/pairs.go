@@ -11,12 +11,13 @@ import (
 type Pairs struct {
 	mu    sync.Mutex
 	tried map[string]map[[2]string]int // by kind
+	vain  map[string]map[[2]string]int // generated, and one of the two did not apply
 	total map[string]int
 }
 
 // NewPairs returns an account without any pair.
 func NewPairs(kinds []string) *Pairs {
-	p := &Pairs{tried: map[string]map[[2]string]int{}, total: map[string]int{}}
+	p := &Pairs{tried: map[string]map[[2]string]int{}, vain: map[string]map[[2]string]int{}, total: map[string]int{}}
 	for _, name := range kinds {
 		k, err := kindNamed(name)
 		if err != nil {
@@ -28,31 +29,40 @@ func NewPairs(kinds []string) *Pairs {
 				n++
 			}
 		}
-		p.total[name], p.tried[name] = n*n, map[[2]string]int{}
+		p.total[name], p.tried[name], p.vain[name] = n*n, map[[2]string]int{}, map[[2]string]int{}
 	}
 	return p
 }
 
-// gain returns how many new pairs an operation would add to a chain.
-func (p *Pairs) gain(c Chain, op string) int {
+// gain returns how much an operation at the end of a chain is worth: the number
+// of new pairs, each divided by how often it was generated in vain. Else the
+// operations that hardly ever apply would be chosen all the time.
+func (p *Pairs) gain(c Chain, op string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
+	n := 0.0
 	for _, s := range c.steps {
-		if p.tried[c.kind][[2]string{s.op, op}] == 0 {
-			n++
+		if pair := [2]string{s.op, op}; p.tried[c.kind][pair] == 0 {
+			n += 1 / float64(1+p.vain[c.kind][pair])
 		}
 	}
 	return n
 }
 
-// add counts the pairs of a chain.
-func (p *Pairs) add(kind string, executed []string) {
+// add counts the pairs of a chain, of which some operations applied.
+func (p *Pairs) add(c Chain, executed []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, b := range executed {
 		for _, a := range executed[:i] {
-			p.tried[kind][[2]string{a, b}]++
+			p.tried[c.kind][[2]string{a, b}]++
+		}
+	}
+	for i, b := range c.steps {
+		for _, a := range c.steps[:i] {
+			if pair := [2]string{a.op, b.op}; p.tried[c.kind][pair] == 0 {
+				p.vain[c.kind][pair]++
+			}
 		}
 	}
 }

@@ -97,11 +97,12 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
 // now is the operator's clock.
 func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 
-// start starts another operator, which becomes the leader.
-func (w *World) start(ctx context.Context) error {
+// start starts another operator, which becomes the leader. It watches the
+// chain's namespace, and others.
+func (w *World) start(ctx context.Context, others ...string) error {
 	l := &leader{wire: newWire()}
 	var err error
-	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, w.ns); err != nil {
+	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, append(others, w.ns)...); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
 	}
 	w.leaders = append(w.leaders, l)
