@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestCertManager reads what the chart asks cert-manager for, field by field as
-// its API reference has them, and what the operator may still do itself.
+// TestCertManager checks the cert-manager objects of the chart, field by field
+// according to its API reference, and the remaining permissions of the operator.
 func TestCertManager(t *testing.T) {
 	const enabled = "webhooks.certManager.enabled=true"
 	serving := func(issuer map[string]any) map[string]any {

@@ -1,7 +1,7 @@
 //go:build chart
 
-// Package charts_test holds the chart and config/ to one another and to a real
-// API server. It needs helm and kubectl: `make test-chart` brings both.
+// Package charts_test compares the chart with config/, and applies both to a real
+// API server. It needs helm and kubectl, which `make test-chart` provides.
 package charts_test
 
 import (
@@ -36,11 +36,11 @@ const (
 	namespace = "platform-operator-system"
 )
 
-// image is what every rendering needs.
+// image contains the required values.
 var image = []string{"--set", "image.repository=registry.example.com/platform-operator", "--set", "image.tag=v0.1.0"}
 
-// TestGolden shows what a change of the chart does to those who use it. The
-// CRDs are left out: TestSameAsKustomize has them.
+// TestGolden shows the effect of a change of the chart on its users. It omits the
+// CRDs, which TestSameAsKustomize compares.
 func TestGolden(t *testing.T) {
 	golden.CompareCases(t, "default", map[string][]string{
 		"default":    nil,
@@ -51,7 +51,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestRefused reads the messages that people get for the mistakes they make.
+// TestRefused checks the error messages for invalid values.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
@@ -83,9 +83,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSameAsKustomize compares the two ways to install, object by object. Only
-// what differs by nature is left out: the chart's hooks, config/'s Namespace,
-// labels that select nothing, and the image.
+// TestSameAsKustomize compares the two ways to install, object by object. It
+// ignores only inherent differences: the hooks of the chart, the Namespace of
+// config/, labels that select nothing, and the image.
 func TestSameAsKustomize(t *testing.T) {
 	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
 	if err != nil {
@@ -98,7 +98,8 @@ func TestSameAsKustomize(t *testing.T) {
 	}
 }
 
-// hash is what kustomize adds to the name of a generated ConfigMap.
+// hash matches the suffix that kustomize appends to the name of a generated
+// ConfigMap.
 var hash = regexp.MustCompile(`^(platform-operator-config)-[0-9a-z]{10}$`)
 
 func contents(t *testing.T, manifests []byte) map[string]any {
@@ -121,7 +122,7 @@ func contents(t *testing.T, manifests []byte) map[string]any {
 	return objects
 }
 
-// normal removes, all the way down, what the two renderings may differ in.
+// normal recursively removes the differences that are allowed.
 func normal(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -146,8 +147,8 @@ func normal(v any) any {
 	}
 }
 
-// TestPlatformConfiguration lets the operator's own strict parser read what the
-// chart gives it, and keeps the defaults and the schema in step with it.
+// TestPlatformConfiguration parses the configuration of the chart with the strict
+// parser of the operator, and compares its defaults and schema with the code.
 func TestPlatformConfiguration(t *testing.T) {
 	load := func(args ...string) config.Platform {
 		t.Helper()
@@ -169,7 +170,7 @@ func TestPlatformConfiguration(t *testing.T) {
 		t.Fatal("there is no ConfigMap")
 		return config.Platform{}
 	}
-	same := cmpopts.EquateEmpty() // the chart says [] where the code says nothing
+	same := cmpopts.EquateEmpty() // the chart has [] where the code has nil
 	if diff := cmp.Diff(config.Default(), load(), same); diff != "" {
 		t.Errorf("values.yaml differs from config.Default() (-code +chart):\n%s", diff)
 	}
@@ -215,8 +216,8 @@ func TestPlatformConfiguration(t *testing.T) {
 	}
 }
 
-// TestSecretsAreReadOnlyWhereTheyMatter: to follow Secrets takes the right to
-// read them all, so it is not there by default.
+// TestSecretsAreReadOnlyWhereTheyMatter checks that the permission to read all
+// Secrets is granted only if restartOnSecretChange needs it.
 func TestSecretsAreReadOnlyWhereTheyMatter(t *testing.T) {
 	for set, want := range map[string][]string{"false": nil, "true": {"get", "list", "watch"}} {
 		found := false
@@ -267,13 +268,13 @@ func TestValuesDocumented(t *testing.T) {
 	}
 }
 
-// properties steps from a schema to those of its properties.
+// properties returns the schemas of the properties of a schema.
 func properties(schema map[string]any) map[string]any {
 	p, _ := schema["properties"].(map[string]any)
 	return p
 }
 
-// leaves lists the paths of all leaves, sorted.
+// leaves returns the sorted paths of all leaves.
 func leaves(v map[string]any, children func(map[string]any) map[string]any) []string {
 	members := v
 	if children != nil {
@@ -296,8 +297,8 @@ func leaves(v map[string]any, children func(map[string]any) map[string]any) []st
 	return paths
 }
 
-// TestNames renders with another release and other names: what the flags name
-// must be there, and bindings must point at what there is.
+// TestNames renders with another release name and other names: the objects that
+// flags and bindings refer to must exist.
 func TestNames(t *testing.T) {
 	have := map[string]bool{}
 	var args []any
@@ -347,8 +348,8 @@ func helm(t *testing.T, args ...string) []byte {
 	return []byte(stdout)
 }
 
-// tool finds a program, by its variable first. A missing one fails the test:
-// what is skipped is not tested.
+// tool finds a program, preferring the one in its variable. A missing program fails
+// the test, because a skipped test would not be noticed.
 func tool(t *testing.T, variable, name string) string {
 	t.Helper()
 	if path := os.Getenv(variable); path != "" {
@@ -398,8 +399,8 @@ func readYAML(t *testing.T, file string, into any) {
 	}
 }
 
-// kubectl apply keeps a copy of the object, as JSON, in an annotation, and
-// annotations end at 256 KiB.
+// kubectl apply stores the object as JSON in an annotation, and annotations are
+// limited to 256 KiB.
 func TestDefinitionsAreSmallEnoughForKubectlApply(t *testing.T) {
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
 	if err != nil || len(files) < 4 {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// TestInstall installs, upgrades and uninstalls on a real API server. Nothing
-// runs there: what is tested is what the server accepts and what Helm leaves alone.
+// TestInstall installs, upgrades and uninstalls on a real API server without nodes.
+// It tests what the server accepts, and which fields Helm leaves unchanged.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: run the tests by `make test-chart`")
@@ -38,8 +38,8 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// config/ first, as a dry run: it leaves nothing behind but the namespace,
-	// which a dry run of its contents needs.
+	// config/ first, as a dry run. It creates only the namespace, which the dry run
+	// of the other objects needs.
 	kubectl := tool(t, "KUBECTL", "kubectl")
 	for _, args := range [][]string{
 		{"apply", "-f", "../config/default/namespace.yaml"},
@@ -54,7 +54,7 @@ func TestInstall(t *testing.T) {
 	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--namespace", namespace}, image)
 	helm(t, install...)
 
-	// What the operator does with its certificate.
+	// Write the certificate as the operator does.
 	secret := get(t, c, "v1", "Secret", "platform-operator-webhook-cert")
 	secret.Object["data"] = map[string]any{"ca.crt": "Y2E=", "tls.crt": "Y3J0", "tls.key": "a2V5"}
 	must(t, c.Update(t.Context(), secret))
@@ -62,7 +62,7 @@ func TestInstall(t *testing.T) {
 	setCABundle(t, configuration, cfg.CAData)
 	must(t, c.Update(t.Context(), configuration))
 
-	// An upgrade that changes something, so that Helm writes.
+	// An upgrade with a change, so that Helm writes.
 	helm(t, append(install, "--set", "log.level=debug", "--set", "nodeSelector.disk=ssd", "-f", filepath.Join(chart, "values-production.yaml"))...)
 	if diff := cmp.Diff(secret.Object["data"], get(t, c, "v1", "Secret", "platform-operator-webhook-cert").Object["data"]); diff != "" {
 		t.Errorf("helm upgrade changed the certificate (-before +after):\n%s", diff)
@@ -72,8 +72,8 @@ func TestInstall(t *testing.T) {
 		t.Errorf("helm upgrade changed the webhooks (-before +after):\n%s", diff)
 	}
 
-	// The namespace enforces restricted Pod Security: every pod that the chart
-	// makes must be let in.
+	// The namespace enforces the Pod Security Standard restricted, so all pods of the
+	// chart must comply with it.
 	for _, o := range parse(t, template(t)) {
 		spec, found, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
 		if !found {
@@ -87,7 +87,7 @@ func TestInstall(t *testing.T) {
 		}
 	}
 
-	// Without controllers the hook's Job never ends, so it is left out here.
+	// Without controllers the Job of the hook never completes, so it is skipped.
 	helm(t, "uninstall", "platform-operator", "--namespace", namespace, "--no-hooks")
 	get(t, c, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "webservers.my.domain")
 	gone := &unstructured.Unstructured{}
@@ -97,7 +97,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("after helm uninstall the webhook configuration is still there, or cannot be read: %v", err)
 	}
 
-	// And again, over the CRDs that were kept.
+	// Install again, with the CRDs that were kept.
 	helm(t, install...)
 }
 

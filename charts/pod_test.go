@@ -14,7 +14,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// pods are the pods of the Deployment and of the Job that uninstalls.
+// pods returns the pod templates of the Deployment and of the uninstall Job.
 func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	all := map[string]corev1.PodTemplateSpec{}
@@ -22,7 +22,7 @@ func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.
 		if o.GetKind() != "Deployment" && o.GetKind() != "Job" {
 			continue
 		}
-		var j batchv1.Job // a Deployment has its template in the same place
+		var j batchv1.Job // a Deployment has its template in the same field
 		template, _, err := unstructured.NestedMap(o.Object, "spec", "template")
 		if err != nil {
 			t.Fatal(err)
@@ -35,9 +35,9 @@ func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.
 	return all
 }
 
-// faults are what Kubernetes' strictest profile, and we beyond it, have against
-// a pod.
-func faults(t *testing.T, p corev1.PodTemplateSpec) []string {
+// violations returns how a pod violates the Pod Security Standard restricted, and
+// the stricter rules of this project.
+func violations(t *testing.T, p corev1.PodTemplateSpec) []string {
 	t.Helper()
 	strict, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestOurOwnPodsAreRestricted(t *testing.T) {
 				t.Fatal("there are no pods")
 			}
 			for kind, p := range all {
-				for _, f := range faults(t, p) {
+				for _, f := range violations(t, p) {
 					t.Errorf("%s: %s", kind, f)
 				}
 			}
@@ -109,7 +109,7 @@ func TestAPodThatIsNotRestrictedIsSeen(t *testing.T) {
 	} {
 		p := pods(t, objects)["Deployment"]
 		loosen(&p)
-		if got := strings.Join(faults(t, p), "\n"); !strings.Contains(got, want) {
+		if got := strings.Join(violations(t, p), "\n"); !strings.Contains(got, want) {
 			t.Errorf("want %q, got %q", want, got)
 		}
 	}

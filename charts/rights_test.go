@@ -20,7 +20,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
 )
 
-// renderings are all ways to install that differ in what is granted.
+// renderings are all ways to install that differ in their permissions.
 func renderings(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
@@ -62,14 +62,14 @@ func roles(t *testing.T, objects []*unstructured.Unstructured) []role {
 	return all
 }
 
-// escalating are the rights by which an account gets others' rights, or those
-// of nodes. Nothing that we install has one of them.
+// escalating lists permissions by which an account can get the permissions of other
+// accounts or of nodes. No object of the chart may grant one of them.
 var escalating = []struct {
 	what            string
 	group, resource string // regular expressions; a resource without group is of the core group
 	verb            string // a regular expression; "" is any
-	names           bool   // granted for some names it is harmless
-	reads           bool   // reading is allowed where the platform says so
+	names           bool   // harmless if limited to resourceNames
+	reads           bool   // reading is allowed if the platform configuration enables it
 }{
 	{what: "makes itself any role", verb: "escalate|bind"},
 	{what: "acts as somebody else", verb: "impersonate"},
@@ -91,8 +91,8 @@ var escalating = []struct {
 
 const writing = "create|update|patch|delete|deletecollection"
 
-// dangers are the rights in a role that nobody must have. followsSecrets says
-// that the platform lets pods be restarted when a Secret changes.
+// dangers returns the escalating permissions in a role. followsSecrets is whether
+// the platform configuration sets restartOnSecretChange.
 func dangers(r role, followsSecrets bool) []string {
 	var found []string
 	say := func(what, right string) { found = append(found, fmt.Sprintf("%s %s: %s", r.where, what, right)) }
@@ -129,8 +129,8 @@ func matches(pattern, word string) bool {
 	return pattern == "" || regexp.MustCompile("^("+pattern+")$").MatchString(word)
 }
 
-// misbound are the bindings by which rights come from elsewhere than from the
-// roles that are rendered, or go to others than our own accounts.
+// misbound returns the bindings that refer to a role that is not rendered, or to an
+// account that does not belong to the operator.
 func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
 	t.Helper()
 	have, accounts := map[string]bool{}, map[string]bool{}
@@ -182,7 +182,8 @@ func TestNothingEscalates(t *testing.T) {
 	}
 }
 
-// TestEscalationIsSeen plants each right that must not be granted.
+// TestEscalationIsSeen adds each forbidden permission to a role and expects it to be
+// found.
 func TestEscalationIsSeen(t *testing.T) {
 	rule := func(group, resource, verb string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}, ResourceNames: names}
@@ -239,8 +240,8 @@ subjects: [{kind: Group, name: "system:authenticated"}]
 	}
 }
 
-// TestUsersRolesAreAboutOurKinds: what is added to Kubernetes' own view and edit
-// roles is all of our kinds, and nothing else.
+// TestUsersRolesAreAboutOurKinds checks that the rules that are aggregated to the
+// ClusterRoles view and edit cover all kinds of the operator, and nothing else.
 func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 	for _, name := range []string{"chart", "config/default"} {
 		t.Run(name, func(t *testing.T) {
@@ -313,7 +314,7 @@ func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 	}
 }
 
-// TestEveryRightIsExplained holds docs/rights.md to what is granted.
+// TestEveryRightIsExplained compares docs/rights.md with the granted permissions.
 func TestEveryRightIsExplained(t *testing.T) {
 	type row struct{ where, group, resource, names string }
 	granted := map[row][]string{}

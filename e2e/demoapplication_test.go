@@ -134,7 +134,7 @@ func TestBadDemoApplicationsAreRefused(t *testing.T) {
 	ns := namespace(t)
 	for what, tc := range map[string]struct{ spec, want string }{
 		"the field of other kinds": {`{image: nginx, replicas: 3}`, "use spec.replica"},
-		"no names":                 {`{image: nginx, ports: [{port: 80}, {port: 81}]}`, "each of several ports must have a name"},
+		"no names":                 {`{image: nginx, ports: [{port: 80}, {port: 81}]}`, "each port must have a name if there is more than one"},
 		"node port too low":        {`{image: nginx, ports: [{port: 80, nodePort: 80}]}`, "spec.ports[0].nodePort: Invalid value: 80: must be between 30000 and 32767"},
 		"a typo":                   {`{image: nginx, port: 80}`, `unknown field "spec.port"`},
 	} {

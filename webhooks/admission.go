@@ -1,5 +1,5 @@
-// Package webhooks serves admission for every kind. A kind brings pure
-// functions; what is the same for all is here.
+// Package webhooks serves the admission webhooks of all kinds. Each kind
+// provides pure validation functions; this package adapts them.
 package webhooks
 
 import (
@@ -24,16 +24,17 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/policy"
 )
 
-// kind is what a kind brings. The functions are pure.
+// kind contains the validation functions of a kind. They are pure.
 type kind[T client.Object] struct {
 	gk schema.GroupKind
-	// validate says what is wrong with an object, whatever the platform decides.
+	// validate returns the errors that do not depend on the platform
+	// configuration.
 	validate func(T) field.ErrorList
-	// judge says what the platform configuration refuses, and what is to be
-	// warned about.
+	// judge returns the errors that depend on the platform configuration, and
+	// the warnings.
 	judge func(T) policy.Verdict
-	// scale says what is refused of a change of the number of pods alone. Nil
-	// for a kind that cannot be scaled.
+	// scale validates a change of the scale subresource. It is nil for a kind
+	// that cannot be scaled.
 	scale func(old, now *autoscalingv1.Scale) field.ErrorList
 }
 
@@ -45,7 +46,7 @@ func register[T client.Object](mgr manager.Manager, empty T, k kind[T]) error {
 	if err != nil {
 		return fmt.Errorf("looking up %s: %w", k.gk.Kind, err)
 	}
-	// As the builder names paths, and the configurations have them.
+	// The builder uses the same paths, and so do the webhook configurations.
 	path := strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 	server := mgr.GetWebhookServer()
 	server.Register("/mutate-"+path, &admission.Webhook{Handler: admission.HandlerFunc(keepFinalizer)})
@@ -59,30 +60,30 @@ func register[T client.Object](mgr manager.Manager, empty T, k kind[T]) error {
 
 var _ admission.Validator[client.Object] = kind[client.Object]{}
 
-// ValidateCreate refuses an object with anything wrong, naming all of it.
+// ValidateCreate returns all errors of an object.
 func (k kind[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
 	errs, warnings := k.look(obj)
 	return warnings, refuse(k.gk, obj.GetName(), errs)
 }
 
-// ValidateUpdate refuses what an update makes wrong. What was wrong before, by
-// a rule that is newer than the object, does not keep it from being changed
-// elsewhere.
+// ValidateUpdate returns the errors that an update introduces. Errors that the
+// old object already has, because a rule is newer than the object, do not
+// prevent changes of other fields.
 func (k kind[T]) ValidateUpdate(_ context.Context, old, obj T) (admission.Warnings, error) {
 	before := map[string]int{}
 	known, _ := k.look(old)
 	for _, e := range known {
-		before[fault(e)]++
+		before[errorKey(e)]++
 	}
 	errs, warnings := k.look(obj)
 	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
-		before[fault(e)]--
-		return before[fault(e)] >= 0
+		before[errorKey(e)]--
+		return before[errorKey(e)] >= 0
 	})
 	return warnings, refuse(k.gk, obj.GetName(), errs)
 }
 
-// look returns all that is to be said of an object.
+// look returns all errors and warnings of an object.
 func (k kind[T]) look(obj T) (field.ErrorList, admission.Warnings) {
 	v := k.judge(obj)
 	return slices.Concat(k.validate(obj), v.Refused), v.Warnings
@@ -90,40 +91,41 @@ func (k kind[T]) look(obj T) (field.ErrorList, admission.Warnings) {
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
-// fault is what is wrong, wherever in its list: that an entry moves up when one
-// before it is removed makes nothing wrong.
-func fault(e *field.Error) string {
+// errorKey identifies an error regardless of the list index, so that removing an
+// entry does not turn the errors of later entries into new ones.
+func errorKey(e *field.Error) string {
 	moved := *e
 	moved.Field = index.ReplaceAllString(e.Field, "[]")
 	return moved.Error()
 }
 
-// ValidateDelete allows every deletion; it is not registered for them either.
+// ValidateDelete allows every deletion. The webhook is not registered for
+// deletions.
 func (k kind[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// mostFaults is how many are told at once. Nobody reads more, and to print
-// those of an object of a mebibyte would take minutes.
-const mostFaults = 100
+// maxErrors limits the errors in a response: printing all errors of an object
+// of 1 MiB would take minutes.
+const maxErrors = 100
 
 func refuse(gk schema.GroupKind, name string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	if more := len(errs) - mostFaults; more > 0 {
-		errs = append(errs[:mostFaults:mostFaults], field.Forbidden(field.NewPath("spec"), fmt.Sprintf("there are %d more faults like these", more)))
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], field.Forbidden(field.NewPath("spec"), fmt.Sprintf("%d more validation errors are not shown", more)))
 	}
 	return apierrors.NewInvalid(gk, name, errs)
 }
 
-// scaling validates what kubectl scale and autoscalers send: a Scale, which
-// holds the number of pods and nothing else of the object.
+// scaling validates requests of kubectl scale and of autoscalers. They contain a
+// Scale instead of the object.
 type scaling struct {
 	gk       schema.GroupKind
 	decoder  admission.Decoder
 	validate func(old, now *autoscalingv1.Scale) field.ErrorList
 }
 
-// Handle allows or refuses a change of a Scale.
+// Handle implements admission.Handler.
 func (s scaling) Handle(_ context.Context, req admission.Request) admission.Response {
 	old, now := &autoscalingv1.Scale{}, &autoscalingv1.Scale{}
 	if err := errors.Join(s.decoder.DecodeRaw(req.OldObject, old), s.decoder.Decode(req, now)); err != nil {

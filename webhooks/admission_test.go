@@ -20,7 +20,7 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/policy"
 )
 
-// underTest refuses every word of the image that begins with "bad".
+// underTest rejects every word of the image that begins with "bad".
 func underTest() kind[*webserverv1.WebServer] {
 	return kind[*webserverv1.WebServer]{
 		gk: schema.GroupKind{Group: "my.domain", Kind: "WebServer"},
@@ -73,7 +73,7 @@ func TestCreateIsRefusedForEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// What the platform decides is treated like every other rule.
+// Rules of the platform configuration are treated like all others.
 func TestWhatThePlatformSays(t *testing.T) {
 	paused := image("bad1")
 	paused.Spec.Paused = true
@@ -84,7 +84,8 @@ func TestWhatThePlatformSays(t *testing.T) {
 	if !slices.Equal(warnings, []string{"paused"}) {
 		t.Errorf("warnings are %q", warnings)
 	}
-	// An object from before the rule can be changed elsewhere; the warning stays.
+	// Other fields of an object that is older than the rule can be changed; the
+	// warning is repeated.
 	other := paused.DeepCopy()
 	other.Spec.Image = "good"
 	warnings, err = underTest().ValidateUpdate(t.Context(), paused, other)
@@ -96,8 +97,7 @@ func TestWhatThePlatformSays(t *testing.T) {
 	}
 }
 
-// That an entry of a list moves makes nothing wrong, and that there is another
-// one like it does.
+// An error whose list entry has moved is not new, but a second error like it is.
 func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
 	k := kind[*webserverv1.WebServer]{
 		validate: func(w *webserverv1.WebServer) field.ErrorList {
@@ -114,7 +114,7 @@ func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
 	for name, tc := range map[string]struct{ old, now, want string }{
 		"down":    {"bad", "good bad", ""},
 		"up":      {"good bad", "bad", ""},
-		"another": {"bad", "bad bad", `spec.hosts[1]: Invalid value: "bad": must be good`}, //nolint:dupword // the same fault twice
+		"another": {"bad", "bad bad", `spec.hosts[1]: Invalid value: "bad": must be good`}, //nolint:dupword // the same error twice
 		"other":   {"good bad", "bad2 good", `spec.hosts[0]: Invalid value: "bad2": must be good`},
 	} {
 		_, err := k.ValidateUpdate(t.Context(), image(tc.old), image(tc.now))
@@ -127,12 +127,12 @@ func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
 func TestNobodyReadsThousandsOfFaults(t *testing.T) {
 	_, err := underTest().ValidateCreate(t.Context(), image(strings.Repeat("bad ", 30000)))
 	got := causes(err)
-	if len(got) != 101 || got[100] != "spec: Forbidden: there are 29900 more faults like these" {
+	if len(got) != 101 || got[100] != "spec: Forbidden: 29900 more validation errors are not shown" {
 		t.Errorf("%d causes, the last is %q", len(got), got[len(got)-1])
 	}
 }
 
-// A rule that is newer than an object must not keep it from being changed.
+// A rule that is newer than an object must not prevent changes of other fields.
 func TestUpdateIsRefusedOnlyForWhatItMakesWrong(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, now string

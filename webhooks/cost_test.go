@@ -27,22 +27,22 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// nobody is an API server that counts who comes, and answers nobody.
-type nobody struct{ asked atomic.Int64 }
+// deadAPIServer counts the requests that it receives, and answers none.
+type deadAPIServer struct{ asked atomic.Int64 }
 
-func (n *nobody) RoundTrip(*http.Request) (*http.Response, error) {
+func (n *deadAPIServer) RoundTrip(*http.Request) (*http.Response, error) {
 	n.asked.Add(1)
 	return nil, errors.New("admission asks the API server for nothing")
 }
 
-// served is what the webhook server serves, without a server.
-func served(tb testing.TB) (http.Handler, *nobody) {
+// served returns the handlers of the webhook server, without a server.
+func served(tb testing.TB) (http.Handler, *deadAPIServer) {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(webserverv1.AddToScheme(scheme), cachev1alpha1.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme), immortalv1alpha1.AddToScheme(scheme)); err != nil {
 		tb.Fatal(err)
 	}
-	api := &nobody{}
+	api := &deadAPIServer{}
 	cfg := &rest.Config{Host: "https://localhost:1", Transport: api}
 	mgr, err := manager.New(cfg, manager.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
@@ -57,8 +57,8 @@ func served(tb testing.TB) (http.Handler, *nobody) {
 	return mgr.GetWebhookServer().WebhookMux(), api
 }
 
-// specimen is an object as the API server sends it: with what it adds, and
-// much of what a user may say.
+// specimen is an object as the API server sends it: with the fields that it adds,
+// and many of those that a user can set.
 const specimen = `
 apiVersion: my.domain/v1
 kind: WebServer
@@ -77,7 +77,7 @@ spec:
   probes: {readiness: {httpGet: {path: /ready, port: http}}}
 `
 
-// review is a question of the API server.
+// review is an admission request of the API server.
 func review(tb testing.TB) []byte {
 	tb.Helper()
 	obj, err := yaml.YAMLToJSON([]byte(specimen))
@@ -99,7 +99,7 @@ func review(tb testing.TB) []byte {
 	return raw
 }
 
-// ask asks both webhooks of a WebServer once, as one creation does.
+// ask calls both webhooks of a WebServer once, as one creation does.
 func ask(tb testing.TB, h http.Handler, body []byte) {
 	tb.Helper()
 	for _, path := range []string{"/mutate-my-domain-v1-webserver", "/validate-my-domain-v1-webserver"} {
@@ -116,8 +116,8 @@ func ask(tb testing.TB, h http.Handler, body []byte) {
 func TestAdmissionAsksForNothingAndAllocatesLittle(t *testing.T) {
 	h, api := served(t)
 	body := review(t)
-	// Measured: about half of it. A copy of the object more, or a rule that
-	// compiles its expression anew, is beyond it.
+	// Measured: about half of the limit. One more copy of the object, or a regular
+	// expression that is compiled in each call, exceeds it.
 	const most = 2000
 	got := testing.AllocsPerRun(100, func() { ask(t, h, body) })
 	t.Logf("%.0f allocations for the two calls of a creation", got)
@@ -129,7 +129,8 @@ func TestAdmissionAsksForNothingAndAllocatesLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkAdmission is the two calls of a creation, without network and TLS.
+// BenchmarkAdmission measures the two calls of a creation, without network and
+// TLS.
 func BenchmarkAdmission(b *testing.B) {
 	h, _ := served(b)
 	body := review(b)

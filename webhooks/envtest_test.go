@@ -34,11 +34,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// admin asks an API server whose admission is ours, with its own
-// configurations, for a platform of 5 replicas at the most.
+// admin is a client of an API server that calls the operator's webhooks, by the
+// generated configurations, with maxReplicas 5 in the platform configuration.
 var admin client.Client
 
-// seen are the warnings of the last answer.
+// seen records the warnings of the last response.
 type seen struct{ warnings []string }
 
 func (s *seen) HandleWarningHeader(_ int, _, text string) { s.warnings = append(s.warnings, text) }
@@ -110,7 +110,7 @@ func runMain(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// said reads what a user would apply.
+// said decodes a manifest.
 func said(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -121,7 +121,7 @@ func said(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// refused fails unless err says all of want, and nothing of Go.
+// refused fails unless err contains all of want, and no Go identifiers.
 func refused(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if err == nil {
@@ -146,7 +146,7 @@ func scale(ctx context.Context, o client.Object, replicas int) error {
 }
 
 func TestScaleKeepsToThePlatform(t *testing.T) {
-	const tooMany = "spec.replicas: Invalid value: 6: must be 5 or less, says the platform configuration"
+	const tooMany = "spec.replicas: Invalid value: 6: must be 5 or less, as set in the platform configuration"
 	for name, tc := range map[string]struct{ text, as, want string }{
 		"WebServer":               {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: scaled}, spec: {image: "nginx:1", replicas: 3}}`, "", `WebServer.my.domain "scaled" is invalid: ` + tooMany},
 		"WebServer, says nothing": {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: unscaled}, spec: {image: "nginx:1"}}`, "", `WebServer.my.domain "unscaled" is invalid: ` + tooMany},
@@ -172,7 +172,8 @@ func TestScaleKeepsToThePlatform(t *testing.T) {
 	}
 }
 
-// The schema's rules hold on this way too, so admission need not know the object.
+// The schema also applies to the scale subresource, so admission does not need
+// the object.
 func TestScaleWithAnAutoscaler(t *testing.T) {
 	for _, text := range []string{
 		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: autoscaled}, spec: {image: "nginx:1", resources: {requests: {cpu: 10m}}, autoscaling: {maxReplicas: 4, targetCPUUtilizationPercentage: 50}}}`,
@@ -183,12 +184,13 @@ func TestScaleWithAnAutoscaler(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := scale(t.Context(), o, 3)
-		refused(t, err, "with autoscaling the autoscaler sets the number of pods")
+		refused(t, err, "must not be set together with autoscaling")
 		t.Log(err)
 	}
 }
 
-// What our types cannot hold is answered by the schema, which names the field.
+// Values that the Go types cannot represent are rejected by the schema, which
+// names the field.
 func TestMistakesAreToldInTheSchemasWords(t *testing.T) {
 	for text, want := range map[string]string{
 		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", replicas: three}}`:                                "spec.replicas: Invalid value: \"string\"",
@@ -222,10 +224,10 @@ func TestWarningsReachTheUser(t *testing.T) {
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if want := "spec.image: nginx:latest changes under its name"; len(warned.warnings) != 1 || !strings.HasPrefix(warned.warnings[0], want) {
+	if want := "spec.image: nginx:latest has no fixed version"; len(warned.warnings) != 1 || !strings.HasPrefix(warned.warnings[0], want) {
 		t.Errorf("got %q, want %q…", warned.warnings, want)
 	}
-	// A change of something else than the spec is none of admission's business.
+	// Webhooks are not called if the spec does not change.
 	warned.warnings = nil
 	o.SetLabels(map[string]string{"a": "b"})
 	if err := admin.Update(t.Context(), o); err != nil || len(warned.warnings) > 0 {

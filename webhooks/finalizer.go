@@ -13,16 +13,16 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// keepFinalizer keeps the finalizer where, and only where, the deletion policy
-// needs it: in the user's own request, so that there is no moment at which a
-// deletion would do what the policy forbids.
+// keepFinalizer adds or removes the finalizer so that it is present if and only
+// if the deletion policy requires it. It does so in the user's own request, so
+// that a deletion can never violate the policy.
 //
-// It is asked before the schema is. So it reads these two fields and nothing
-// else: what our types cannot hold, such as a word for a number, the schema
-// refuses right after in better words; a quantity with a huge exponent would
-// take hours to read; and a patch made of our types would say in other words
-// what the user sent, 1Gi for 1024Mi, which is a change for ever to who keeps
-// the object in git.
+// It runs before the schema is validated, and reads only these two fields.
+// Decoding the whole object into the Go types has three disadvantages: values of
+// the wrong type fail here with a worse message than that of the schema; a
+// quantity with a huge exponent takes hours to parse; and a patch generated from
+// the Go types normalizes the user's values, such as 1024Mi to 1Gi, which GitOps
+// tools report as permanent drift.
 func keepFinalizer(_ context.Context, req admission.Request) admission.Response {
 	var o struct {
 		Metadata struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// mutated asks the mutating webhook about an object, and returns what the API
-// server makes of the answer.
+// mutated calls the mutating webhook, and returns the object with its patch
+// applied.
 func mutated(t *testing.T, raw string) string {
 	t.Helper()
 	r := keepFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -90,8 +90,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a user sent is not said in other words, and what is wrong with it is for
-// the schema to say.
+// The user's values are not normalized, and invalid ones are left to the schema.
 func TestDefaultingTouchesNothingButFinalizers(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a quantity said otherwise":    `{"size":1,"memory":{"size":"1024Mi"}}`,
@@ -106,7 +105,7 @@ func TestDefaultingTouchesNothingButFinalizers(t *testing.T) {
 			if got := mutated(t, raw); got != raw {
 				t.Errorf("it became %s", got)
 			}
-			// To compute all digits of such a number takes memory without end.
+			// Computing all digits of such a number takes unbounded memory.
 			if n := allocated(func() { mutated(t, raw) }); n > 1<<20 {
 				t.Errorf("%d bytes were allocated for it", n)
 			}

@@ -38,16 +38,16 @@ import (
 
 const mebibyte = 1 << 20
 
-// costly is how many times as much processor time as decoding a mebibyte of
-// JSON an answer may take; measured is 2.3 at most. Time itself depends on the
-// machine and on what else it does. What grows with the square of its input takes
-// thousands of times as much. It holds for validation of what the schema
-// admits, because the API server asks about nothing else.
+// costly limits the processor time of a response, as a multiple of the time to
+// decode 1 MiB of JSON, because absolute times depend on the machine and its
+// load. Measured: at most 2.3. An algorithm that is quadratic in its input takes
+// thousands. For validation the limit applies to objects that the schema accepts,
+// because the API server sends no others.
 const costly = 10
 
-// server serves our webhooks as the operator does, without a cluster.
+// server serves the webhooks as the operator does, without a cluster.
 type server struct {
-	manager.Manager // nothing else of it is asked for
+	manager.Manager // its other methods are not called
 	scheme          *k8sruntime.Scheme
 	hooks           webhook.Server
 }
@@ -58,7 +58,7 @@ func (s server) GetConfig() *rest.Config                   { return &rest.Config
 func (s server) GetLogger() logr.Logger                    { return logr.Discard() }
 func (s server) GetConverterRegistry() conversion.Registry { return conversion.NewRegistry() }
 
-// door is the server, set up once for a process.
+// door is the server, which is set up once per process.
 var door = sync.OnceValues(func() (http.Handler, error) {
 	ctrllog.SetLogger(logr.Discard())
 	s := server{scheme: k8sruntime.NewScheme(), hooks: webhook.NewServer(webhook.Options{})}
@@ -71,21 +71,21 @@ var door = sync.OnceValues(func() (http.Handler, error) {
 	return s.hooks.WebhookMux(), nil
 })
 
-// path is where a webhook answers for a kind; verb is mutate or validate.
+// path returns the path of a webhook; verb is mutate or validate.
 func path(verb string, k specs.Kind) string {
 	group, version, _ := strings.Cut(k.APIVersion, "/")
 	return "/" + verb + "-" + strings.ReplaceAll(group, ".", "-") + "-" + version + "-" + strings.ToLower(k.Kind)
 }
 
-// ask asks a webhook about an object that is created, and says what processor
-// time the answer took: time that others have is not the webhook's.
+// ask sends the creation of an object to a webhook, and returns the processor
+// time of the response. Wall-clock time would include other processes.
 func ask(t *testing.T, verb string, k specs.Kind, object []byte) (*admissionv1.AdmissionResponse, time.Duration) {
 	t.Helper()
 	mux, err := door()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not encoded as a whole: an object that is no JSON would not pass.
+	// The request is not encoded as a whole, because the object may be invalid JSON.
 	body := fmt.Appendf(nil, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","object":%s}}`, object)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path(verb, k), bytes.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
@@ -105,7 +105,7 @@ func ask(t *testing.T, verb string, k specs.Kind, object []byte) (*admissionv1.A
 	return review.Response, took
 }
 
-// processorTime is what this thread has used.
+// processorTime returns the processor time of this thread.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -115,7 +115,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// decoding returns the processor time of decoding a mebibyte of JSON.
+// decoding returns the processor time to decode 1 MiB of JSON.
 func decoding(t *testing.T) time.Duration {
 	t.Helper()
 	raw := []byte("[" + strings.Repeat(`{"name":"a","value":1},`, mebibyte/23-1) + "{}]")
@@ -129,10 +129,10 @@ func decoding(t *testing.T) time.Duration {
 	return processorTime(t) - before
 }
 
-// checkCost compares the cost of an answer with that of decoding. Of several
-// answers the cheapest counts, because a collection of garbage may come in
-// between. Validation counts only for what the schema admits, which takes the
-// longest to find out, so it is asked last.
+// checkCost compares the cost of a response with that of decoding. The cheapest
+// of several responses counts, because garbage collection may run during the
+// others. Validation is checked only for objects that the schema accepts; that
+// check is the most expensive one and therefore the last.
 func checkCost(t *testing.T, verb string, k specs.Kind, object []byte, took time.Duration) {
 	t.Helper()
 	if took < 20*time.Millisecond { // not worth a comparison
@@ -151,8 +151,8 @@ func checkCost(t *testing.T, verb string, k specs.Kind, object []byte, took time
 	}
 }
 
-// admits tells whether the schema admits an object: only then does the API
-// server ask the webhook that validates.
+// admits reports whether the schema accepts an object. Only then does the API
+// server call the validating webhook.
 func admits(t *testing.T, k specs.Kind, object []byte) bool {
 	t.Helper()
 	all, err := kinds()
@@ -168,7 +168,7 @@ func admits(t *testing.T, k specs.Kind, object []byte) bool {
 	return false
 }
 
-// samples are the objects of config/samples, by the number of their kind.
+// samples are the objects of config/samples by the index of their kind.
 func samples(tb testing.TB) map[uint8][][]byte {
 	tb.Helper()
 	files, err := filepath.Glob("../config/samples/*.yaml")
@@ -203,9 +203,8 @@ func samples(tb testing.TB) map[uint8][][]byte {
 	return all
 }
 
-// FuzzAdmission sends any bytes: decoding, defaulting and validation never
-// panic, cost little, say the same when asked again, and defaulting finds
-// nothing to do in what it has made.
+// FuzzAdmission sends arbitrary bytes. Decoding, mutation and validation must not
+// panic, must be cheap and deterministic, and mutation must be idempotent.
 func FuzzAdmission(f *testing.F) {
 	for i, k := range specs.Kinds() {
 		n := uint8(i)
@@ -258,7 +257,7 @@ func FuzzAdmission(f *testing.F) {
 	})
 }
 
-// What takes a reader the longest, a mebibyte of each.
+// Inputs that are the most expensive to parse, 1 MiB each.
 func TestAdmission_CostsLittleForAMebibyte(t *testing.T) {
 	fill := func(before, one, after string) string {
 		n := (mebibyte - 512) / len(one)

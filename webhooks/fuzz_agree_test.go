@@ -11,30 +11,31 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/specs"
 )
 
-// goOnly are the rules that CEL could not say, or not at a price that the API
-// server pays: whatever else our Go code refuses, the schema refuses too, so
-// that it is refused while the webhook is down.
+// goOnly matches the errors of rules that CEL cannot express, or only beyond the
+// cost limit of the API server. The schema enforces all other rules of the Go
+// code too, so that they apply while the webhook is down.
 var goOnly = []string{
 	`set spec\.resources\.requests\.\w+ to more than 0`, // a request of 0
 	`nginx cannot read it`,
 	`the node ports of this cluster`,
 	`the container has no TCP port of that name`,
 	`take another path`,
-	`(?s)^Duplicate value: "[^"]*"$`, // paths that are the same when written shortly
+	`(?s)^Duplicate value: "[^"]*"$`, // paths that are equal after path.Clean
 }
 
 func matches(patterns []string, message string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return regexp.MustCompile(p).MatchString(message) })
 }
 
-// near tells whether two faults are about the same field, or one about what the
-// other's is in.
+// near reports whether two errors are about the same field, or about a field and
+// one of its parents.
 func near(a, b specs.Fault) bool {
 	return a.Field == b.Field || strings.HasPrefix(a.Field, b.Field) || strings.HasPrefix(b.Field, a.Field)
 }
 
-// FuzzSchemaAndGoAgree: what our Go code refuses, the schema refuses too, but
-// for goOnly. The inverse is no rule: what CEL can say is in the schema alone.
+// FuzzSchemaAndGoAgree checks that the schema rejects whatever the Go code
+// rejects, except for goOnly. The inverse does not hold: rules that CEL can
+// express are in the schema only.
 func FuzzSchemaAndGoAgree(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, bytes []byte) {
@@ -46,12 +47,12 @@ func FuzzSchemaAndGoAgree(f *testing.F) {
 				switch f.Layer {
 				case specs.Schema:
 					if f.Rule == nil || f.Rule.Keyword != crd.KeywordCEL {
-						return // the API server asks no CEL rule then, or no more
+						return // the API server does not evaluate CEL rules then
 					}
 					schema = append(schema, f)
 				case specs.Decode:
 					return
-				case specs.Policy: // which no schema knows
+				case specs.Policy: // not a part of the schema
 				default:
 					code = append(code, f)
 				}

@@ -18,8 +18,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/draw"
 )
 
-// kubernetes answers for Kubernetes: e2e/admits, one for each process. ADMITS
-// is where it is; make test-fuzz builds it.
+// kubernetes runs e2e/admits, which contains the validation code of Kubernetes,
+// once per process. ADMITS is its path; make test-fuzz builds it.
 type kubernetes struct {
 	mu  sync.Mutex
 	in  io.Writer
@@ -43,7 +43,7 @@ var running = sync.OnceValues(func() (*kubernetes, error) {
 	return &kubernetes{in: in, out: bufio.NewReader(out)}, nil
 })
 
-// refuses returns what Kubernetes says against a child, "" for nothing.
+// refuses returns the error of Kubernetes about a child, or "".
 func (k *kubernetes) refuses(t *testing.T, old, child json.RawMessage) string {
 	t.Helper()
 	q := map[string]json.RawMessage{"new": child}
@@ -70,9 +70,9 @@ func (k *kubernetes) refuses(t *testing.T, old, child json.RawMessage) string {
 	return a.Error
 }
 
-// FuzzWhatWeAdmitKubernetesAdmits: the children of every object that is
-// admitted are what Kubernetes admits, made anew and as an update of those of
-// an earlier object of that name.
+// FuzzWhatWeAdmitKubernetesAdmits checks that Kubernetes accepts the children of
+// every accepted object, both as new objects and as updates of the children of an
+// earlier object of that name.
 func FuzzWhatWeAdmitKubernetesAdmits(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, bytes []byte) {
@@ -92,8 +92,8 @@ func FuzzWhatWeAdmitKubernetesAdmits(f *testing.F) {
 	})
 }
 
-// judged returns the children of an object by what they are, having asked
-// Kubernetes about each.
+// judged returns the children of an object by kind and name, after validating
+// each of them with the code of Kubernetes.
 func judged(t *testing.T, k *kubernetes, o *drawn, old map[string]json.RawMessage) map[string]json.RawMessage {
 	t.Helper()
 	made, err := children(o.typed(t))
@@ -107,13 +107,13 @@ func judged(t *testing.T, k *kubernetes, o *drawn, old map[string]json.RawMessag
 			t.Fatal(err)
 		}
 		if strings.Contains(head.APIVersion, "gateway.networking.k8s.io") || strings.Contains(head.APIVersion, "monitoring.coreos.com") {
-			continue // not Kubernetes' own
+			continue // not an API of Kubernetes
 		}
 		name := head.Kind + " " + head.Name
 		if said := k.refuses(t, nil, child); said != "" {
 			t.Errorf("%s is refused: %s\n%s\n%s", name, said, o.json(), child)
 		}
-		// A pod that is to differ is made anew; a revision never changes.
+		// A pod is replaced instead of updated; a revision never changes.
 		if was := old[name]; was != nil && head.Kind != "Pod" && head.Kind != "ControllerRevision" {
 			if said := k.refuses(t, was, child); said != "" {
 				t.Errorf("%s is refused as an update: %s\n%s\nof\n%s", name, said, o.json(), o.old)

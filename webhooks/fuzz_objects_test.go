@@ -36,7 +36,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/specs"
 )
 
-// known is a kind with its definition, which takes a second to read.
+// known is a kind with its CRD, which takes a second to read.
 type known struct {
 	specs.Kind
 	*crd.Definition
@@ -54,15 +54,15 @@ var kinds = sync.OnceValues(func() ([]known, error) {
 	return all, nil
 })
 
-// drawn is an object that was made by chance.
+// drawn is a randomly generated object.
 type drawn struct {
 	known
 	obj map[string]any
-	// old is what it is an update of, nil where it is new.
+	// old is the object before the update, or nil for a creation.
 	old []byte
 }
 
-// drawKind and drawObject make what a fuzzer's bytes say.
+// drawKind and drawObject derive a kind and an object from the bytes of a fuzzer.
 func drawKind(tb testing.TB, d *draw.Dice) known {
 	tb.Helper()
 	all, err := kinds()
@@ -89,12 +89,12 @@ func drawObject(d *draw.Dice, k known, old *drawn) *drawn {
 func (o *drawn) json() []byte {
 	raw, err := json.Marshal(o.obj)
 	if err != nil {
-		panic(err) // it is made of what JSON has
+		panic(err) // it consists of JSON types
 	}
 	return raw
 }
 
-// judge asks all layers of admission.
+// judge runs all layers of admission.
 func (o *drawn) judge(t *testing.T) []specs.Fault {
 	t.Helper()
 	faults, err := specs.Judge(t.Context(), o.Kind, o.Definition, specs.Case{Name: "drawn", Platform: config.Default(), Object: o.json(), Old: o.old})
@@ -104,8 +104,8 @@ func (o *drawn) judge(t *testing.T) []specs.Fault {
 	return faults
 }
 
-// mend takes out what is complained of until nothing is, and tells whether it
-// got there. each sees the object and its faults before each step.
+// mend removes rejected fields until the object is accepted, and reports whether
+// it succeeded. each is called with the errors of the object before each step.
 func (o *drawn) mend(t *testing.T, each func([]specs.Fault)) bool {
 	t.Helper()
 	for range 30 {
@@ -138,10 +138,10 @@ func (o *drawn) mend(t *testing.T, each func([]specs.Fault)) bool {
 	return false
 }
 
-// typed is the object as the operator reads it.
+// typed returns the object as the operator reads it.
 func (o *drawn) typed(t *testing.T) client.Object {
 	t.Helper()
-	// As it is stored: what the schema drops is dropped.
+	// As it is stored: without the fields that the schema prunes.
 	obj, _, err := o.Decode(o.json())
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func (o *drawn) typed(t *testing.T) client.Object {
 	return typed
 }
 
-// unpin takes out a pinned revision: a new object has none that it could be.
+// unpin removes a pinned revision, because a new object has no revisions.
 func unpin(obj client.Object) {
 	var r *common.Rollout
 	switch o := obj.(type) {
@@ -175,8 +175,8 @@ func unpin(obj client.Object) {
 	}
 }
 
-// children are those that the operator would make, as they would be sent, in a
-// cluster where everything is that the object refers to.
+// children returns the children as the operator would apply them in a cluster in
+// which everything exists that the object refers to.
 func children(obj client.Object) ([]json.RawMessage, error) {
 	p := config.Default()
 	switch o := obj.(type) {
@@ -212,7 +212,7 @@ func sent[T converge.Object, S any](k converge.Kind[T, S], obj T, o S, kind, api
 	return all, nil
 }
 
-// sources are ConfigMaps that hold whatever an object looks for in them.
+// sources returns ConfigMaps with all keys that an object refers to.
 func sources[T converge.Object, S any](k converge.Kind[T, S], obj T) map[string]references.Source {
 	found := map[string]references.Source{}
 	if k.References == nil {
@@ -234,7 +234,7 @@ func sources[T converge.Object, S any](k converge.Kind[T, S], obj T) map[string]
 	return found
 }
 
-// pods are the pods and pod templates among children.
+// pods returns the pods and pod templates among the children.
 func pods(children []json.RawMessage) (map[string]corev1.PodTemplateSpec, error) {
 	found := map[string]corev1.PodTemplateSpec{}
 	var errs []error
@@ -257,7 +257,8 @@ func pods(children []json.RawMessage) (map[string]corev1.PodTemplateSpec, error)
 	return found, errors.Join(errs...)
 }
 
-// promised is the Pod Security profile that the pods of an object keep.
+// promised returns the Pod Security profile that the pods of an object must
+// comply with.
 func promised(obj client.Object) api.Level {
 	var s *common.Security
 	switch o := obj.(type) {
@@ -274,8 +275,8 @@ func promised(obj client.Object) api.Level {
 	return api.LevelBaseline
 }
 
-// addSeeds gives a fuzz target numbers, of which each is an object: some, or as
-// many as DRAWS says.
+// addSeeds adds numbers to the corpus of a fuzz target, each of which generates an
+// object: a few, or as many as in DRAWS.
 func addSeeds(f *testing.F) {
 	f.Helper()
 	n := 150
@@ -290,8 +291,8 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// FuzzPodsKeepTheirProfile: whatever is admitted, its pods keep the Pod Security
-// Standard that the kind promises.
+// FuzzPodsKeepTheirProfile checks that the pods of every accepted object comply
+// with the Pod Security Standard of the kind.
 func FuzzPodsKeepTheirProfile(f *testing.F) {
 	addSeeds(f)
 	evaluator, err := psa.NewEvaluator(psa.DefaultChecks(), nil)
@@ -322,7 +323,7 @@ func FuzzPodsKeepTheirProfile(f *testing.F) {
 	})
 }
 
-// Fuzzing that hardly ever gets past admission would find nothing.
+// Fuzzing finds nothing if admission rejects almost every object.
 func TestDrawnObjectsAreMostlyAdmittedInTheEnd(t *testing.T) {
 	const all = 200
 	admitted, fields := 0, map[string]map[string]bool{}
@@ -352,7 +353,7 @@ func TestDrawnObjectsAreMostlyAdmittedInTheEnd(t *testing.T) {
 	for _, k := range known {
 		spec := k.Schema.Properties["spec"]
 		for field := range spec.Properties {
-			if !fields[k.Kind.Kind][field] && field != "replicas" && field != "autoscaling" { // replicas is always refused of one kind; autoscaling needs what chance hardly gives it
+			if !fields[k.Kind.Kind][field] && field != "replicas" && field != "autoscaling" { // one kind always rejects replicas; valid autoscaling is too unlikely
 				t.Errorf("no %s with spec.%s is admitted", k.Kind.Kind, field)
 			}
 		}

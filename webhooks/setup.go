@@ -20,7 +20,7 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/webserver"
 )
 
-// Setup registers the webhooks of all kinds: one entry a kind.
+// Setup registers the webhooks of all kinds.
 func Setup(mgr manager.Manager, platform config.Platform) error {
 	scale := func(old, now *autoscalingv1.Scale) field.ErrorList { return policy.Scale(old, now, platform) }
 	return errors.Join(

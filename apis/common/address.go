@@ -1,32 +1,32 @@
 package common
 
-// AddressType says from where an address can be reached.
+// AddressType is the scope from which an address can be reached.
 //
 // +kubebuilder:validation:Enum=Cluster;NodePort;LoadBalancer;Ingress;Gateway
 type AddressType string
 
 const (
-	// AddressCluster can be reached from pods of the cluster.
+	// AddressCluster is an address inside the cluster.
 	AddressCluster AddressType = "Cluster"
-	// AddressNodePort can be reached on every node's address. No node address
-	// is written into it: the operator has no right on nodes.
+	// AddressNodePort is a port on every node. Its host is a placeholder,
+	// because the operator has no permission to read Nodes.
 	AddressNodePort AddressType = "NodePort"
-	// AddressLoadBalancer can be reached from wherever the load balancer is.
+	// AddressLoadBalancer is the address of a load balancer.
 	AddressLoadBalancer AddressType = "LoadBalancer"
-	// AddressIngress can be reached from wherever the ingress controller is.
+	// AddressIngress is a host of an Ingress.
 	AddressIngress AddressType = "Ingress"
-	// AddressGateway can be reached from wherever the Gateway is.
+	// AddressGateway is a host of an HTTPRoute.
 	AddressGateway AddressType = "Gateway"
 )
 
-// Address is a place where the object can be reached.
+// Address is a URL of the object, and the scope from which it can be reached.
 type Address struct {
-	// type says from where the address can be reached.
+	// type is the scope from which the address can be reached.
 	// +required
 	Type AddressType `json:"type"`
 
-	// url is the address with its scheme. A NodePort address has the word
-	// "<node>" in the place of the host.
+	// url is the address with its scheme. A NodePort address has the
+	// placeholder "<node>" as its host.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`

@@ -2,101 +2,107 @@ package common
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Condition types that every kind reports. kstatus (and with it Flux, Argo CD
-// and kubectl wait) reads Ready, Reconciling and Stalled together with
-// status.observedGeneration.
+// Condition types that every kind reports. kstatus, and therefore Flux and Argo
+// CD, reads Ready, Reconciling and Stalled together with
+// status.observedGeneration; so does kubectl wait.
 const (
-	// ConditionAvailable is True while something healthy serves, whatever
-	// generation of the spec it was made from.
+	// ConditionAvailable is True while the object is serving, regardless of
+	// which generation of the spec.
 	ConditionAvailable = "Available"
 	// ConditionReady is True when the spec of the condition's
-	// observedGeneration is what serves, completely.
+	// observedGeneration is completely rolled out and serving.
 	ConditionReady = "Ready"
-	// ConditionReconciling is present, and True, while the operator or
-	// Kubernetes works towards the spec without needing anybody's help.
+	// ConditionReconciling is present, and True, while the object is converging
+	// to the spec and needs no intervention.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is present, and True, while no progress is possible
-	// until somebody changes the spec or removes the cause in the cluster.
+	// ConditionStalled is present, and True, while progress requires a change
+	// of the spec or of the cluster.
 	ConditionStalled = "Stalled"
-	// ConditionExposed is present where the spec asks for names of hosts, and
-	// True when an ingress controller or a Gateway has taken them on.
+	// ConditionExposed is present if the spec asks for hosts, and True when an
+	// ingress controller or a Gateway has accepted them.
 	ConditionExposed = "Exposed"
 )
 
 // Reasons of conditions and of the events that go with them.
 const (
-	// ReasonServing: everything that was asked for serves.
+	// ReasonServing: the current spec is completely rolled out and serving.
 	ReasonServing = "Serving"
-	// ReasonRunning: the one container that was asked for runs.
+	// ReasonRunning: the container is running.
 	ReasonRunning = "Running"
-	// ReasonScaledToZero: no replica was asked for, so none serves.
+	// ReasonScaledToZero: the spec asks for no replicas.
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonSuspended: spec.suspend is true, so no pod runs.
 	ReasonSuspended = "Suspended"
-	// ReasonMinimumReplicasAvailable: at least the minimum the rollout
-	// strategy guarantees is available.
+	// ReasonMinimumReplicasAvailable: at least the number of replicas that the
+	// rollout strategy guarantees is available.
 	ReasonMinimumReplicasAvailable = "MinimumReplicasAvailable"
-	// ReasonMinimumReplicasUnavailable: fewer than that are available.
+	// ReasonMinimumReplicasUnavailable: fewer replicas than the rollout
+	// strategy guarantees are available.
 	ReasonMinimumReplicasUnavailable = "MinimumReplicasUnavailable"
-	// ReasonProgressing: the children are being created or rolled out.
+	// ReasonProgressing: children are being created or rolled out.
 	ReasonProgressing = "Progressing"
-	// ReasonWaiting: something that will change by itself is waited for, such
-	// as the deletion of an earlier child of the same name.
+	// ReasonWaiting: the operator waits for a change that needs no
+	// intervention, such as the deletion of an earlier child of the same name.
 	ReasonWaiting = "Waiting"
-	// ReasonConflict: an object that we need is held by somebody else.
+	// ReasonConflict: an unowned object has the name of a child.
 	ReasonConflict = "Conflict"
-	// ReasonQuotaExceeded: a ResourceQuota refuses a child.
+	// ReasonQuotaExceeded: a ResourceQuota does not allow a child.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonNodePortUnavailable: the node port that the spec names is taken or
-	// outside the cluster's range.
+	// ReasonNodePortUnavailable: the node port in the spec is allocated to
+	// another Service or outside of the cluster's range.
 	ReasonNodePortUnavailable = "NodePortUnavailable"
-	// ReasonForbidden: the API server does not let the operator write a child,
-	// by RBAC or by an admission policy.
+	// ReasonForbidden: RBAC or an admission policy does not allow the operator
+	// to write a child.
 	ReasonForbidden = "Forbidden"
-	// ReasonInvalid: the API server refuses a child as invalid.
+	// ReasonInvalid: the API server rejects a child as invalid.
 	ReasonInvalid = "Invalid"
-	// ReasonRolloutFailed: the rollout passed its progress deadline.
+	// ReasonRolloutFailed: the rollout exceeded its progress deadline.
 	ReasonRolloutFailed = "RolloutFailed"
-	// ReasonRolledBack: the rollout failed and an earlier revision serves again.
+	// ReasonRolledBack: the rollout failed and was rolled back to an earlier
+	// revision.
 	ReasonRolledBack = "RolledBack"
-	// ReasonRevisionNotFound: the revision that the spec pins is not kept.
+	// ReasonRevisionNotFound: the pinned revision does not exist.
 	ReasonRevisionNotFound = "RevisionNotFound"
-	// ReasonUnschedulable: no node takes the pods.
+	// ReasonUnschedulable: the pods cannot be scheduled to any node.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPaused: the spec says paused, and a child is not as it should be.
+	// ReasonPaused: spec.paused is true, and a child differs from its desired
+	// state.
 	ReasonPaused = "Paused"
-	// ReasonReplicaFailure: pods cannot be created; the message says why.
+	// ReasonReplicaFailure: pods cannot be created; the message has the cause.
 	ReasonReplicaFailure = "ReplicaFailure"
-	// ReasonReferenceNotFound: an object that the spec refers to is not there.
+	// ReasonReferenceNotFound: an object that the spec refers to does not
+	// exist.
 	ReasonReferenceNotFound = "ReferenceNotFound"
-	// ReasonFeatureUnavailable: the cluster does not know a type of object that
-	// the spec calls for.
+	// ReasonFeatureUnavailable: the cluster does not serve an API that the spec
+	// needs.
 	ReasonFeatureUnavailable = "FeatureUnavailable"
-	// ReasonAccepted: an ingress controller or a Gateway leads the hosts here.
+	// ReasonAccepted: an ingress controller or a Gateway routes the hosts to
+	// the object.
 	ReasonAccepted = "Accepted"
-	// ReasonNotAccepted: it refuses to.
+	// ReasonNotAccepted: an ingress controller or a Gateway rejects the hosts.
 	ReasonNotAccepted = "NotAccepted"
 	// ReasonNotAllowed: the platform configuration does not allow what the spec
 	// asks for.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonError: an unexpected error; it is retried with back-off.
+	// ReasonError: an unexpected error, which is retried with back-off.
 	ReasonError = "Error"
-	// ReasonChildDeleted is the reason of an event: the deletion policy is
-	// Orphan, but a child was deleted before it could be released.
+	// ReasonChildDeleted is the reason of an event: a child was deleted before
+	// it could be released, although the deletion policy is Orphan.
 	ReasonChildDeleted = "ChildDeleted"
 	// ReasonDeleting: the object is being deleted.
 	ReasonDeleting = "Deleting"
 )
 
-// Status is what the status of every kind begins with.
+// Status is the part of the status that all kinds have in common.
 type Status struct {
-	// observedGeneration is the generation of the spec that this status speaks about.
+	// observedGeneration is the generation of the spec that this status
+	// describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say how the object is: Available (something healthy serves
-	// now), Ready (this generation of the spec serves, completely), and, only
-	// while they hold, Reconciling and Stalled.
+	// conditions describe the state of the object: Available (it is serving),
+	// Ready (the current generation of the spec is completely rolled out and
+	// serving), and, only while they apply, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

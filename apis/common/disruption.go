@@ -2,13 +2,14 @@ package common
 
 import "k8s.io/apimachinery/pkg/util/intstr"
 
-// PodDisruptionBudget says how many pods a drain of nodes may take at a time.
-// A budget that would let none go, for there are not enough replicas, is eased
-// to one at a time.
+// PodDisruptionBudget configures how many pods may be evicted at the same time.
+// If the number of replicas would make every eviction impossible, the budget is
+// relaxed to one pod at a time.
 //
 // +kubebuilder:validation:ExactlyOneOf=minAvailable;maxUnavailable
 type PodDisruptionBudget struct {
-	// minAvailable is how many pods, or what part of them, must stay.
+	// minAvailable is the number or percentage of pods that must remain
+	// available.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -16,7 +17,8 @@ type PodDisruptionBudget struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 10000)",message="must be a number of pods, or a percentage less than 100%, so that a node can be drained"
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// maxUnavailable is how many pods, or what part of them, may be missing.
+	// maxUnavailable is the number or percentage of pods that may be
+	// unavailable.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4

@@ -1,6 +1,6 @@
-// Package common holds what several kinds of this operator say in the same
-// words: condition types, reasons, the deletion policy, the shape of an
-// address. It belongs to no API group; a kind embeds what it needs.
+// Package common contains the types that several kinds of this operator share:
+// conditions and their reasons, the deletion policy, and parts of specs and
+// statuses. It belongs to no API group; kinds embed what they need.
 //
 // +kubebuilder:object:generate=true
 package common

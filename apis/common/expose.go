@@ -1,29 +1,30 @@
 package common
 
-// ExposeType says by what means something is reached from outside.
+// ExposeType is the API by which the object is exposed.
 //
 // +kubebuilder:validation:Enum=Gateway;Ingress
 type ExposeType string
 
 const (
-	// ExposeGateway makes an HTTPRoute.
+	// ExposeGateway creates an HTTPRoute.
 	ExposeGateway ExposeType = "Gateway"
-	// ExposeIngress makes an Ingress.
+	// ExposeIngress creates an Ingress.
 	ExposeIngress ExposeType = "Ingress"
 )
 
-// Expose says under which names the object is reached from outside of the
-// cluster.
+// Expose configures the hosts under which the object is reachable from outside
+// of the cluster.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.gateway) == (self.type == 'Gateway')",message="gateway is required for type Gateway, and forbidden for any other",fieldPath=".gateway"
-// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || self.type == 'Ingress'",message="ingress is for type Ingress only",fieldPath=".ingress",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || self.type == 'Ingress'",message="ingress can be set only for type Ingress",fieldPath=".ingress",reason=FieldValueForbidden
 type Expose struct {
-	// type is Gateway, which makes an HTTPRoute, or Ingress.
+	// type is Gateway, which creates an HTTPRoute, or Ingress, which creates an
+	// Ingress.
 	// +required
 	Type ExposeType `json:"type"`
 
-	// hosts are the names under which it is reached. The first label of a name
-	// can be "*".
+	// hosts are the DNS names under which the object is reachable. The first
+	// label of a name can be "*".
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -34,29 +35,31 @@ type Expose struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o == h))",message="each host can be listed once"
 	Hosts []string `json:"hosts"`
 
-	// path is what the paths of requests begin with. Unset means /, all of them.
+	// path is the prefix of the request paths that are routed to the object.
+	// Unset means /, which matches all of them.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/(\.?[-A-Za-z0-9_~!$&'()*+,;=:@][-A-Za-z0-9_~!$&'()*+,;=:@.]*/)*(\.?[-A-Za-z0-9_~!$&'()*+,;=:@][-A-Za-z0-9_~!$&'()*+,;=:@.]*)?$`
 	Path string `json:"path,omitempty"`
 
-	// gateway is for type Gateway. TLS is a matter of the Gateway's listener.
+	// gateway configures type Gateway. TLS is configured in the listener of the
+	// Gateway.
 	// +optional
 	Gateway *ExposeGatewayOptions `json:"gateway,omitempty"`
 
-	// ingress is for type Ingress.
+	// ingress configures type Ingress.
 	// +optional
 	Ingress *ExposeIngressOptions `json:"ingress,omitempty"`
 }
 
-// ExposeGatewayOptions say which Gateway takes the requests.
+// ExposeGatewayOptions configures the HTTPRoute.
 type ExposeGatewayOptions struct {
-	// parentRef is the Gateway.
+	// parentRef is the Gateway that the HTTPRoute attaches to.
 	// +required
 	ParentRef GatewayReference `json:"parentRef"`
 }
 
-// GatewayReference names a Gateway.
+// GatewayReference refers to a Gateway.
 type GatewayReference struct {
 	// name of the Gateway.
 	// +required
@@ -64,15 +67,16 @@ type GatewayReference struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// namespace of the Gateway; the platform configuration says which are
-	// allowed. Unset means the object's own.
+	// namespace of the Gateway, which must be allowed by the platform
+	// configuration. Unset means the namespace of the object.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespace string `json:"namespace,omitempty"`
 
-	// sectionName is one of its listeners. Unset means all that take the hosts.
+	// sectionName is the name of a listener. Unset means all listeners that
+	// match the hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -80,31 +84,33 @@ type GatewayReference struct {
 	SectionName string `json:"sectionName,omitempty"`
 }
 
-// ExposeIngressOptions say which controller takes the requests, and how.
+// ExposeIngressOptions configures the Ingress.
 type ExposeIngressOptions struct {
-	// ingressClassName is the IngressClass. Unset takes the cluster's default.
+	// ingressClassName is the name of the IngressClass. Unset means the default
+	// class of the cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	IngressClassName string `json:"ingressClassName,omitempty"`
 
-	// tls makes the controller serve the hosts by HTTPS.
+	// tls serves the hosts over HTTPS.
 	// +optional
 	TLS *IngressTLS `json:"tls,omitempty"`
 
-	// annotations of the Ingress, which its controller reads. Those that inject
-	// pieces of a configuration are not accepted.
+	// annotations of the Ingress, for its controller. Annotations that inject
+	// configuration snippets are rejected.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue() && !k.contains('platform-operator.io/') && !k.endsWith('-snippet'))",message="keys must be names such as example.com/key, outside of platform-operator.io, and no snippets"
-	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="keys and values must have at most 163840 bytes in all"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
 
 // IngressTLS is the certificate of an Ingress.
 type IngressTLS struct {
-	// secretRef is the Secret of type kubernetes.io/tls that holds it.
+	// secretRef is a Secret of type kubernetes.io/tls that contains the
+	// certificate.
 	// +required
 	SecretRef LocalObjectReference `json:"secretRef"`
 }

@@ -1,7 +1,7 @@
 package common
 
-// Image refers to a container image: a registry, or docker.io where none is
-// named, the repository in lower case, and a tag, a digest or both.
+// Image is a container image reference: an optional registry (docker.io by
+// default), a repository in lower case, and a tag, a digest or both.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=520

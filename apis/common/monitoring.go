@@ -1,22 +1,22 @@
 package common
 
-// Monitoring makes the pods' metrics known to Prometheus.
+// Monitoring configures how Prometheus scrapes the pods.
 type Monitoring struct {
-	// enabled says that the pods offer metrics. Where the cluster knows
-	// PodMonitor, of the Prometheus operator, one is made. It changes pods, so
-	// turning it on or off replaces them.
+	// enabled makes the pods expose metrics. If the cluster serves PodMonitor,
+	// of the Prometheus operator, one is created. Changing this field replaces
+	// the pods.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// interval is the time between two scrapes, such as 30s. Unset means what
-	// Prometheus is configured with.
+	// interval is the time between two scrapes, such as 30s. Unset means the
+	// default of Prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?$`
 	// +kubebuilder:validation:MinLength=2
 	Interval string `json:"interval,omitempty"`
 
-	// labels of the PodMonitor, by which a Prometheus selects it.
+	// labels of the PodMonitor, by which a Prometheus can select it.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue() && !k.contains('platform-operator.io/') && k != 'app.kubernetes.io/managed-by')",message="keys must be names such as example.com/key, and none of the operator's own"

@@ -16,16 +16,16 @@ type LabelValue string
 // +kubebuilder:validation:MaxLength=8192
 type AnnotationValue string
 
-// Pod is what a user can say about the pods of every kind. What is not here,
-// such as another container or a path of the node, cannot be said: whoever
-// may create the object gains no more than pods of its security profile, and,
-// only where the platform configuration allows it, the rights of the service
-// accounts of its namespace.
+// Pod contains the settings of the pods that kinds have in common. Everything
+// that is not listed, such as additional containers and paths of the node, is
+// not supported: permission to create the object grants no more than pods of
+// its security profile and, only if the platform configuration allows it, the
+// permissions of the service accounts of its namespace.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",message="each of volumeMounts must name one of volumes",fieldPath=".volumeMounts"
 type Pod struct {
-	// labels of the pods. Those by which the operator selects the pods stay as
-	// they are, whatever is said here.
+	// labels of the pods. Labels by which the operator selects the pods take
+	// precedence.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="keys must be names such as example.com/key"
@@ -36,29 +36,29 @@ type Pod struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue())",message="keys must be names such as example.com/key"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('platform-operator.io/') && !k.contains('security.beta.kubernetes.io/') && !k.contains('security.alpha.kubernetes.io/') && !k.startsWith('kubernetes.io/config.') && k != 'controller.kubernetes.io/pod-deletion-cost')",message="annotations of the operator and those by which Kubernetes is told of privileges cannot be set"
-	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('platform-operator.io/') && !k.contains('security.beta.kubernetes.io/') && !k.contains('security.alpha.kubernetes.io/') && !k.startsWith('kubernetes.io/config.') && k != 'controller.kubernetes.io/pod-deletion-cost')",message="annotations of the operator, and annotations that change the privileges of a pod, cannot be set"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="keys and values must have at most 163840 bytes in all"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
-	// nodeSelector is which labels a node must have.
+	// nodeSelector lists the labels that a node must have.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="keys must be names such as example.com/key"
 	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
 
-	// tolerations let pods onto nodes with those taints.
+	// tolerations allow the pods to run on nodes with these taints.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []Toleration `json:"tolerations,omitempty"`
 
-	// affinity says which nodes, and which pods of the namespace, the pods
-	// should be near to or away from.
+	// affinity configures on which nodes the pods run, and near to or away from
+	// which other pods of the namespace.
 	// +optional
 	Affinity *Affinity `json:"affinity,omitempty"`
 
-	// topologySpreadConstraints say how evenly the pods are spread. Unset
-	// spreads them over nodes and zones as far as that goes.
+	// topologySpreadConstraints configure how evenly the pods are distributed.
+	// Unset distributes them over nodes and zones as far as possible.
 	// +optional
 	// +listType=map
 	// +listMapKey=topologyKey
@@ -66,48 +66,50 @@ type Pod struct {
 	// +kubebuilder:validation:MaxItems=8
 	TopologySpreadConstraints []TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 
-	// priorityClassName is how important the pods are. Those of the system
-	// cannot be chosen.
+	// priorityClassName is the priority class of the pods. System priority
+	// classes are not allowed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="priority classes of the system cannot be chosen"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="system priority classes are not allowed"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// runtimeClassName is what runs the containers. Unset means the node's own.
+	// runtimeClassName is the container runtime. Unset means the default of the
+	// node.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
-	// serviceAccountName is the service account that the pods run as; its token
-	// is then mounted. It is refused unless the platform configuration allows
-	// it: whoever may create this object would act with the rights of every
-	// service account of the namespace. Unset means default, without its token.
+	// serviceAccountName is the service account of the pods, whose token is
+	// then mounted. It is rejected unless the platform configuration allows it,
+	// because it would give the permissions of every service account of the
+	// namespace to all who can create this object. Unset means default, without
+	// its token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// terminationGracePeriodSeconds is how long a pod may take to end. Unset
-	// means 30.
+	// terminationGracePeriodSeconds is how long a pod may take to terminate.
+	// Unset means 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// volumes of the pod, which volumeMounts put into the container.
+	// volumes of the pod, which volumeMounts mount into the container.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Volumes []Volume `json:"volumes,omitempty"`
 
-	// volumeMounts say where the volumes are in the container. One at a path
-	// that the operator uses takes its place.
+	// volumeMounts define where the volumes are mounted in the container. A
+	// mount at a path that the operator uses replaces the operator's mount.
 	// +optional
 	// +listType=map
 	// +listMapKey=mountPath
@@ -115,12 +117,12 @@ type Pod struct {
 	VolumeMounts []VolumeMount `json:"volumeMounts,omitempty"`
 }
 
-// Toleration tolerates a taint of nodes.
+// Toleration tolerates a taint of a node.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.operator) && self.operator == 'Exists' ? !has(self.value) || self.value.size() == 0 : has(self.key)",message="key is required for operator Equal, and value forbidden for Exists"
-// +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",message="tolerationSeconds is for effect NoExecute only",fieldPath=".tolerationSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",message="tolerationSeconds can be set only for effect NoExecute",fieldPath=".tolerationSeconds"
 type Toleration struct {
-	// key of the taint. Unset, with operator Exists, means all.
+	// key of the taint. Unset, with operator Exists, means all taints.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -136,40 +138,43 @@ type Toleration struct {
 	// +optional
 	Value LabelValue `json:"value,omitempty"`
 
-	// effect of the taint. Unset means all.
+	// effect of the taint. Unset means all effects.
 	// +optional
 	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 	Effect corev1.TaintEffect `json:"effect,omitempty"`
 
-	// tolerationSeconds is for how long. Unset means for ever.
+	// tolerationSeconds is how long the taint is tolerated. Unset means
+	// forever.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
-// Affinity says what pods should be near to or away from.
+// Affinity configures on which nodes, and near to or away from which pods, the
+// pods run.
 type Affinity struct {
-	// nodeAffinity says which nodes.
+	// nodeAffinity selects nodes to run on.
 	// +optional
 	NodeAffinity *NodeAffinity `json:"nodeAffinity,omitempty"`
 
-	// podAffinity says near to which pods.
+	// podAffinity selects pods to run near to.
 	// +optional
 	PodAffinity *PodAffinity `json:"podAffinity,omitempty"`
 
-	// podAntiAffinity says away from which pods.
+	// podAntiAffinity selects pods to run away from.
 	// +optional
 	PodAntiAffinity *PodAffinity `json:"podAntiAffinity,omitempty"`
 }
 
-// NodeAffinity says which nodes.
+// NodeAffinity selects nodes to run on.
 type NodeAffinity struct {
-	// requiredDuringSchedulingIgnoredDuringExecution must be met.
+	// requiredDuringSchedulingIgnoredDuringExecution must be met for a pod to
+	// be scheduled.
 	// +optional
 	Required *NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 
-	// preferredDuringSchedulingIgnoredDuringExecution is met where possible.
+	// preferredDuringSchedulingIgnoredDuringExecution is met if possible.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -178,7 +183,7 @@ type NodeAffinity struct {
 
 // NodeSelector selects nodes.
 type NodeSelector struct {
-	// nodeSelectorTerms are the alternatives: one of them must hold.
+	// nodeSelectorTerms are alternatives, at least one of which must match.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -186,22 +191,22 @@ type NodeSelector struct {
 	NodeSelectorTerms []NodeSelectorTerm `json:"nodeSelectorTerms"`
 }
 
-// PreferredSchedulingTerm prefers nodes.
+// PreferredSchedulingTerm is a preference for nodes.
 type PreferredSchedulingTerm struct {
-	// weight from 1 to 100.
+	// weight of the preference, from 1 to 100.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
-	// preference is which nodes.
+	// preference selects the nodes.
 	// +required
 	Preference NodeSelectorTerm `json:"preference"`
 }
 
 // NodeSelectorTerm selects nodes by their labels.
 type NodeSelectorTerm struct {
-	// matchExpressions must all hold.
+	// matchExpressions are requirements on labels, all of which must be met.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -211,7 +216,7 @@ type NodeSelectorTerm struct {
 
 // NodeSelectorRequirement is a requirement on a label of a node.
 //
-// +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : self.operator in ['Gt', 'Lt'] ? has(self.values) && self.values.size() == 1 && self.values[0].matches('^[0-9]{1,18}$') : !has(self.values) || self.values.size() == 0",message="In and NotIn need values, Gt and Lt one number, Exists and DoesNotExist none",fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : self.operator in ['Gt', 'Lt'] ? has(self.values) && self.values.size() == 1 && self.values[0].matches('^[0-9]{1,18}$') : !has(self.values) || self.values.size() == 0",message="operators In and NotIn require values, and Gt and Lt one number; Exists and DoesNotExist must have none",fieldPath=".values"
 type NodeSelectorRequirement struct {
 	// key of the label.
 	// +required
@@ -219,42 +224,43 @@ type NodeSelectorRequirement struct {
 	// +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self).hasValue()",message="must be a name such as example.com/key"
 	Key string `json:"key"`
 
-	// operator relates the label to the values.
+	// operator is the relation of the label to the values.
 	// +required
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist;Gt;Lt
 	Operator corev1.NodeSelectorOperator `json:"operator"`
 
-	// values for the operator.
+	// values that the operator compares with.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Values []LabelValue `json:"values,omitempty"`
 }
 
-// PodAffinity says near to, or away from, which pods.
+// PodAffinity selects pods to run near to, or away from.
 type PodAffinity struct {
-	// requiredDuringSchedulingIgnoredDuringExecution must all be met.
+	// requiredDuringSchedulingIgnoredDuringExecution must all be met for a pod
+	// to be scheduled.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Required []PodAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 
-	// preferredDuringSchedulingIgnoredDuringExecution are met where possible.
+	// preferredDuringSchedulingIgnoredDuringExecution are met if possible.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Preferred []WeightedPodAffinityTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
-// WeightedPodAffinityTerm prefers to be near to, or away from, pods.
+// WeightedPodAffinityTerm is a preference to run near to, or away from, pods.
 type WeightedPodAffinityTerm struct {
-	// weight from 1 to 100.
+	// weight of the preference, from 1 to 100.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
-	// podAffinityTerm is which pods.
+	// podAffinityTerm selects the pods.
 	// +required
 	PodAffinityTerm PodAffinityTerm `json:"podAffinityTerm"`
 }
@@ -265,16 +271,18 @@ type PodAffinityTerm struct {
 	// +required
 	LabelSelector LabelSelector `json:"labelSelector"`
 
-	// topologyKey is the label of nodes that says which are one place.
+	// topologyKey is the label of nodes whose value defines a topology domain,
+	// such as topology.kubernetes.io/zone.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self).hasValue()",message="must be a name such as example.com/key"
 	TopologyKey string `json:"topologyKey"`
 }
 
-// LabelSelector selects by labels; all of it must hold, and {} selects all.
+// LabelSelector selects objects by their labels. All requirements must be met;
+// {} selects all objects.
 type LabelSelector struct {
-	// matchLabels are labels with their values.
+	// matchLabels are labels that must have these values.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="keys must be names such as example.com/key"
@@ -289,7 +297,7 @@ type LabelSelector struct {
 
 // LabelSelectorRequirement is a requirement on a label.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.values) && self.values.size() > 0) == (self.operator in ['In', 'NotIn'])",message="In and NotIn need values, Exists and DoesNotExist none",fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="(has(self.values) && self.values.size() > 0) == (self.operator in ['In', 'NotIn'])",message="operators In and NotIn require values; Exists and DoesNotExist must have none",fieldPath=".values"
 type LabelSelectorRequirement struct {
 	// key of the label.
 	// +required
@@ -297,65 +305,68 @@ type LabelSelectorRequirement struct {
 	// +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self).hasValue()",message="must be a name such as example.com/key"
 	Key string `json:"key"`
 
-	// operator relates the label to the values.
+	// operator is the relation of the label to the values.
 	// +required
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator string `json:"operator"`
 
-	// values for the operator.
+	// values that the operator compares with.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Values []LabelValue `json:"values,omitempty"`
 }
 
-// TopologySpreadConstraint says how evenly the pods are spread.
+// TopologySpreadConstraint configures how evenly the pods are distributed over
+// topology domains.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minDomains) || self.whenUnsatisfiable == 'DoNotSchedule'",message="minDomains is for whenUnsatisfiable DoNotSchedule only",fieldPath=".minDomains"
+// +kubebuilder:validation:XValidation:rule="!has(self.minDomains) || self.whenUnsatisfiable == 'DoNotSchedule'",message="minDomains can be set only for whenUnsatisfiable DoNotSchedule",fieldPath=".minDomains"
 type TopologySpreadConstraint struct {
-	// maxSkew is by how many pods two places may differ.
+	// maxSkew is the largest allowed difference between the numbers of pods in
+	// two domains.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MaxSkew int32 `json:"maxSkew"`
 
-	// topologyKey is the label of nodes that says which are one place.
+	// topologyKey is the label of nodes whose value defines a topology domain,
+	// such as topology.kubernetes.io/zone.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self).hasValue()",message="must be a name such as example.com/key"
 	TopologyKey string `json:"topologyKey"`
 
-	// whenUnsatisfiable is DoNotSchedule, which lets pods wait, or
+	// whenUnsatisfiable is DoNotSchedule, which leaves pods pending, or
 	// ScheduleAnyway.
 	// +required
 	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 	WhenUnsatisfiable corev1.UnsatisfiableConstraintAction `json:"whenUnsatisfiable"`
 
 	// labelSelector selects the pods that are counted. Unset means the pods of
-	// this object, those of each revision for themselves.
+	// this object, separately for each revision.
 	// +optional
 	LabelSelector *LabelSelector `json:"labelSelector,omitempty"`
 
-	// minDomains is how many places there must be.
+	// minDomains is the minimum number of domains.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MinDomains *int32 `json:"minDomains,omitempty"`
 
-	// nodeAffinityPolicy says whether nodes that the pods cannot go to for
-	// their affinity are left out: Honor, which unset means, or Ignore.
+	// nodeAffinityPolicy is Honor, which ignores nodes that the affinity of the
+	// pods excludes, or Ignore, which counts them. Unset means Honor.
 	// +optional
 	// +kubebuilder:validation:Enum=Honor;Ignore
 	NodeAffinityPolicy corev1.NodeInclusionPolicy `json:"nodeAffinityPolicy,omitempty"`
 
-	// nodeTaintsPolicy says whether nodes with taints that the pods do not
-	// tolerate are left out: Honor, or Ignore, which unset means.
+	// nodeTaintsPolicy is Honor, which ignores nodes with taints that the pods
+	// do not tolerate, or Ignore, which counts them. Unset means Ignore.
 	// +optional
 	// +kubebuilder:validation:Enum=Honor;Ignore
 	NodeTaintsPolicy corev1.NodeInclusionPolicy `json:"nodeTaintsPolicy,omitempty"`
 }
 
-// Volume is a volume of one of the types that give no access to the node.
+// Volume is a volume of a type that gives no access to the node.
 //
 // +kubebuilder:validation:ExactlyOneOf=configMap;secret;emptyDir;persistentVolumeClaim;projected;downwardAPI;image
 type Volume struct {
@@ -365,36 +376,37 @@ type Volume struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// configMap holds the keys of a ConfigMap as files.
+	// configMap contains the keys of a ConfigMap as files.
 	// +optional
 	ConfigMap *ConfigMapVolume `json:"configMap,omitempty"`
 
-	// secret holds the keys of a Secret as files.
+	// secret contains the keys of a Secret as files.
 	// +optional
 	Secret *SecretVolume `json:"secret,omitempty"`
 
-	// emptyDir is empty at first and goes with the pod.
+	// emptyDir is a directory that is initially empty and is deleted with the
+	// pod.
 	// +optional
 	EmptyDir *EmptyDirVolume `json:"emptyDir,omitempty"`
 
-	// persistentVolumeClaim is a claim of the namespace.
+	// persistentVolumeClaim refers to a PersistentVolumeClaim of the namespace.
 	// +optional
 	PersistentVolumeClaim *PersistentVolumeClaimVolume `json:"persistentVolumeClaim,omitempty"`
 
-	// projected holds several sources in one directory.
+	// projected combines several sources in one directory.
 	// +optional
 	Projected *ProjectedVolume `json:"projected,omitempty"`
 
-	// downwardAPI holds fields of the pod as files.
+	// downwardAPI contains fields of the pod as files.
 	// +optional
 	DownwardAPI *DownwardAPIVolume `json:"downwardAPI,omitempty"`
 
-	// image holds the files of a container image or OCI artifact.
+	// image contains the files of a container image or OCI artifact.
 	// +optional
 	Image *ImageVolume `json:"image,omitempty"`
 }
 
-// KeyToPath makes a file of a key.
+// KeyToPath maps a key to a file.
 type KeyToPath struct {
 	// key of the data.
 	// +required
@@ -402,7 +414,7 @@ type KeyToPath struct {
 	// +kubebuilder:validation:Pattern=`^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$`
 	Key string `json:"key"`
 
-	// path of the file in the volume, relative and without "..".
+	// path of the file in the volume; relative, without "..".
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^\.?[^./](\.?[^.])*\.?$`
@@ -415,7 +427,7 @@ type KeyToPath struct {
 	Mode *int32 `json:"mode,omitempty"`
 }
 
-// ConfigMapVolume holds the keys of a ConfigMap as files.
+// ConfigMapVolume contains the keys of a ConfigMap as files.
 type ConfigMapVolume struct {
 	// name of the ConfigMap.
 	// +required
@@ -423,7 +435,7 @@ type ConfigMapVolume struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// items are the keys. Unset means all of them.
+	// items select keys. Unset means all keys.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -435,20 +447,20 @@ type ConfigMapVolume struct {
 	// +kubebuilder:validation:Maximum=511
 	DefaultMode *int32 `json:"defaultMode,omitempty"`
 
-	// optional says that the pod starts without the ConfigMap, too.
+	// optional allows the pod to start without the ConfigMap.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }
 
-// SecretVolume holds the keys of a Secret as files.
+// SecretVolume contains the keys of a Secret as files.
 type SecretVolume struct {
-	// secretName is the Secret.
+	// secretName is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName"`
 
-	// items are the keys. Unset means all of them.
+	// items select keys. Unset means all keys.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -460,20 +472,22 @@ type SecretVolume struct {
 	// +kubebuilder:validation:Maximum=511
 	DefaultMode *int32 `json:"defaultMode,omitempty"`
 
-	// optional says that the pod starts without the Secret, too.
+	// optional allows the pod to start without the Secret.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }
 
-// EmptyDirVolume is empty at first and goes with the pod.
+// EmptyDirVolume is a directory that is initially empty and is deleted with the
+// pod.
 type EmptyDirVolume struct {
-	// medium Memory keeps it in memory, which counts towards the container's
-	// limit. Unset means the node's disk.
+	// medium Memory stores the files in memory, which counts towards the memory
+	// limit of the container. Unset means the disk of the node.
 	// +optional
 	// +kubebuilder:validation:Enum="";Memory
 	Medium corev1.StorageMedium `json:"medium,omitempty"`
 
-	// sizeLimit is how much it may hold. A pod that exceeds it is evicted.
+	// sizeLimit is the largest total size of the files. A pod that exceeds it
+	// is evicted.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -481,22 +495,23 @@ type EmptyDirVolume struct {
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
 }
 
-// PersistentVolumeClaimVolume is a claim of the namespace.
+// PersistentVolumeClaimVolume refers to a PersistentVolumeClaim of the
+// namespace.
 type PersistentVolumeClaimVolume struct {
-	// claimName is the claim.
+	// claimName is the name of the PersistentVolumeClaim.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ClaimName string `json:"claimName"`
 
-	// readOnly says that no mount of it can be written.
+	// readOnly makes all mounts of the volume read-only.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
-// ProjectedVolume holds several sources in one directory.
+// ProjectedVolume combines several sources in one directory.
 type ProjectedVolume struct {
-	// sources of the files. No two may write the same path.
+	// sources of the files. Two sources must not have the same path.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -514,20 +529,20 @@ type ProjectedVolume struct {
 //
 // +kubebuilder:validation:ExactlyOneOf=configMap;secret;downwardAPI
 type VolumeProjection struct {
-	// configMap is a ConfigMap.
+	// configMap contains the keys of a ConfigMap as files.
 	// +optional
 	ConfigMap *ObjectProjection `json:"configMap,omitempty"`
 
-	// secret is a Secret.
+	// secret contains the keys of a Secret as files.
 	// +optional
 	Secret *ObjectProjection `json:"secret,omitempty"`
 
-	// downwardAPI is fields of the pod.
+	// downwardAPI contains fields of the pod as files.
 	// +optional
 	DownwardAPI *DownwardAPIProjection `json:"downwardAPI,omitempty"`
 }
 
-// ObjectProjection makes files of the keys of a ConfigMap or Secret.
+// ObjectProjection contains the keys of a ConfigMap or Secret as files.
 type ObjectProjection struct {
 	// name of the object.
 	// +required
@@ -535,18 +550,18 @@ type ObjectProjection struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// items are the keys. Unset means all of them.
+	// items select keys. Unset means all keys.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Items []KeyToPath `json:"items,omitempty"`
 
-	// optional says that the pod starts without the object, too.
+	// optional allows the pod to start without the object.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }
 
-// DownwardAPIProjection makes files of fields of the pod.
+// DownwardAPIProjection contains fields of the pod as files.
 type DownwardAPIProjection struct {
 	// items are the files.
 	// +required
@@ -556,7 +571,7 @@ type DownwardAPIProjection struct {
 	Items []DownwardAPIFile `json:"items"`
 }
 
-// DownwardAPIVolume holds fields of the pod as files.
+// DownwardAPIVolume contains fields of the pod as files.
 type DownwardAPIVolume struct {
 	// items are the files.
 	// +required
@@ -572,21 +587,21 @@ type DownwardAPIVolume struct {
 	DefaultMode *int32 `json:"defaultMode,omitempty"`
 }
 
-// DownwardAPIFile is a file that holds a field of the pod.
+// DownwardAPIFile is a file that contains a field of the pod.
 //
 // +kubebuilder:validation:ExactlyOneOf=fieldRef;resourceFieldRef
 type DownwardAPIFile struct {
-	// path of the file in the volume, relative and without "..".
+	// path of the file in the volume; relative, without "..".
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^\.?[^./](\.?[^.])*\.?$`
 	Path string `json:"path"`
 
-	// fieldRef is a field of the pod.
+	// fieldRef selects a field of the pod.
 	// +optional
 	FieldRef *VolumeFieldSelector `json:"fieldRef,omitempty"`
 
-	// resourceFieldRef is a request or limit of the container.
+	// resourceFieldRef selects a request or limit of the container.
 	// +optional
 	ResourceFieldRef *ResourceFieldSelector `json:"resourceFieldRef,omitempty"`
 
@@ -599,48 +614,48 @@ type DownwardAPIFile struct {
 
 // VolumeFieldSelector selects a field of the pod for a file.
 type VolumeFieldSelector struct {
-	// fieldPath is the field, such as metadata.labels.
+	// fieldPath is the path of the field, such as metadata.labels.
 	// +required
 	// +kubebuilder:validation:MaxLength=341
 	// +kubebuilder:validation:Pattern=`^metadata\.(name|namespace|uid|labels(\['([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'\])?|annotations(\['([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'\])?)$`
 	FieldPath string `json:"fieldPath"`
 }
 
-// ImageVolume holds the files of an image.
+// ImageVolume contains the files of an image.
 type ImageVolume struct {
 	// reference is the image, such as registry.example/site:42.
 	// +required
 	Reference Image `json:"reference"`
 
-	// pullPolicy says when it is pulled. Unset means Always for the tag latest
-	// and IfNotPresent for any other.
+	// pullPolicy defines when the image is pulled. Unset means Always for the
+	// tag latest and IfNotPresent otherwise.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
 }
 
-// VolumeMount says where a volume is in the container.
+// VolumeMount defines where a volume is mounted in the container.
 type VolumeMount struct {
 	// name of the volume.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// mountPath is where it is: an absolute path without ":".
+	// mountPath is the absolute path of the mount. It must not contain ":".
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[^/:]+)+$') && !self.matches('/[.]{1,2}(/|$)')",message="must be an absolute path such as /data, without ':', without a slash at its end, without empty, '.' and '..' parts, and not / itself"
 	MountPath string `json:"mountPath"`
 
-	// subPath is the part of the volume that is mounted, relative and without
-	// "..". Such a mount does not see later changes of a ConfigMap or Secret.
+	// subPath is the path within the volume to mount; relative, without "..".
+	// Such a mount is not updated when a ConfigMap or Secret changes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^\.?[^./](\.?[^.])*\.?$`
 	SubPath string `json:"subPath,omitempty"`
 
-	// readOnly says that it cannot be written here.
+	// readOnly makes the mount read-only.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 }

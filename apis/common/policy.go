@@ -1,15 +1,16 @@
 package common
 
-// DeletionPolicy says what happens to the children when their object is deleted.
+// DeletionPolicy defines what happens to the children when the object is
+// deleted.
 //
 // +kubebuilder:validation:Enum=Delete;Orphan
 type DeletionPolicy string
 
 const (
-	// DeletionPolicyDelete lets Kubernetes' garbage collection delete the
-	// children. It is the default and costs no request of the operator.
+	// DeletionPolicyDelete leaves the deletion of the children to garbage
+	// collection. It is the default and costs the operator no request.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
-	// DeletionPolicyOrphan releases the children before the object goes: they
-	// go on serving, and nobody manages them any more.
+	// DeletionPolicyOrphan releases the children before the object is deleted:
+	// they keep running and are no longer managed.
 	DeletionPolicyOrphan DeletionPolicy = "Orphan"
 )

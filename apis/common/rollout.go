@@ -5,25 +5,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// FailurePolicy says what becomes of a rollout that fails.
+// FailurePolicy defines what happens after a rollout has failed.
 //
 // +kubebuilder:validation:Enum=Rollback;Halt
 type FailurePolicy string
 
 const (
-	// OnFailureRollback goes back to the last revision that was healthy.
+	// OnFailureRollback rolls back to the last healthy revision.
 	OnFailureRollback FailurePolicy = "Rollback"
-	// OnFailureHalt leaves the rollout where it stopped, for a person to look at.
+	// OnFailureHalt leaves the failed rollout unchanged for investigation.
 	OnFailureHalt FailurePolicy = "Halt"
 )
 
-// Rollout says how a change reaches the pods, and what becomes of one that fails.
+// Rollout configures how changes are rolled out, and what happens if a rollout
+// fails.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="progressDeadlineSeconds, 600 unless it is set, must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
-// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable)) || !string(self.maxSurge).matches('^0+%?$') || !string(self.maxUnavailable).matches('^0+%?$')",message="maxUnavailable must not be 0 where maxSurge is 0: no pod could ever be replaced",fieldPath=".maxUnavailable"
+// +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="progressDeadlineSeconds (default 600) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable)) || !string(self.maxSurge).matches('^0+%?$') || !string(self.maxUnavailable).matches('^0+%?$')",message="maxUnavailable must not be 0 if maxSurge is 0, because no pod could be replaced",fieldPath=".maxUnavailable"
 type Rollout struct {
-	// maxSurge is how many pods, or what part of the replicas, may exist beside
-	// the replicas during a rollout. Unset means 25%.
+	// maxSurge is the number or percentage of pods that may exist in addition
+	// to the desired replicas during a rollout. Unset means 25%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=8
@@ -31,9 +32,9 @@ type Rollout struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 10000)",message="must be from 0 to 10000, or a percentage such as 25%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// maxUnavailable is how many replicas, or what part of them, may be missing
-	// during a rollout. Unset means 25%, rounded down: none of up to three. 0
-	// keeps all of them serving.
+	// maxUnavailable is the number or percentage of replicas that may be
+	// unavailable during a rollout. Unset means 25%, rounded down, which is 0
+	// for up to three replicas. 0 keeps all replicas available.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=8
@@ -41,72 +42,72 @@ type Rollout struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 10000)",message="must be from 0 to 10000, or a percentage such as 25%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// minReadySeconds is for how long a new pod must be ready before it counts.
-	// Unset means 0.
+	// minReadySeconds is how long a new pod must be ready before it counts as
+	// available. Unset means 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is how long a rollout may go without progress
-	// before it has failed. Unset means 600.
+	// progressDeadlineSeconds is how long a rollout may make no progress before
+	// it is considered failed. Unset means 600.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// onFailure says what becomes of a rollout that fails: Rollback, the
-	// default, serves the last healthy revision again and leaves the spec as
-	// it is; Halt leaves everything where it stopped. Halt that is set after a
-	// rollback keeps what serves by then.
+	// onFailure defines what happens after a rollout has failed. Rollback, the
+	// default, returns to the last healthy revision and does not change the
+	// spec. Halt leaves the failed rollout unchanged. Setting Halt after a
+	// rollback keeps the revision that was rolled back to.
 	// +optional
 	OnFailure FailurePolicy `json:"onFailure,omitempty"`
 
-	// revisionHistoryLimit is how many revisions are kept beside those in use.
-	// Unset means 10.
+	// revisionHistoryLimit is the number of revisions to keep in addition to
+	// those in use. Unset means 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=50
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// restartedAt replaces all pods whenever it changes; set it to the time of
-	// now. A rollout that failed is tried again.
+	// restartedAt triggers a rollout of all pods whenever it changes; set it to
+	// the current time. It also retries a failed rollout.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 
-	// pinnedRevision serves that revision, whatever the rest of the spec says,
-	// until it is removed. status.revisions and kubectl get
-	// controllerrevisions tell which there are.
+	// pinnedRevision rolls out this revision, regardless of the rest of the
+	// spec, until the field is removed. See status.revisions and kubectl get
+	// controllerrevisions for the revisions that exist.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
 	PinnedRevision *int64 `json:"pinnedRevision,omitempty"`
 
-	// restartOnConfigChange replaces the pods when a ConfigMap that they use
-	// changes. Each then gets an unchangeable copy of it, so that an earlier
-	// revision has its own content. Where the platform lets the operator read
-	// Secrets, their changes replace the pods too; of these there are no copies.
-	// What unset means, the kind says.
+	// restartOnConfigChange triggers a rollout when a ConfigMap that the pods
+	// use changes. Pods then use an immutable snapshot of the ConfigMap, so
+	// that an earlier revision keeps its content. If the platform configuration
+	// allows the operator to read Secrets, a change of a Secret triggers a
+	// rollout too; Secrets have no snapshots. The default depends on the kind.
 	// +optional
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
 }
 
-// Revisions are the revisions in use: their numbers, and the names of their
-// ControllerRevisions.
+// Revisions contains the numbers of the revisions in use, and the names of
+// their ControllerRevisions.
 type Revisions struct {
-	// current is the revision that is to serve.
+	// current is the revision that is being rolled out or is serving.
 	// +optional
 	Current int64 `json:"current,omitempty"`
 
-	// lastHealthy is the revision whose pods were all available last: a failed
+	// lastHealthy is the last revision whose pods were all available. A failed
 	// rollout is rolled back to it.
 	// +optional
 	LastHealthy int64 `json:"lastHealthy,omitempty"`
 
-	// failed is the revision that the spec asks for, if its rollout failed.
+	// failed is the revision of the current spec, if its rollout failed.
 	// +optional
 	Failed int64 `json:"failed,omitempty"`
 
@@ -126,77 +127,81 @@ type Revisions struct {
 	FailedName string `json:"failedName,omitempty"`
 }
 
-// ActionType is what the operator did by itself.
+// ActionType is an action that the operator takes without a change of the spec.
 //
 // +kubebuilder:validation:Enum=Rollback;Halt
 type ActionType string
 
 const (
-	// ActionRollback went back to the last healthy revision.
+	// ActionRollback is a rollback to the last healthy revision.
 	ActionRollback ActionType = "Rollback"
-	// ActionHalt left a failed rollout where it stopped.
+	// ActionHalt is a failed rollout that was left unchanged.
 	ActionHalt ActionType = "Halt"
 )
 
-// Action is something that the operator did by itself, and why.
+// Action is an action that the operator took without a change of the spec.
 type Action struct {
-	// type is what was done.
+	// type is the action that was taken.
 	// +required
 	Type ActionType `json:"type"`
 
-	// reason is a word for why.
+	// reason is why the action was taken, in CamelCase.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
 
-	// message is the evidence, such as the last lines of a container's log.
+	// message describes why the action was taken, such as with the last log
+	// lines of a container.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
 
-	// revision is the revision that it was about.
+	// revision is the number of the revision that the action is about.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// time is when it was done.
+	// time is when the action was taken.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// RolloutStatus is what the status of a kind that rolls out pods says about it.
+// RolloutStatus is the observed state of rollouts.
 type RolloutStatus struct {
-	// revisions are the numbers of the revisions in use.
+	// revisions are the revisions in use.
 	// +optional
 	Revisions *Revisions `json:"revisions,omitempty"`
 
-	// image is the image that serves: the spec's, once all its pods are
-	// available, and the previous one until then.
+	// image is the image that is serving: the image of the spec once all of its
+	// pods are available, and the previous image until then.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
-	// imageID is that image by its digest, as a node pulled it.
+	// imageID is the image with its digest, as reported by a node.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ImageID string `json:"imageID,omitempty"`
 
-	// pendingChanges are changes that this version of the operator would make
-	// to the pods. They wait for your next change of the spec, or of
-	// rollout.restartedAt: upgrading the operator restarts nothing.
+	// pendingChanges are changes to the pods that this version of the operator
+	// would make. They are applied together with the next change of the spec or
+	// of rollout.restartedAt, because upgrading the operator does not restart
+	// pods.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=256
 	PendingChanges []string `json:"pendingChanges,omitempty"`
 
-	// lastActions is what the operator did by itself, the newest first.
+	// lastActions are the actions that the operator took without a change of
+	// the spec, newest first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	LastActions []Action `json:"lastActions,omitempty"`
 }
 
-// Inputs is what of a Rollout the pods depend on, nil for nothing.
+// Inputs returns the fields that are part of the pod template, or nil if none
+// is set.
 func (r *Rollout) Inputs() *Rollout {
 	if r == nil || r.RestartedAt == nil {
 		return nil

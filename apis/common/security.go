@@ -1,46 +1,48 @@
 package common
 
-// SecurityProfile names a Pod Security Standard.
+// SecurityProfile is the name of a Pod Security Standard.
 //
 // +kubebuilder:validation:Enum=Restricted;Baseline
 type SecurityProfile string
 
 const (
-	// SecurityRestricted follows current practice of hardening pods.
+	// SecurityRestricted follows the current best practices of pod hardening.
 	SecurityRestricted SecurityProfile = "Restricted"
-	// SecurityBaseline prevents what is known to raise privileges, and runs
-	// images as they are.
+	// SecurityBaseline prevents known privilege escalations. Most images run
+	// unchanged.
 	SecurityBaseline SecurityProfile = "Baseline"
 )
 
-// Security says how much the pods may do on their node.
+// Security configures the security context of the pods.
 type Security struct {
-	// profile is the Pod Security Standard that the pods keep to: Restricted or
-	// Baseline. Unset takes the kind's own. The stricter one can always be chosen.
+	// profile is the Pod Security Standard that the pods comply with:
+	// Restricted or Baseline. The default depends on the kind. Restricted is
+	// always allowed.
 	// +optional
 	Profile SecurityProfile `json:"profile,omitempty"`
 
-	// runAsUser is the user of the processes. Unset means the kind's own, or
-	// else the image's. 0 cannot be chosen.
+	// runAsUser is the user ID of the processes. Unset means the default of the
+	// kind, or else that of the image. 0 is not allowed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
 
-	// runAsGroup is their group. Unset means the number of runAsUser.
+	// runAsGroup is the group ID of the processes. Unset means the value of
+	// runAsUser.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
 
-	// fsGroup is the group that volumes belong to.
+	// fsGroup is the group that owns the volumes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	FSGroup *int64 `json:"fsGroup,omitempty"`
 
-	// readOnlyRootFilesystem says that only volumes can be written. Unset takes
-	// the kind's own.
+	// readOnlyRootFilesystem mounts the root file system of the container
+	// read-only. The default depends on the kind.
 	// +optional
 	ReadOnlyRootFilesystem *bool `json:"readOnlyRootFilesystem,omitempty"`
 }

@@ -1,4 +1,4 @@
-// Command platform-operator runs the operator, and prints what it would do.
+// Command platform-operator runs the operator, and shows what it would do.
 package main
 
 import (
@@ -26,16 +26,16 @@ func root() *cobra.Command {
 	run := runCommand()
 	cmd := &cobra.Command{
 		Use:   "platform-operator",
-		Short: "Kinds for teams that run themselves: WebServer and its siblings",
-		Long: `platform-operator is a Kubernetes operator. Without a subcommand it runs, in
-the cluster or, from a developer's machine, against the current kubeconfig.`,
-		Example: `  # what would this WebServer become?
+		Short: "Self-managing workload APIs for platform teams",
+		Long: `platform-operator is a Kubernetes operator. Without a subcommand it runs the
+operator, in a cluster or against the current kubeconfig.`,
+		Example: `  # print the children of a WebServer
   platform-operator render -f webserver.yaml
 
-  # what would an upgrade to this version change?
+  # report what an upgrade to this version would change
   platform-operator preflight
 
-  # run against the current kubeconfig, without admission
+  # run against the current kubeconfig, without admission webhooks
   platform-operator run --webhooks=false --leader-elect=false`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -55,7 +55,7 @@ the cluster or, from a developer's machine, against the current kubeconfig.`,
 func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	if err := controllers.AddToScheme(s); err != nil {
-		return nil, fmt.Errorf("making the scheme: %w", err)
+		return nil, fmt.Errorf("creating the scheme:  %w", err)
 	}
 	return s, nil
 }

@@ -35,7 +35,7 @@ func TestHelp(t *testing.T) {
 		"of run": {[]string{"run", "--help"}, []string{
 			"POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},
-		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "those of the platform configuration", "--config", "-o, --output", "Exit code", "Nothing is written", "before the upgrade"}},
+		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "those of the platform configuration", "--config", "-o, --output", "Exit code", "It writes nothing", "before the upgrade"}},
 		"of render":    {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config"}},
 		"of release":   {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
 	} {
@@ -65,7 +65,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// One line that says what would be right; no usage, no stack.
+// An error is one line that contains the remedy, without usage and stack trace.
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	broken := filepath.Join(t.TempDir(), "platform.yaml")
@@ -83,7 +83,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"unknown flag":                {[]string{"--nothing"}, "unknown flag: --nothing"},
 		"unknown subcommand":          {[]string{"rendr"}, `unknown command "rendr"`},
 		"argument to render":          {[]string{"render", "web.yaml"}, `unknown command "web.yaml"`},
-		"render without a file":       {[]string{"render"}, "-f is missing"},
+		"render without a file":       {[]string{"render"}, "flag -f is required"},
 		"file that is not there": {
 			[]string{"render", "-f", "nowhere.yaml"}, "nowhere.yaml",
 		},
@@ -118,8 +118,8 @@ func TestRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the operator applies, of an object that has no UID yet; the hash is
-	// of all of it, so it differs.
+	// The golden file is what the operator applies. The object here has no UID, and
+	// therefore another hash.
 	applied, err := os.ReadFile(filepath.Join("..", "..", "controllers", "webserver", "testdata", "seed", "want.yaml"))
 	if err != nil {
 		t.Fatal(err)

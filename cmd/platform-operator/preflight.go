@@ -13,14 +13,13 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/version"
 )
 
-// exit is an error that says with which code to end. Without an error in it
-// all is said already.
+// exit is an error with an exit code. If it wraps no error, nothing is printed.
 type exit struct {
 	code int
 	err  error
 }
 
-// Error returns the error's text, "" where there is none.
+// Error returns the text of the wrapped error, or "" if there is none.
 func (e exit) Error() string {
 	if e.err == nil {
 		return ""
@@ -28,10 +27,10 @@ func (e exit) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (e exit) Unwrap() error { return e.err }
 
-// exitCode is how the program ends with an error.
+// exitCode returns the exit code of the program.
 func exitCode(err error) int {
 	if err == nil {
 		return 0
@@ -47,29 +46,29 @@ func preflightCommand() *cobra.Command {
 	var namespaces []string
 	cmd := &cobra.Command{
 		Use:   "preflight",
-		Short: "Say what an upgrade to this version would change, and write nothing",
-		Long: `Look at all objects of all kinds as this version of the operator would, and
-print what it would do: which children it would write and which fields are the
-reason, how many pods would restart, and what is pending, which means that it
-comes with the next change of an object's spec and not before.
+		Short: "Report what an upgrade to this version would change, without changing anything",
+		Long: `Evaluate all objects of all kinds as this version of the operator would, and print
+what it would do: which children it would write and because of which fields, how
+many pods would restart, and which changes are pending, which means that they are
+applied together with the next change of the object's spec.
 
-An upgrade is meant to restart no pod: run this, with the new version, before
-it. Nothing is written, and no lease is taken; the version that runs in the
-cluster goes on undisturbed. The objects, and the children with the label
-app.kubernetes.io/managed-by=platform-operator, have to be listed with the
-rights of the current kubeconfig.
+An upgrade should not restart any pod. To check that, run this command with the
+new version before the upgrade. It writes nothing and does not use the Lease, so
+it does not affect the running operator. The current kubeconfig needs permission
+to list the objects, and the children with the label
+app.kubernetes.io/managed-by=platform-operator.
 
 Exit code:
   0  no pod would restart
   1  pods would restart
-  2  something could not be read, or the command line is wrong`,
+  2  objects could not be read, or the command line is invalid`,
 		Example: `  # with the new version, before the upgrade
   platform-operator preflight
 
-  # with the preferences that the new version will be installed with
+  # with the platform configuration of the new version
   platform-operator preflight --config platform.yaml
 
-  # which objects have pods that would restart?
+  # print the objects whose pods would restart
   platform-operator preflight -o json | jq -r '.objects[] | select(.podsThatWouldRestart > 0) | "\(.namespace)/\(.name)"'`,
 		Args: func(c *cobra.Command, args []string) error { return unclear(cobra.NoArgs(c, args)) },
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -86,7 +85,7 @@ Exit code:
 			}
 			cfg, err := ctrl.GetConfig()
 			if err != nil {
-				return unclear(fmt.Errorf("finding the cluster: %w", err))
+				return unclear(fmt.Errorf("loading the kubeconfig:  %w", err))
 			}
 			if !c.Flags().Changed("namespaces") {
 				namespaces = platform.WatchNamespaces
@@ -111,13 +110,13 @@ Exit code:
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
-	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty takes the defaults")
-	cmd.Flags().StringSliceVarP(&namespaces, "namespaces", "n", nil, "namespaces to look at, separated by commas (default: those of the platform configuration, or else all)")
+	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty means the defaults")
+	cmd.Flags().StringSliceVarP(&namespaces, "namespaces", "n", nil, "namespaces to evaluate, separated by commas (default: those of the platform configuration, or else all)")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }
 
-// unclear is an error after which nobody knows what would restart.
+// unclear returns an error with the exit code for an unknown result.
 func unclear(err error) error {
 	if err == nil {
 		return nil

@@ -15,7 +15,7 @@ func TestExitCode(t *testing.T) {
 		"none":                  {nil, 0},
 		"any":                   {errors.New("x"), 1},
 		"pods would restart":    {exit{code: 1}, 1},
-		"nobody knows":          {unclear(errors.New("x")), 2},
+		"unknown result":        {unclear(errors.New("x")), 2},
 		"in another":            {fmt.Errorf("y: %w", unclear(errors.New("x"))), 2},
 		"unclear about nothing": {unclear(nil), 0},
 	} {
@@ -25,7 +25,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// 1 says that pods would restart, so a mistake must not end with it.
+// Exit code 1 means that pods would restart, so errors must have another one.
 func TestMistakesOfPreflightAreNotTakenForRestarts(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())

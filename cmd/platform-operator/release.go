@@ -15,11 +15,11 @@ func releaseCommand() *cobra.Command {
 	var m client.ObjectKey
 	cmd := &cobra.Command{
 		Use:   "release",
-		Short: "Stop the operator and let go of its objects, before it is uninstalled",
-		Long: `Scale the operator's Deployment to nothing, wait until its pods are gone, and
-remove the operator's finalizer from every object. Objects and children stay as
-they are; afterwards everything can be deleted without the operator. The chart
-runs this before it is uninstalled.`,
+		Short: "Stop the operator and remove its finalizers, before it is uninstalled",
+		Long: `Scale the operator's Deployment to 0, wait until its pods are deleted, and remove
+the operator's finalizer from every object. Objects and children are not changed
+otherwise, and can then be deleted without the operator. The chart runs this
+command before it is uninstalled.`,
 		Example: `  platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -29,11 +29,11 @@ runs this before it is uninstalled.`,
 			}
 			cfg, err := ctrl.GetConfig()
 			if err != nil {
-				return fmt.Errorf("finding the cluster: %w", err)
+				return fmt.Errorf("loading the kubeconfig:  %w", err)
 			}
 			cl, err := client.New(cfg, client.Options{Scheme: s})
 			if err != nil {
-				return fmt.Errorf("making a client: %w", err)
+				return fmt.Errorf("creating a client:  %w", err)
 			}
 			return operator.Release(c.Context(), cl, m, controllers.Kinds(), c.OutOrStdout())
 		},

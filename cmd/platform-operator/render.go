@@ -16,16 +16,16 @@ func renderCommand() *cobra.Command {
 	var file, platformFile string
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
-		Short: "Print the children that an object would get, without a cluster",
-		Long: `Print, as YAML, the children that the objects in a file would get. They come
-from the functions that the operator itself uses. Owner references have no UID,
-because the object has none yet.`,
+		Short: "Print the children of an object, without a cluster",
+		Long: `Print the children of the objects in a file as YAML. They are computed by the same
+functions that the operator uses. Owner references have no UID, because the
+object does not exist yet.`,
 		Example: `  platform-operator render -f webserver.yaml
   kubectl get webserver shop -o yaml | platform-operator render -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
-				return errors.New("-f is missing: name a file with objects, or - for standard input")
+				return errors.New("flag -f is required: set it to a file with objects, or to - for standard input")
 			}
 			platform, err := config.Load(platformFile)
 			if err != nil {
@@ -47,7 +47,7 @@ because the object has none yet.`,
 			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Renderers(platform))
 		},
 	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with objects; - reads standard input")
-	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty takes the defaults")
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with objects; - means standard input")
+	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty means the defaults")
 	return cmd
 }

@@ -38,26 +38,26 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the operator (the default)",
-		Long: `Run the operator until it is told to stop (SIGTERM or Ctrl-C).
+		Long: `Run the operator until it receives SIGTERM or SIGINT.
 
 Environment:
-  POD_NAMESPACE  the operator's own namespace: its lease and its certificate are there`,
+  POD_NAMESPACE  namespace of the operator, for its Lease and its certificate`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c, &f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty takes the defaults")
-	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, over TLS and for readers with the right only; 0 serves none")
-	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 serves none")
-	fl.BoolVar(&f.LeaderElection, "leader-elect", true, "take a lease before working, so that several replicas are safe")
-	fl.BoolVar(&f.webhooks, "webhooks", true, "serve admission; needs the Service, Secret and configurations named below")
-	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of admission")
-	fl.StringVar(&f.admission.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret that keeps the certificate of admission and metrics")
-	fl.StringVar(&f.admission.Configuration, "webhook-configuration", "platform-operator", "name of the validating and of the mutating webhook configuration")
-	fl.StringSliceVar(&f.admission.Services, "certificate-services", []string{"platform-operator-webhook", "platform-operator-metrics"}, "names of the Services that the certificate is for")
-	fl.BoolVar(&f.certs, "manage-certificates", true, "make and renew the certificate, and put its CA into the configurations; false leaves that to somebody else, such as cert-manager, and reads the Secret only")
-	fl.DurationVar(&f.admission.Lifetimes.Validity, "certificate-validity", f.admission.Lifetimes.Validity, "for how long a certificate is valid")
-	fl.DurationVar(&f.admission.Lifetimes.RenewBefore, "certificate-renew-before", f.admission.Lifetimes.RenewBefore, "how long before the end of a certificate the next one is made")
+	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty means the defaults")
+	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, which is served over TLS to authorized clients; 0 disables it")
+	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 disables them")
+	fl.BoolVar(&f.LeaderElection, "leader-elect", true, "use a Lease for leader election, so that several replicas can run")
+	fl.BoolVar(&f.webhooks, "webhooks", true, "serve the admission webhooks; requires the Service, the Secret and the webhook configurations named below")
+	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	fl.StringVar(&f.admission.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret with the certificate of the webhooks and the metrics")
+	fl.StringVar(&f.admission.Configuration, "webhook-configuration", "platform-operator", "name of the validating and the mutating webhook configuration")
+	fl.StringSliceVar(&f.admission.Services, "certificate-services", []string{"platform-operator-webhook", "platform-operator-metrics"}, "names of the Services that the certificate is valid for")
+	fl.BoolVar(&f.certs, "manage-certificates", true, "issue and renew the certificate, and write its CA into the webhook configurations; false only reads the Secret, for certificates that are managed elsewhere, such as by cert-manager")
+	fl.DurationVar(&f.admission.Lifetimes.Validity, "certificate-validity", f.admission.Lifetimes.Validity, "validity of a certificate")
+	fl.DurationVar(&f.admission.Lifetimes.RenewBefore, "certificate-renew-before", f.admission.Lifetimes.RenewBefore, "how long before its expiry a certificate is renewed")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	fl.StringVar(&f.logFormat, "log-format", "json", "json or console")
 	return cmd
@@ -90,7 +90,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	}
 	f.Namespace = os.Getenv("POD_NAMESPACE")
 	if f.Namespace == "" && (f.LeaderElection || f.webhooks) {
-		return errors.New("POD_NAMESPACE is not set: it names the namespace for the lease and the certificate; outside of a cluster use --leader-elect=false --webhooks=false")
+		return errors.New("POD_NAMESPACE is not set: set it to the namespace for the Lease and the certificate, or use --leader-elect=false --webhooks=false outside of a cluster")
 	}
 	if f.webhooks {
 		f.admission.ReadOnly = !f.certs
@@ -103,7 +103,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return fmt.Errorf("loading the kubeconfig:  %w", err)
 	}
 	mgr, err := operator.New(cfg, s, f.Options)
 	if err != nil {
@@ -130,7 +130,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 			return err
 		}
 	}
-	log.Info("The platform configuration in force", "configuration", platform, "gatesChanged", platform.Changed())
+	log.Info("Loaded the platform configuration", "configuration", platform, "gatesChanged", platform.Changed())
 	log.Info("Starting", "version", version.Version, "namespaces", f.Watch)
 	started := time.Now()
 	if err := mgr.Start(cmd.Context()); err != nil {

@@ -194,8 +194,8 @@ func TestSchemaRefuses(t *testing.T) {
 		"memory asked for":    {"a", map[string]any{"size": 1, "resources": fields("requests", fields("memory", "1Gi"))}, "spec.resources.requests: Forbidden: memory is derived"},
 		"memory limited":      {"a", map[string]any{"size": 1, "resources": fields("limits", fields("memory", "1Gi"))}, "spec.resources.limits: Forbidden: memory is derived"},
 		"less security":       {"a", map[string]any{"size": 1, "security": fields("profile", "Baseline")}, "spec.security.profile: Invalid value: profile must be Restricted"},
-		"volumes":             {"a", map[string]any{"size": 1, "pod": fields("volumes", list(fields("name", "a", "emptyDir", fields())))}, "spec.pod.volumes: Forbidden: a cache reads no volume"},
-		"restart on a change": {"a", map[string]any{"size": 1, "rollout": fields("restartOnConfigChange", true)}, "spec.rollout.restartOnConfigChange: Forbidden: a cache reads no ConfigMap"},
+		"volumes":             {"a", map[string]any{"size": 1, "pod": fields("volumes", list(fields("name", "a", "emptyDir", fields())))}, "spec.pod.volumes: Forbidden: memcached reads no volumes; remove the field"},
+		"restart on a change": {"a", map[string]any{"size": 1, "rollout": fields("restartOnConfigChange", true)}, "spec.rollout.restartOnConfigChange: Forbidden: memcached reads no ConfigMaps; remove the field"},
 		"a type of Service":   {"a", map[string]any{"size": 1, "service": fields("type", "NodePort")}, `unknown field "spec.service.type"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func TestSchema(t *testing.T) {
 		"http on 443 without tls":  {"service: {port: 443}", ""},
 		"monitoring":               {"monitoring: {enabled: true}", ""},
 		"every block":              {strings.ReplaceAll(strings.TrimPrefix(strings.TrimSpace(furniture), "image: nginx:1.23.1\n"), "\n", "\n  "), ""},
-		"baseline":                 {"security: {profile: Baseline}", "a WebServer's pods always keep to the profile Restricted"},
+		"baseline":                 {"security: {profile: Baseline}", "must be Restricted: the pods of a WebServer always comply with this profile"},
 		"root":                     {"security: {runAsUser: 0}", "spec.security.runAsUser"},
 		"autoscaling and replicas": {"replicas: 2\n  resources: {requests: {cpu: 1}}\n  autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}", "spec.replicas: Forbidden: with autoscaling"},
 		"autoscaling of nothing":   {"autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}", "set resources.requests.cpu"},

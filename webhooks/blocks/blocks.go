@@ -1,5 +1,5 @@
-// Package blocks says what is refused of the parts of a spec that several kinds
-// share, beyond what schema and CEL rules refuse.
+// Package blocks validates the parts of a spec that several kinds share, as far
+// as the schema and its CEL rules cannot.
 package blocks
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Probes refuses names of ports that are none of the container's TCP ports:
-// such a probe fails for ever.
+// Probes rejects port names that no TCP port of the container has, because such
+// a probe would always fail.
 func Probes(p *common.Probes, ports []string, at *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
@@ -22,7 +22,7 @@ func Probes(p *common.Probes, ports []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	known := func(at *field.Path, port intstr.IntOrString) {
 		if port.Type == intstr.String && !slices.Contains(ports, port.StrVal) {
-			what := "the container has no TCP port of that name; use a number"
+			what := "the container has no TCP port of that name: use a number"
 			if len(ports) > 0 {
 				what += ", or one of " + strings.Join(ports, ", ")
 			}
@@ -46,7 +46,7 @@ func Probes(p *common.Probes, ports []string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Pod refuses two files of one path in a volume, as Kubernetes does.
+// Pod rejects duplicate paths in a projected volume, as Kubernetes does.
 func Pod(p *common.Pod, at *field.Path) field.ErrorList {
 	if p == nil {
 		return nil

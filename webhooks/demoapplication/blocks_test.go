@@ -14,7 +14,7 @@ import (
 func TestBlocks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec string
-		want []string // how each fault begins
+		want []string // prefixes of the errors
 	}{
 		"probe of a port by its name": {`{ports: [{port: 80, targetPort: web}], probes: {readiness: {httpGet: {port: web}}, liveness: {tcpSocket: {port: 1}}}}`, nil},
 		"probes of ports there are not": {

@@ -13,7 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// Each complete example of the documentation is taken.
+// Each complete example of the documentation is accepted.
 func TestExamplesOfTheDocumentation(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "api", "demoapplication.md"))
 	if err != nil {

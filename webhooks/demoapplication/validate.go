@@ -13,9 +13,8 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/blocks"
 )
 
-// Validate returns what is wrong with a DemoApplication beyond what schema and
-// CEL rules refuse, each fault with its field and what would be right. It is
-// pure.
+// Validate returns the errors of a DemoApplication that the schema and its CEL
+// rules cannot find. It is pure.
 func Validate(a *demoapplicationv1.DemoApplication, platform config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := blocks.Size(a.Spec, spec)
@@ -29,8 +28,8 @@ func Validate(a *demoapplicationv1.DemoApplication, platform config.Platform) fi
 	return append(errs, blocks.Pod(a.Spec.Pod, spec.Child("pod"))...)
 }
 
-// portNames are the names that the container's TCP ports have: they get them by
-// targetPort.
+// portNames returns the names of the container's TCP ports, which targetPort
+// defines.
 func portNames(ports []demoapplicationv1.Port) []string {
 	var names []string
 	for _, p := range ports {

@@ -28,7 +28,7 @@ func TestValidate(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		change change
-		want   []string // how each fault begins
+		want   []string // prefixes of the errors
 	}{
 		"an image alone":           {func(*demoapplicationv1.DemoApplication) {}, nil},
 		"as long as a spec may be": {args(655000), nil},

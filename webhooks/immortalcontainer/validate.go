@@ -7,11 +7,10 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/blocks"
 )
 
-// Validate returns what is wrong with an ImmortalContainer beyond what schema
-// and CEL rules refuse, each fault with its field and what would be right. It
-// is pure.
+// Validate returns the errors of an ImmortalContainer that the schema and its
+// CEL rules cannot find. It is pure.
 func Validate(i *immortalv1alpha1.ImmortalContainer) field.ErrorList {
 	spec := field.NewPath("spec")
-	// The container has no ports, so none has a name.
+	// The container declares no ports, so a probe cannot refer to one by name.
 	return append(blocks.Probes(i.Spec.Probes, nil, spec.Child("probes")), blocks.Pod(i.Spec.Pod, spec.Child("pod"))...)
 }

@@ -1,8 +1,8 @@
-// Package immortalcontainer holds the admission of ImmortalContainer.
+// Package immortalcontainer validates ImmortalContainers.
 package immortalcontainer
 
-// The conditions keep the webhooks out of what must never depend on them:
-// deletion, the removal of finalizers, and changes that leave the spec as it is.
+// The match conditions exclude requests that must never depend on a webhook:
+// deletions, the removal of finalizers, and updates that do not change the spec.
 
 // +kubebuilder:webhook:path=/mutate-immortalcontainer-flugel-it-v1alpha1-immortalcontainer,mutating=true,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=immortalcontainer.flugel.it,resources=immortalcontainers,verbs=create;update,versions=v1alpha1,name=default.immortalcontainers.immortalcontainer.flugel.it,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"not-being-deleted","expression":"!has(object.metadata.deletionTimestamp)"},{"name":"spec-changed","expression":"request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"}]}`
 // +kubebuilder:webhook:path=/validate-immortalcontainer-flugel-it-v1alpha1-immortalcontainer,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=immortalcontainer.flugel.it,resources=immortalcontainers,verbs=create;update,versions=v1alpha1,name=validate.immortalcontainers.immortalcontainer.flugel.it,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"not-being-deleted","expression":"!has(object.metadata.deletionTimestamp)"},{"name":"spec-changed","expression":"request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"}]}`

@@ -7,8 +7,8 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/blocks"
 )
 
-// Validate returns what is wrong with a Memcached beyond what schema and CEL
-// rules refuse, each fault with its field and what would be right. It is pure.
+// Validate returns the errors of a Memcached that the schema and its CEL rules
+// cannot find. It is pure.
 func Validate(m *cachev1alpha1.Memcached) field.ErrorList {
 	return blocks.Size(m.Spec, field.NewPath("spec"))
 }

@@ -13,7 +13,7 @@ import (
 func TestValidate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		length int
-		want   string // how the fault begins
+		want   string // prefix of the error
 	}{
 		"the article's":          {0, ""},
 		"as long as it may be":   {655000, ""},

@@ -10,7 +10,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// WebServer says what the platform configuration has to say of a WebServer.
+// WebServer validates a WebServer against the platform configuration.
 func WebServer(w *webserverv1.WebServer, p config.Platform) Verdict {
 	s := w.Spec
 	a := ask{
@@ -39,8 +39,8 @@ func WebServer(w *webserverv1.WebServer, p config.Platform) Verdict {
 	return a.judge(p)
 }
 
-// DemoApplication says what the platform configuration has to say of a
-// DemoApplication.
+// DemoApplication validates a DemoApplication against the platform
+// configuration.
 func DemoApplication(d *demoapplicationv1.DemoApplication, p config.Platform) Verdict {
 	s := d.Spec
 	a := ask{
@@ -69,15 +69,15 @@ func DemoApplication(d *demoapplicationv1.DemoApplication, p config.Platform) Ve
 	return a.judge(p)
 }
 
-// ImmortalContainer says what the platform configuration has to say of an
-// ImmortalContainer.
+// ImmortalContainer validates an ImmortalContainer against the platform
+// configuration.
 func ImmortalContainer(i *immortalv1alpha1.ImmortalContainer, p config.Platform) Verdict {
 	return ask{
 		namespace: i.Namespace, images: []image{{spec.Child("image"), i.Spec.Image}}, pod: i.Spec.Pod,
 	}.judge(p)
 }
 
-// Memcached says what the platform configuration has to say of a Memcached.
+// Memcached validates a Memcached against the platform configuration.
 func Memcached(m *cachev1alpha1.Memcached, p config.Platform) Verdict {
 	a := ask{
 		namespace: m.Namespace, images: []image{{spec.Child("image"), m.Spec.Image}}, pod: m.Spec.Pod,

@@ -1,10 +1,9 @@
-// Package policy says what the platform configuration refuses of an object, and
-// what it warns about. What is wrong with an object whatever the platform
-// decides is said elsewhere: by the schemas of the kinds, and beside this
-// package.
+// Package policy validates objects against the platform configuration, and
+// returns warnings about them. Rules that do not depend on the platform
+// configuration are in the schemas of the kinds and in the sibling packages.
 //
-// Everything here is pure. Each message says that the platform configuration
-// is the reason, and what would be right.
+// Everything here is pure. Each message names the platform configuration as the
+// reason, and the remedy.
 package policy
 
 import (
@@ -21,21 +20,21 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// Verdict is what is said of an object.
+// Verdict is the result of validating an object.
 type Verdict struct {
-	// Refused are the faults, each with its field.
+	// Refused are the validation errors.
 	Refused field.ErrorList
-	// Warnings are for the eyes of whoever wrote the object.
+	// Warnings are shown to the user who sent the object.
 	Warnings []string
 }
 
-// ask is what an object asks for, in the words of no kind. A kind fills in what
-// its users can say.
+// ask is what an object of any kind asks for. A kind sets the fields that its
+// spec has.
 type ask struct {
 	namespace string
 	images    []image
 
-	replicas    number // of pods, where the object says one
+	replicas    number // of pods, if the object sets it
 	autoscaling *common.Autoscaling
 	budget      *common.PodDisruptionBudget
 
@@ -52,13 +51,13 @@ type image struct {
 	name string
 }
 
-// number is a number that an object says, or, where at is nil, does not.
+// number is a number and the field that sets it, which is nil if none does.
 type number struct {
 	at *field.Path
 	n  int32
 }
 
-// service is a type of Service that follows from a field.
+// service is a type of Service and the field that asks for it.
 type service struct {
 	at   *field.Path
 	kind corev1.ServiceType
@@ -66,7 +65,7 @@ type service struct {
 
 var spec = field.NewPath("spec")
 
-// judge says what the platform configuration has to say.
+// judge validates the request against the platform configuration.
 func (a ask) judge(p config.Platform) Verdict {
 	var v Verdict
 	pod := spec.Child("pod")
@@ -86,7 +85,7 @@ func (a ask) judge(p config.Platform) Verdict {
 	}
 	for _, s := range a.services {
 		if !slices.Contains(p.ServiceTypes, s.kind) {
-			v.refuse(field.Forbidden(s.at, fmt.Sprintf("it makes a Service of type %s, and the platform configuration allows only %s", s.kind, types(p.ServiceTypes))))
+			v.refuse(field.Forbidden(s.at, fmt.Sprintf("the platform configuration allows only Services of type %[2]s, and this field asks for type %[1]s", s.kind, types(p.ServiceTypes))))
 		}
 	}
 	v.Refused = append(v.Refused, p.RefusesExpose(a.namespace, a.expose, spec.Child("expose"))...)
@@ -96,7 +95,7 @@ func (a ask) judge(p config.Platform) Verdict {
 	}
 	if a.pod != nil && a.pod.PriorityClassName != "" && !p.AllowsPriorityClass(a.pod.PriorityClassName) {
 		v.refuse(field.Forbidden(pod.Child("priorityClassName"), fmt.Sprintf(
-			"the platform configuration allows no priority class %q (priorityClasses is [%s]); take another, or remove it", a.pod.PriorityClassName, strings.Join(p.PriorityClasses, ", "))))
+			"the platform configuration does not allow priority class %q (priorityClasses is [%s]): use an allowed one, or remove priorityClassName", a.pod.PriorityClassName, strings.Join(p.PriorityClasses, ", "))))
 	}
 	if a.pod != nil && a.pod.ServiceAccountName != "" && !p.ServiceAccounts {
 		v.refuse(field.Forbidden(pod.Child("serviceAccountName"), config.NoServiceAccounts))
@@ -109,12 +108,12 @@ func (v *Verdict) judgeAnnotations(at *field.Path, annotations map[string]common
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if !p.AllowsAnnotation(key) {
 			v.refuse(field.Forbidden(at.Key(key), fmt.Sprintf(
-				"the platform configuration allows no such annotation (annotations is [%s]); remove it", strings.Join(p.Annotations, ", "))))
+				"the platform configuration does not allow this annotation (annotations is [%s]): remove it", strings.Join(p.Annotations, ", "))))
 		}
 	}
 }
 
-// warn tells of what is allowed and of no use.
+// warn adds warnings about settings that are allowed but have no effect.
 func (a ask) warn(v *Verdict) {
 	least := int32(1)
 	if s := a.autoscaling; s != nil {
@@ -125,18 +124,18 @@ func (a ask) warn(v *Verdict) {
 		least = a.replicas.n
 	}
 	if a.budget != nil && least == 1 {
-		v.warn("%s: there may be a single pod, and a drain of its node takes it, whatever the budget says; ask for two or more", spec.Child("podDisruptionBudget"))
+		v.warn("%s: there may be a single pod, which a drain of its node evicts regardless of the budget: set at least two replicas", spec.Child("podDisruptionBudget"))
 	}
 	if a.replicas.at != nil && a.replicas.n == 0 {
 		for _, n := range a.nodePorts {
-			v.warn("%s: node port %d stays taken, though %s is 0 and nothing answers there", n.at, n.n, a.replicas.at)
+			v.warn("%s: node port %d stays allocated although %s is 0, and nothing answers on it", n.at, n.n, a.replicas.at)
 		}
 	}
 }
 
 func (v *Verdict) judgeImage(i image, p config.Images) {
 	if i.name == "" {
-		return // the platform's, or refused for that
+		return // the platform's default, or rejected by the schema
 	}
 	if !p.Allows(i.name) {
 		v.refuse(field.Forbidden(i.at, fmt.Sprintf("the platform configuration allows images only from %s, and this is %s", strings.Join(p.Allowed, ", "), excerpt(i.name))))
@@ -146,15 +145,15 @@ func (v *Verdict) judgeImage(i image, p config.Images) {
 	}
 	switch p.Latest {
 	case config.LatestRefuse:
-		v.refuse(field.Forbidden(i.at, fmt.Sprintf("the platform configuration refuses images that change under their name, as %s does; name a version, or a digest", excerpt(i.name))))
+		v.refuse(field.Forbidden(i.at, fmt.Sprintf("the platform configuration rejects images without a fixed version, such as %s: specify a version or a digest", excerpt(i.name))))
 	case config.LatestWarn:
-		v.warn("%s: %s changes under its name, so a rollback may bring back nothing; name a version, or a digest", i.at, excerpt(i.name))
+		v.warn("%s: %s has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", i.at, excerpt(i.name))
 	}
 }
 
 func (v *Verdict) judgeReplicas(r number, p config.Platform) {
 	if r.at != nil && r.n > p.MaxReplicas {
-		v.refuse(field.Invalid(r.at, r.n, fmt.Sprintf("must be %d or less, says the platform configuration", p.MaxReplicas)))
+		v.refuse(field.Invalid(r.at, r.n, fmt.Sprintf("must be %d or less, as set in the platform configuration", p.MaxReplicas)))
 	}
 }
 
@@ -164,8 +163,8 @@ func (v *Verdict) warn(format string, args ...any) {
 	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Scale says what is refused of a request to change the number of pods. What
-// asks for no more than there were is always let through.
+// Scale validates a request to change the number of pods. A request that does
+// not increase the number is always allowed.
 func Scale(old, now *autoscalingv1.Scale, p config.Platform) field.ErrorList {
 	if now.Spec.Replicas <= old.Spec.Replicas {
 		return nil
@@ -183,8 +182,8 @@ func types(all []corev1.ServiceType) string {
 	return strings.Join(words, ", ")
 }
 
-// excerpt is as much of the name of an image as a person wants to read again:
-// a warning that is long is cut off by the API server.
+// excerpt shortens the name of an image, because the API server truncates long
+// warnings.
 func excerpt(name string) string {
 	const most = 80
 	if len(name) > most {

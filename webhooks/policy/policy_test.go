@@ -17,7 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// strict is a platform that has an opinion about everything.
+// strict is a platform configuration that restricts everything.
 func strict() config.Platform {
 	p := config.Default()
 	p.Images = config.Images{Allowed: []string{"registry.example", "docker.io/library"}, Latest: config.LatestRefuse}
@@ -31,7 +31,7 @@ func strict() config.Platform {
 	return p
 }
 
-// judge reads a spec as that of a kind, in namespace team-a.
+// judge validates an object of a kind with this spec in namespace team-a.
 func judge(t *testing.T, kind, spec string, p config.Platform) Verdict {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "team-a", Name: "a"}
@@ -65,8 +65,8 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 		web, demo, immortal, cache = webserverv1.Kind, demoapplicationv1.Kind, immortalv1alpha1.Kind, cachev1alpha1.Kind
 
 		elsewhere = "Forbidden: the platform configuration allows images only from registry.example, docker.io/library, and this is evil.com/x:1"
-		moving    = "Forbidden: the platform configuration refuses images that change under their name, as nginx does; name a version, or a digest"
-		tooMany   = "must be 5 or less, says the platform configuration"
+		moving    = "Forbidden: the platform configuration rejects images without a fixed version, such as nginx: specify a version or a digest"
+		tooMany   = "must be 5 or less, as set in the platform configuration"
 		account   = "spec.pod.serviceAccountName: Forbidden: the platform configuration lets no object name a service account (serviceAccounts is false); remove serviceAccountName"
 	)
 	for name, tc := range map[string]struct {
@@ -77,15 +77,15 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 		"web: image":     {web, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
 		"web: content":   {web, `{image: "nginx:1", content: {image: {reference: "evil.com/x:1"}}}`, []string{"spec.content.image.reference: " + elsewhere}},
 		"web: volume":    {web, `{image: "nginx:1", pod: {volumes: [{name: a, emptyDir: {}}, {name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[1].image.reference: " + elsewhere}},
-		"web: latest":    {web, `{image: nginx, content: {image: {reference: "nginx:latest"}}}`, []string{"spec.image: " + moving, "spec.content.image.reference: Forbidden: the platform configuration refuses images that change under their name, as nginx:latest does"}},
+		"web: latest":    {web, `{image: nginx, content: {image: {reference: "nginx:latest"}}}`, []string{"spec.image: " + moving, "spec.content.image.reference: Forbidden: the platform configuration rejects images without a fixed version, such as nginx:latest"}},
 		"web: a digest":  {web, `{image: "nginx:latest@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}`, nil},
-		"web: both":      {web, `{image: evil.com/x}`, []string{"spec.image: Forbidden: the platform configuration allows images only from", "spec.image: Forbidden: the platform configuration refuses images that change"}},
+		"web: both":      {web, `{image: evil.com/x}`, []string{"spec.image: Forbidden: the platform configuration allows images only from", "spec.image: Forbidden: the platform configuration rejects images without a fixed version"}},
 		"web: replicas":  {web, `{image: "nginx:1", replicas: 6}`, []string{"spec.replicas: Invalid value: 6: " + tooMany}},
 		"web: autoscaled": {web, `{image: "nginx:1", autoscaling: {maxReplicas: 6}}`, []string{
 			"spec.autoscaling.maxReplicas: Invalid value: 6: " + tooMany,
 		}},
-		"web: node port":     {web, `{image: "nginx:1", service: {nodePort: 30080}}`, []string{"spec.service.nodePort: Forbidden: it makes a Service of type NodePort, and the platform configuration allows only ClusterIP"}},
-		"web: load balancer": {web, `{image: "nginx:1", service: {type: LoadBalancer, nodePort: 30080}}`, []string{"spec.service.type: Forbidden: it makes a Service of type LoadBalancer"}},
+		"web: node port":     {web, `{image: "nginx:1", service: {nodePort: 30080}}`, []string{"spec.service.nodePort: Forbidden: the platform configuration allows only Services of type ClusterIP, and this field asks for type NodePort"}},
+		"web: load balancer": {web, `{image: "nginx:1", service: {type: LoadBalancer, nodePort: 30080}}`, []string{"spec.service.type: Forbidden: the platform configuration allows only Services of type ClusterIP, and this field asks for type LoadBalancer"}},
 		"web: says no type":  {web, `{image: "nginx:1", service: {port: 8080}}`, nil},
 		"web: Gateway":       {web, `{image: "nginx:1", expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: ops, namespace: gateways}}}}`, []string{`spec.expose.gateway.parentRef: Forbidden: the platform configuration does not let namespace "team-a" use Gateway gateways/ops: take one of the namespace's own, or gateways/public`}},
 		"web: its own":       {web, `{image: "nginx:1", expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: any}}}}`, nil},
@@ -93,10 +93,10 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 		"web: account":       {web, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
 
 		"web: annotations": {web, `{image: "nginx:1", service: {annotations: {example.com/a: b, a.example.com/a: b}}, expose: {type: Ingress, hosts: [x.a.example.com], ingress: {annotations: {cert-manager.io/issuer: a, cert-manager.io/cluster-issuer: a}}}}`, []string{
-			"spec.service.annotations[a.example.com/a]: Forbidden: the platform configuration allows no such annotation (annotations is [cert-manager.io/issuer, example.com/*]); remove it",
+			"spec.service.annotations[a.example.com/a]: Forbidden: the platform configuration does not allow this annotation (annotations is [cert-manager.io/issuer, example.com/*]): remove it",
 			"spec.expose.ingress.annotations[cert-manager.io/cluster-issuer]: Forbidden",
 		}},
-		"web: priority": {web, `{image: "nginx:1", pod: {priorityClassName: high}}`, []string{`spec.pod.priorityClassName: Forbidden: the platform configuration allows no priority class "high" (priorityClasses is [batch-*]); take another, or remove it`}},
+		"web: priority": {web, `{image: "nginx:1", pod: {priorityClassName: high}}`, []string{`spec.pod.priorityClassName: Forbidden: the platform configuration does not allow priority class "high" (priorityClasses is [batch-*]): use an allowed one, or remove priorityClassName`}},
 		"web: a class":  {web, `{image: "nginx:1", pod: {priorityClassName: batch-low}}`, nil},
 
 		"demo: annotations":   {demo, `{image: "nginx:1", service: {annotations: {a: b}}}`, []string{"spec.service.annotations[a]: Forbidden"}},
@@ -107,8 +107,8 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 		"demo: latest":        {demo, `{image: nginx}`, []string{"spec.image: " + moving}},
 		"demo: replica":       {demo, `{image: "nginx:1", replica: 6}`, []string{"spec.replica: Invalid value: 6: " + tooMany}},
 		"demo: autoscaled":    {demo, `{image: "nginx:1", autoscaling: {maxReplicas: 6}}`, []string{"spec.autoscaling.maxReplicas: Invalid value: 6: " + tooMany}},
-		"demo: node ports":    {demo, `{image: "nginx:1", ports: [{port: 80}, {port: 81, nodePort: 30081}, {port: 82, nodePort: 30082}]}`, []string{"spec.ports[1].nodePort: Forbidden: it makes a Service of type NodePort", "spec.ports[2].nodePort: Forbidden"}},
-		"demo: load balancer": {demo, `{image: "nginx:1", service: {type: LoadBalancer}, ports: [{port: 81, nodePort: 30081}]}`, []string{"spec.service.type: Forbidden: it makes a Service of type LoadBalancer"}},
+		"demo: node ports":    {demo, `{image: "nginx:1", ports: [{port: 80}, {port: 81, nodePort: 30081}, {port: 82, nodePort: 30082}]}`, []string{"spec.ports[1].nodePort: Forbidden: the platform configuration allows only Services of type ClusterIP, and this field asks for type NodePort", "spec.ports[2].nodePort: Forbidden"}},
+		"demo: load balancer": {demo, `{image: "nginx:1", service: {type: LoadBalancer}, ports: [{port: 81, nodePort: 30081}]}`, []string{"spec.service.type: Forbidden: the platform configuration allows only Services of type ClusterIP, and this field asks for type LoadBalancer"}},
 		"demo: Gateway":       {demo, `{image: "nginx:1", expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: public, namespace: elsewhere}}}}`, []string{"spec.expose.gateway.parentRef: Forbidden: "}},
 		"demo: host":          {demo, `{image: "nginx:1", expose: {type: Ingress, hosts: [b.c]}}`, []string{"spec.expose.hosts[0]: Forbidden: "}},
 		"demo: account":       {demo, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
@@ -140,7 +140,7 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 					t.Errorf("got  %s\nwant %s…", e, tc.want[i])
 				}
 			}
-			// Whoever lets all of it pass refuses none of it.
+			// A platform configuration that allows everything rejects nothing.
 			open := config.Default()
 			open.ServiceAccounts, open.Annotations, open.PriorityClasses = true, []string{"*"}, []string{"*"}
 			open.Gateways = []config.Gateway{{Namespace: "gateways", Name: "ops"}, {Namespace: "gateways", Name: "public"}, {Namespace: "elsewhere", Name: "public"}}
@@ -152,17 +152,17 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	const alone = "spec.podDisruptionBudget: there may be a single pod, and a drain of its node takes it, whatever the budget says; ask for two or more"
+	const alone = "spec.podDisruptionBudget: there may be a single pod, which a drain of its node evicts regardless of the budget: set at least two replicas"
 	long := "registry.example/" + strings.Repeat("a", 500)
 	for name, tc := range map[string]struct {
 		kind, spec string
 		want       []string
 	}{
 		"nothing":                 {webserverv1.Kind, `{image: "nginx:1"}`, nil},
-		"latest":                  {webserverv1.Kind, `{image: "nginx:latest"}`, []string{"spec.image: nginx:latest changes under its name, so a rollback may bring back nothing; name a version, or a digest"}},
-		"no tag":                  {immortalv1alpha1.Kind, `{image: nginx}`, []string{"spec.image: nginx changes under its name, so a rollback may bring back nothing; name a version, or a digest"}},
-		"each image":              {demoapplicationv1.Kind, `{image: a, pod: {volumes: [{name: b, image: {reference: c}}]}}`, []string{"spec.image: a changes under its name, so a rollback may bring back nothing; name a version, or a digest", "spec.pod.volumes[0].image.reference: c changes under its name, so a rollback may bring back nothing; name a version, or a digest"}},
-		"a long name is cut":      {webserverv1.Kind, `{image: "` + long + `"}`, []string{"spec.image: " + long[:80] + "… changes under its name, so a rollback may bring back nothing; name a version, or a digest"}},
+		"latest":                  {webserverv1.Kind, `{image: "nginx:latest"}`, []string{"spec.image: nginx:latest has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
+		"no tag":                  {immortalv1alpha1.Kind, `{image: nginx}`, []string{"spec.image: nginx has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
+		"each image":              {demoapplicationv1.Kind, `{image: a, pod: {volumes: [{name: b, image: {reference: c}}]}}`, []string{"spec.image: a has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", "spec.pod.volumes[0].image.reference: c has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
+		"a long name is cut":      {webserverv1.Kind, `{image: "` + long + `"}`, []string{"spec.image: " + long[:80] + "… has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
 		"a budget for one":        {webserverv1.Kind, `{image: "nginx:1", podDisruptionBudget: {minAvailable: 1}}`, []string{alone}},
 		"a budget for one, said":  {demoapplicationv1.Kind, `{image: "nginx:1", replica: 1, podDisruptionBudget: {maxUnavailable: 1}}`, []string{alone}},
 		"a budget for one node":   {cachev1alpha1.Kind, `{size: 1, podDisruptionBudget: {maxUnavailable: 1}}`, []string{alone}},
@@ -170,8 +170,8 @@ func TestWarnings(t *testing.T) {
 		"a budget for two":        {webserverv1.Kind, `{image: "nginx:1", replicas: 2, podDisruptionBudget: {maxUnavailable: 1}}`, nil},
 		"a budget from two":       {webserverv1.Kind, `{image: "nginx:1", autoscaling: {minReplicas: 2, maxReplicas: 4}, podDisruptionBudget: {maxUnavailable: 1}}`, nil},
 		"a budget for none":       {webserverv1.Kind, `{image: "nginx:1", replicas: 0, podDisruptionBudget: {maxUnavailable: 1}}`, nil},
-		"a port for none":         {webserverv1.Kind, `{image: "nginx:1", replicas: 0, service: {nodePort: 30080}}`, []string{"spec.service.nodePort: node port 30080 stays taken, though spec.replicas is 0 and nothing answers there"}},
-		"ports for none":          {demoapplicationv1.Kind, `{image: "nginx:1", replica: 0, ports: [{port: 80}, {port: 81, nodePort: 30081}]}`, []string{"spec.ports[1].nodePort: node port 30081 stays taken, though spec.replica is 0 and nothing answers there"}},
+		"a port for none":         {webserverv1.Kind, `{image: "nginx:1", replicas: 0, service: {nodePort: 30080}}`, []string{"spec.service.nodePort: node port 30080 stays allocated although spec.replicas is 0, and nothing answers on it"}},
+		"ports for none":          {demoapplicationv1.Kind, `{image: "nginx:1", replica: 0, ports: [{port: 80}, {port: 81, nodePort: 30081}]}`, []string{"spec.ports[1].nodePort: node port 30081 stays allocated although spec.replica is 0, and nothing answers on it"}},
 		"no port for none":        {webserverv1.Kind, `{image: "nginx:1", replicas: 0}`, nil},
 		"a port for one, implied": {webserverv1.Kind, `{image: "nginx:1", service: {nodePort: 30080}}`, nil},
 	} {
@@ -214,8 +214,8 @@ func TestScale(t *testing.T) {
 		want     string
 	}{
 		"within":                    {1, 5, ""},
-		"beyond":                    {1, 6, "spec.replicas: Invalid value: 6: must be 5 or less, says the platform configuration"},
-		"further beyond":            {7, 8, "spec.replicas: Invalid value: 8: must be 5 or less, says the platform configuration"},
+		"beyond":                    {1, 6, "spec.replicas: Invalid value: 6: must be 5 or less, as set in the platform configuration"},
+		"further beyond":            {7, 8, "spec.replicas: Invalid value: 8: must be 5 or less, as set in the platform configuration"},
 		"less, but still beyond":    {8, 7, ""},
 		"as many as before, beyond": {8, 8, ""},
 		"to none":                   {8, 0, ""},

@@ -14,11 +14,11 @@ import (
 func TestBlocks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec string
-		want []string // how each fault begins
+		want []string // prefixes of the errors
 	}{
 		"probes by name":                {`{tls: {secretRef: {name: a}}, probes: {readiness: {httpGet: {port: http}}, liveness: {tcpSocket: {port: https}}}}`, nil},
 		"probes by number":              {`{probes: {readiness: {httpGet: {port: 80}}}}`, nil},
-		"probes of ports there are not": {`{probes: {startup: {httpGet: {port: web}}, readiness: {tcpSocket: {port: https}}}}`, []string{`spec.probes.startup.httpGet.port: Invalid value: "web": the container has no TCP port of that name; use a number, or one of http`, `spec.probes.readiness.tcpSocket.port: Invalid value: "https"`}},
+		"probes of ports there are not": {`{probes: {startup: {httpGet: {port: web}}, readiness: {tcpSocket: {port: https}}}}`, []string{`spec.probes.startup.httpGet.port: Invalid value: "web": the container has no TCP port of that name: use a number, or one of http`, `spec.probes.readiness.tcpSocket.port: Invalid value: "https"`}},
 		"files at one place": {
 			`{pod: {volumes: [{name: a, projected: {sources: [{configMap: {name: c, items: [{key: k, path: p}]}}, {secret: {name: s, items: [{key: k, path: p}, {key: l, path: q}]}}, {downwardAPI: {items: [{path: q, fieldRef: {fieldPath: metadata.name}}]}}]}}]}}`,
 			[]string{

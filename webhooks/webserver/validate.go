@@ -11,8 +11,8 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/blocks"
 )
 
-// Validate returns what is wrong with a WebServer beyond what schema and CEL
-// rules refuse, each fault with its field and what would be right. It is pure.
+// Validate returns the errors of a WebServer that the schema and its CEL rules
+// cannot find. It is pure.
 func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
@@ -33,7 +33,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	return append(errs, blocks.Pod(w.Spec.Pod, spec.Child("pod"))...)
 }
 
-// excerpt is as much of a text as a person wants to see again.
+// excerpt shortens a text for a message.
 func excerpt(text string) string {
 	const most = 60
 	if len(text) <= most {

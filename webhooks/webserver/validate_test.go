@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		change func(*webserverv1.WebServer)
-		want   []string // how each fault begins
+		want   []string // prefixes of the errors
 	}{
 		"the article's":           {func(*webserverv1.WebServer) {}, nil},
 		"service without a port":  {func(w *webserverv1.WebServer) { w.Spec.Service = &webserverv1.ServiceSpec{} }, nil},

@@ -1,9 +1,8 @@
-// Package v1 is the API of DemoApplication, group paas.cmft.com: any web
+// Package v1 contains the API of DemoApplication, group paas.cmft.com: a web
 // application.
 //
-// A DemoApplication of an image, a number of replicas and a list of ports
-// becomes a Deployment and a Service; its status says what serves and where.
-// v1 is the version that is stored.
+// A DemoApplication that sets an image, a number of replicas and a list of
+// ports results in a Deployment and a Service. v1 is the storage version.
 //
 // +kubebuilder:object:generate=true
 // +groupName=paas.cmft.com

@@ -6,9 +6,10 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 )
 
-// DemoApplication is a web application: a Deployment, a Service and what more
-// the spec asks for, all named as the object. It serves from the moment its Available condition is True;
-// Ready says that the whole of the current spec serves.
+// DemoApplication is a web application: a Deployment, a Service and the
+// auxiliary resources that the spec asks for, all with the name of the object.
+// It serves while its Available condition is True; Ready reports that the
+// current spec is completely rolled out.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,17 +23,17 @@ import (
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.addresses[0].url`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: the Service has the same name"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': it becomes the name of a Service"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
 type DemoApplication struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec defines the desired state of the DemoApplication.
 	// +required
 	Spec demoapplicationv1.DemoApplicationSpec `json:"spec"`
 
-	// status is what is there, as the operator last saw it.
+	// status defines the observed state of the DemoApplication.
 	// +optional
 	Status demoapplicationv1.DemoApplicationStatus `json:"status,omitzero"`
 }

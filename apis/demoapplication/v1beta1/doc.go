@@ -1,5 +1,5 @@
-// Package v1beta1 is an earlier name of what package v1 is: the same spec and
-// the same status, so nothing needs converting.
+// Package v1beta1 is an earlier version of the API in package v1. The spec and
+// the status are the same, so that nothing has to be converted.
 //
 // +kubebuilder:object:generate=true
 // +groupName=paas.cmft.com

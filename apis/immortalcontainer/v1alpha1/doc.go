@@ -1,8 +1,8 @@
-// Package v1alpha1 is the API of ImmortalContainer, group
-// immortalcontainer.flugel.it: one container that never stays dead.
+// Package v1alpha1 contains the API of ImmortalContainer, group
+// immortalcontainer.flugel.it: a single container that is always restarted.
 //
-// However its pod ends, deleted, failed, evicted or finished, a new one of the
-// same name takes its place, and the status counts how often that was.
+// Whenever its pod is deleted, fails, is evicted or completes, a new pod of the
+// same name replaces it, and the status counts the replacements.
 //
 // +kubebuilder:object:generate=true
 // +groupName=immortalcontainer.flugel.it

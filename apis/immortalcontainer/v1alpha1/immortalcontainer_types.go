@@ -6,11 +6,12 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Kind is the kind's name.
+// Kind is the name of the kind.
 const Kind = "ImmortalContainer"
 
-// ImmortalContainer is one container that never stays dead: a pod named
-// <name>-immortalpod that comes back under the same name however it ended.
+// ImmortalContainer is a single container that is always restarted: a pod named
+// <name>-immortalpod, which is created again under the same name whenever it
+// ends.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -28,72 +29,72 @@ type ImmortalContainer struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec defines the desired state of the ImmortalContainer.
 	// +required
 	Spec ImmortalContainerSpec `json:"spec"`
 
-	// status is what is there, as the operator last saw it.
+	// status defines the observed state of the ImmortalContainer.
 	// +optional
 	Status ImmortalContainerStatus `json:"status,omitzero"`
 }
 
-// ImmortalContainerSpec is what is wanted. A change of image, pod.labels or
-// pod.annotations reaches the running pod in place; any other change of what
-// the pod is made from deletes it and makes it anew.
+// ImmortalContainerSpec defines the desired state of an ImmortalContainer. A
+// change of image, pod.labels or pod.annotations updates the running pod in
+// place; a change of any other field that is part of the pod replaces it.
 type ImmortalContainerSpec struct {
-	// image is the container image that runs. A change of it reaches the
-	// running pod in place: same pod, same address, same node; only the
-	// container starts anew.
+	// image is the container image. A change updates the running pod in place:
+	// the pod, its address and its node stay the same, and only the container
+	// is restarted.
 	// +required
 	Image common.Image `json:"image"`
 
 	common.Container  `json:",inline"`
 	common.Entrypoint `json:",inline"`
 
-	// resources are what the container asks for and may use at most. Unset
-	// means none.
+	// resources are the compute resources of the container. Unset means none.
 	// +optional
 	Resources *common.Resources `json:"resources,omitempty"`
 
-	// pod says more about the pod. labels and annotations reach the running pod
-	// in place.
+	// pod configures the pod. Changes of labels and annotations update the
+	// running pod in place.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.topologySpreadConstraints) || self.topologySpreadConstraints.all(c, has(c.labelSelector))",message="each must have a labelSelector: one pod alone cannot be spread",fieldPath=".topologySpreadConstraints"
+	// +kubebuilder:validation:XValidation:rule="!has(self.topologySpreadConstraints) || self.topologySpreadConstraints.all(c, has(c.labelSelector))",message="each constraint must have a labelSelector, because a single pod cannot be spread",fieldPath=".topologySpreadConstraints"
 	Pod *common.Pod `json:"pod,omitempty"`
 
-	// security says how much the pod may do on its node. Unset means profile
-	// Baseline, in which images run as they are.
+	// security configures the security context of the pod. Unset means the
+	// profile Baseline, in which most images run unchanged.
 	// +optional
 	Security *common.Security `json:"security,omitempty"`
 
-	// networkPolicy says who may connect to the pod, to whichever port the
-	// container listens on.
+	// networkPolicy restricts the connections to the pod, on all ports of the
+	// container.
 	// +optional
 	NetworkPolicy *common.NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// suspend says that no pod shall run: one that does is deleted. The counts
-	// of the status stay.
+	// suspend deletes the pod and creates no other while it is true. The
+	// counters in the status are kept.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// paused leaves the pod and the network policy as they are: a pod that ends
-	// does not come back meanwhile. Only their owner references follow
-	// deletionPolicy. The status is still kept.
+	// paused stops changes to the pod and the NetworkPolicy, except that their
+	// owner references follow deletionPolicy. A pod that ends meanwhile is not
+	// replaced. The status is still updated.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// deletionPolicy says what becomes of the pod when this object is deleted.
-	// Delete, the default, deletes it too; Orphan leaves it running, managed
-	// by nobody, and then it is no longer immortal.
+	// deletionPolicy defines what happens to the pod when this object is
+	// deleted. Delete, the default, deletes it. Orphan keeps it running; it is
+	// no longer managed and no longer replaced when it ends.
 	// +optional
 	DeletionPolicy common.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// ImmortalContainerStatus is what is there, as the operator last saw it.
+// ImmortalContainerStatus defines the observed state of an ImmortalContainer.
 type ImmortalContainerStatus struct {
 	common.Status `json:",inline"`
 
-	// currentPod is the name of the pod, empty while spec.suspend has ended it.
+	// currentPod is the name of the pod. It is empty while the object is
+	// suspended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CurrentPod string `json:"currentPod,omitempty"`
@@ -103,9 +104,9 @@ type ImmortalContainerStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	PodUID string `json:"podUID,omitempty"`
 
-	// startTimes is the number of pods that were released to run, each counted
-	// once, whatever crashed in between. Restarts of the container within a
-	// pod are in containerRestarts.
+	// startTimes is the number of pods that were released to run. Each pod is
+	// counted exactly once, even if the operator crashes. Restarts of the
+	// container within a pod are counted in containerRestarts.
 	// +optional
 	StartTimes int64 `json:"startTimes,omitempty"`
 
@@ -130,10 +131,10 @@ type ImmortalContainerList struct {
 	Items []ImmortalContainer `json:"items"`
 }
 
-// GetStatus returns the part of the status that every kind has.
+// GetStatus returns the part of the status that all kinds have in common.
 func (i *ImmortalContainer) GetStatus() *common.Status { return &i.Status.Status }
 
-// GetDeletionPolicy returns the deletion policy in force.
+// GetDeletionPolicy returns the deletion policy, or its default.
 func (i *ImmortalContainer) GetDeletionPolicy() common.DeletionPolicy {
 	if i.Spec.DeletionPolicy == "" {
 		return common.DeletionPolicyDelete

@@ -1,8 +1,8 @@
-// Package v1alpha1 is the API of Memcached, group cache.example.com: a cache
-// of several nodes.
+// Package v1alpha1 contains the API of Memcached, group cache.example.com: a
+// cache with several nodes.
 //
-// A Memcached of one line, its size, becomes a Deployment and a headless
-// Service; its status lists the nodes that serve.
+// A Memcached that sets only its size results in a Deployment and a headless
+// Service; its status lists the nodes that are serving.
 //
 // +kubebuilder:object:generate=true
 // +groupName=cache.example.com

@@ -8,16 +8,17 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Kind is the kind's name.
+// Kind is the name of the kind.
 const Kind = "Memcached"
 
-// MaxNodes is how many names status.nodes holds at most: 64 pods, and as many
-// that a rollout may have beside them.
+// MaxNodes is the largest number of entries in status.nodes: 64 pods, and up to
+// as many surge pods of a rollout.
 const MaxNodes = 128
 
-// Memcached is a cache: a Deployment of memcached and a headless Service, both
-// named as the object. status.nodes lists the pods that serve. A client
-// spreads its keys over them; no node knows of the others.
+// Memcached is a cache: a Deployment of memcached pods and a headless Service,
+// both with the name of the object. status.nodes lists the pods that are
+// serving. Clients distribute their keys over the nodes, which do not
+// communicate with each other.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,134 +26,137 @@ const MaxNodes = 128
 // +kubebuilder:resource:path=memcacheds,singular=memcached,shortName=mc,categories=platform
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`,description="nodes that are wanted"
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`,description="desired number of nodes"
 // +kubebuilder:printcolumn:name="Up",type=integer,JSONPath=`.status.readyReplicas`,description="nodes that are ready"
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.status.image`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: it becomes the name of a Service"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': it becomes the name of a Service"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
 type Memcached struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec defines the desired state of the Memcached.
 	// +required
 	Spec MemcachedSpec `json:"spec"`
 
-	// status is what is there, as the operator last saw it.
+	// status defines the observed state of the Memcached.
 	// +optional
 	Status MemcachedStatus `json:"status,omitzero"`
 }
 
-// MemcachedSpec is what is wanted.
+// MemcachedSpec defines the desired state of a Memcached.
 type MemcachedSpec struct {
-	// size is the number of nodes, each a pod with a cache of its own. 0 stops
-	// all of them and keeps the Service. A change moves keys between nodes, as
-	// many as the client's hashing says.
+	// size is the number of nodes, each of which is a pod with its own cache. 0
+	// deletes all pods and keeps the Service. After a change, keys move between
+	// nodes; how many depends on the hashing of the client.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=64
 	Size int32 `json:"size"`
 
-	// image is the container image: the stock memcached image, Debian or
-	// Alpine, or one built on it. It runs as user 11211 with a read-only root
-	// file system. Unset takes the platform's default when the cache is made
-	// and keeps it from then on: another default of the platform empties no
-	// cache. The image in force is in status.image.
+	// image is the container image: the official memcached image, Debian or
+	// Alpine, or an image based on it. It runs as user 11211 with a read-only
+	// root file system. Unset means the default in the platform configuration
+	// when the cache is created, and keeps that image from then on, so that a
+	// new default does not empty the cache. The current image is in
+	// status.image.
 	// +optional
 	Image common.Image `json:"image,omitempty"`
 
-	// imagePullPolicy says when the image is pulled. Unset means Always for the
-	// tag latest and IfNotPresent for any other.
+	// imagePullPolicy defines when the image is pulled. Unset means Always for
+	// the tag latest and IfNotPresent otherwise.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// imagePullSecrets are the Secrets with which the image is pulled.
+	// imagePullSecrets are the Secrets with the credentials for pulling the
+	// image.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []common.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// memory says how much each node stores.
+	// memory configures how much each node stores.
 	// +optional
 	Memory *MemorySpec `json:"memory,omitempty"`
 
-	// maxConnections is how many clients may be connected to a node at the
-	// same time. Unset means 1024. A change replaces the pods.
+	// maxConnections is the maximum number of concurrent connections to a node.
+	// Unset means 1024. A change replaces the pods.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
 
-	// threads is how many threads of a node serve clients. Unset means 4; more
-	// than there are processors helps nobody. A change replaces the pods.
+	// threads is the number of threads of a node that serve clients. Unset
+	// means 4; more threads than processors do not improve throughput. A change
+	// replaces the pods.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Threads *int32 `json:"threads,omitempty"`
 
-	// resources are what a node asks for and may use at most beside memory,
-	// which follows from memory.size, maxConnections and threads.
+	// resources are the compute resources of a node, except memory, which is
+	// derived from memory.size, maxConnections and threads.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !('memory' in self.requests)",message="memory is derived from memory.size, maxConnections and threads; status.memory.containerLimit says how much it is",fieldPath=".requests",reason=FieldValueForbidden
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits)",message="memory is derived from memory.size, maxConnections and threads; status.memory.containerLimit says how much it is",fieldPath=".limits",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !('memory' in self.requests)",message="memory is derived from memory.size, maxConnections and threads: see status.memory.containerLimit",fieldPath=".requests",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits)",message="memory is derived from memory.size, maxConnections and threads: see status.memory.containerLimit",fieldPath=".limits",reason=FieldValueForbidden
 	Resources *common.Resources `json:"resources,omitempty"`
 
-	// pod says more about the pods, such as where they run. Volumes cannot be
-	// given: memcached would not read them.
+	// pod configures the pods, such as their scheduling. Volumes are not
+	// allowed, because memcached does not read them.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.volumes)",message="a cache reads no volume",fieldPath=".volumes",reason=FieldValueForbidden
-	// +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts)",message="a cache reads no volume",fieldPath=".volumeMounts",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumes)",message="memcached reads no volumes; remove the field",fieldPath=".volumes",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts)",message="memcached reads no volumes; remove the field",fieldPath=".volumeMounts",reason=FieldValueForbidden
 	Pod *common.Pod `json:"pod,omitempty"`
 
-	// security says how much the pods may do on their node. The profile is
+	// security configures the security context of the pods. The profile is
 	// always Restricted.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile == 'Restricted'",message="profile must be Restricted: memcached needs no more",fieldPath=".profile"
+	// +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile == 'Restricted'",message="profile must be Restricted: memcached needs no other privileges",fieldPath=".profile"
 	Security *common.Security `json:"security,omitempty"`
 
-	// service says more about the Service, which is always headless.
+	// service configures the Service, which is always headless.
 	// +optional
 	Service *ServiceSpec `json:"service,omitempty"`
 
-	// podDisruptionBudget says how many nodes of the cache a drain of the
-	// cluster's nodes may take at a time. Unset means one, where size is
-	// greater than 1.
+	// podDisruptionBudget configures how many pods may be evicted at the same
+	// time, such as during a node drain. Unset means one, if size is greater
+	// than 1.
 	// +optional
 	PodDisruptionBudget *common.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
 
-	// networkPolicy says who may connect to port 11211. memcached asks nobody
-	// for a password.
+	// networkPolicy restricts the connections to port 11211. memcached does not
+	// authenticate clients.
 	// +optional
 	NetworkPolicy *common.NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// rollout says how a change reaches the pods, and what becomes of one that
-	// fails.
+	// rollout configures how changes are rolled out, and what happens if a
+	// rollout fails.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.restartOnConfigChange)",message="a cache reads no ConfigMap",fieldPath=".restartOnConfigChange",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.restartOnConfigChange)",message="memcached reads no ConfigMaps; remove the field",fieldPath=".restartOnConfigChange",reason=FieldValueForbidden
 	Rollout *common.Rollout `json:"rollout,omitempty"`
 
-	// paused leaves all children as they are, except that their owner references
-	// follow deletionPolicy; the status is still kept.
+	// paused stops changes to all children, except that their owner references
+	// follow deletionPolicy. The status is still updated.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// deletionPolicy says what becomes of the Deployment and the Service when
-	// this object is deleted. Delete, the default, deletes them too; Orphan
-	// leaves them serving, managed by nobody.
+	// deletionPolicy defines what happens to the children when this object is
+	// deleted. Delete, the default, deletes them. Orphan keeps them running,
+	// and they are no longer managed.
 	// +optional
 	DeletionPolicy common.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// MemorySpec says how much each node stores.
+// MemorySpec configures how much each node stores.
 type MemorySpec struct {
-	// size is the memory of each node for items, in whole MiB: 64Mi, 1Gi.
-	// Unset means 64Mi. The container may use more, for connections and
-	// indices; its limit is in status.memory.containerLimit. A change replaces
-	// the pods, and what they have stored is lost.
+	// size is the memory of each node for items, in whole MiB, such as 64Mi or
+	// 1Gi. Unset means 64Mi. The container needs more, for connections and
+	// indexes; its limit is in status.memory.containerLimit. A change replaces
+	// the pods, and their items are lost.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -161,47 +165,47 @@ type MemorySpec struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
-// ServiceSpec says more about the Service.
+// ServiceSpec configures the Service.
 type ServiceSpec struct {
-	// annotations of the Service, such as the name that external-dns gives it.
+	// annotations of the Service, such as the host name for external-dns.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue() && !k.contains('platform-operator.io/'))",message="keys must be names such as example.com/key, outside of platform-operator.io"
-	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="all of them together must have at most 163840 bytes"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="keys and values must have at most 163840 bytes in all"
 	Annotations map[string]common.AnnotationValue `json:"annotations,omitempty"`
 }
 
-// Phase is the state of a cache in one word.
+// Phase summarizes the state of a cache.
 //
 // +kubebuilder:validation:Enum=Pending;Running;Degraded;Failed
 type Phase string
 
 const (
-	// PhasePending says that no node serves yet.
+	// PhasePending: no node is serving yet.
 	PhasePending Phase = "Pending"
-	// PhaseRunning says that everything that was asked for serves.
+	// PhaseRunning: the current spec is completely rolled out and serving.
 	PhaseRunning Phase = "Running"
-	// PhaseDegraded says that some nodes serve, and not all that was asked for.
+	// PhaseDegraded: only some of the nodes are serving.
 	PhaseDegraded Phase = "Degraded"
-	// PhaseFailed says that it cannot get on without somebody's help.
+	// PhaseFailed: progress requires a change of the spec or of the cluster.
 	PhaseFailed Phase = "Failed"
 )
 
-// MemcachedStatus is what is there, as the operator last saw it.
+// MemcachedStatus defines the observed state of a Memcached.
 type MemcachedStatus struct {
 	common.Status        `json:",inline"`
 	common.RolloutStatus `json:",inline"`
 
-	// phase is the state in one word; the conditions say more.
+	// phase summarizes the state; the conditions have the details.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// reason is the reason of the condition Ready.
+	// reason is the reason of the Ready condition.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 
-	// size is the number of nodes that the Deployment is asked for.
+	// size is the desired number of replicas of the Deployment.
 	// +optional
 	Size int32 `json:"size"`
 
@@ -213,33 +217,33 @@ type MemcachedStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// selector selects the pods, in the form kubectl -l takes.
+	// selector selects the pods, in the format of kubectl -l.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// nodes are the names of the pods that serve, sorted: ready, and not on
-	// their way out.
+	// nodes are the sorted names of the pods that are serving: ready and not
+	// being deleted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MaxLength=253
 	Nodes []string `json:"nodes,omitzero"`
 
-	// memory is what a node may use, by the pods that are made now: of an
-	// earlier revision, where the spec's failed.
+	// memory is the memory of a node in the revision in use, which is an
+	// earlier one if the rollout of the spec failed.
 	// +optional
 	Memory *MemoryStatus `json:"memory,omitempty"`
 }
 
-// MemoryStatus is what a node may use.
+// MemoryStatus is the memory of a node.
 type MemoryStatus struct {
 	// size is the memory for items.
 	// +required
 	Size resource.Quantity `json:"size"`
 
-	// containerLimit is the memory limit of the container: what the items
-	// take, and what memcached needs beside them.
+	// containerLimit is the memory limit of the container: the memory for
+	// items, and what memcached needs in addition.
 	// +required
 	ContainerLimit resource.Quantity `json:"containerLimit"`
 }
@@ -254,10 +258,10 @@ type MemcachedList struct {
 	Items []Memcached `json:"items"`
 }
 
-// GetStatus returns the part of the status that every kind has.
+// GetStatus returns the part of the status that all kinds have in common.
 func (m *Memcached) GetStatus() *common.Status { return &m.Status.Status }
 
-// GetDeletionPolicy returns the deletion policy in force.
+// GetDeletionPolicy returns the deletion policy, or its default.
 func (m *Memcached) GetDeletionPolicy() common.DeletionPolicy {
 	if m.Spec.DeletionPolicy == "" {
 		return common.DeletionPolicyDelete

@@ -1,7 +1,8 @@
-// Package v1 is the API of WebServer, group my.domain: an nginx fleet.
+// Package v1 contains the API of WebServer, group my.domain: a fleet of nginx
+// pods.
 //
-// A WebServer of two lines, an image and a number of replicas, becomes a
-// Deployment and a Service; its status says what serves and where.
+// A WebServer that sets only an image and a number of replicas results in a
+// Deployment and a Service.
 //
 // +kubebuilder:object:generate=true
 // +groupName=my.domain

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Directives reads text as nginx reads a file that a block includes, and
-// returns the names of the directives that stand in no block of the text's
-// own. The error is what nginx would refuse without looking at what the
-// directives mean; the names before it are returned all the same. Blocks of
-// Lua have a syntax of their own, which it does not know.
+// Directives parses text as nginx parses an included file, and returns the
+// names of the directives at the top level of the text. The error describes why
+// nginx would reject the text regardless of what the directives mean; the names
+// before the error are returned nevertheless. Lua blocks, which have a syntax
+// of their own, are not supported.
 func Directives(text string) (names []string, err error) {
 	// The states are those of nginx's ngx_conf_read_token.
 	var (

@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the group and version of this package's kinds.
+// GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "my.domain", Version: "v1"}
 
-// AddToScheme makes this package's kinds known to a scheme.
+// AddToScheme registers the kinds of this package in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &WebServer{}, &WebServerList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

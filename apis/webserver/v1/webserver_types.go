@@ -7,26 +7,26 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Kind is the kind's name.
+// Kind is the name of the kind.
 const Kind = "WebServer"
 
-// ConditionConfigValid is present where nginx runs with a configuration of the
-// operator's, and True when nginx has accepted it.
+// ConditionConfigValid is present if nginx runs with a configuration by the
+// operator, and True when nginx has accepted it.
 const ConditionConfigValid = "ConfigValid"
 
 // Reasons of ConditionConfigValid.
 const (
-	// ReasonTested: pods serve with it.
+	// ReasonTested: the configuration is in use.
 	ReasonTested = "Tested"
-	// ReasonTesting: no pod has tested it yet.
+	// ReasonTesting: no pod has tested the configuration yet.
 	ReasonTesting = "Testing"
-	// ReasonInvalid: nginx refuses it, in the words of the message.
+	// ReasonInvalid: nginx rejects the configuration; the message quotes nginx.
 	ReasonInvalid = "Invalid"
 )
 
-// WebServer is an nginx fleet: a Deployment named as the object and a Service
-// named <name>-service. It serves from the moment its Available condition is
-// True; Ready says that the whole of the current spec serves.
+// WebServer is a fleet of nginx pods: a Deployment with the name of the object
+// and a Service named <name>-service. It serves while its Available condition
+// is True; Ready reports that the current spec is completely rolled out.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -40,163 +40,164 @@ const (
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.addresses[0].url`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 55",message="metadata.name must be no more than 55 characters: the Service is named <name>-service, and a Service name has at most 63"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': it becomes the name of a Service"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
 type WebServer struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec defines the desired state of the WebServer.
 	// +required
 	Spec WebServerSpec `json:"spec"`
 
-	// status is what is there, as the operator last saw it.
+	// status defines the observed state of the WebServer.
 	// +optional
 	Status WebServerStatus `json:"status,omitzero"`
 }
 
-// WebServerSpec is what is wanted.
+// WebServerSpec defines the desired state of a WebServer.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",message="with autoscaling the autoscaler sets the number of pods: remove replicas, or autoscaling",fieldPath=".replicas",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'cpu' in self.resources.requests ? string(self.resources.requests['cpu']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'cpu' in self.resources.limits && string(self.resources.limits['cpu']).matches('^[+]?[0.]*[1-9]')))",message="a target for CPU is in percent of what the pods request: set resources.requests.cpu to more than 0",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'memory' in self.resources.requests ? string(self.resources.requests['memory']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'memory' in self.resources.limits && string(self.resources.limits['memory']).matches('^[+]?[0.]*[1-9]')))",message="a target for memory is in percent of what the pods request: set resources.requests.memory to more than 0",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
-// +kubebuilder:validation:XValidation:rule="!(has(self.config) || has(self.content) || has(self.tls) || (has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled)) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc(/nginx(/conf[.]d(/.*)?)?)?/?$'))",message="/etc/nginx/conf.d holds the operator's configuration where config, content, tls or monitoring is set; take another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr(/share(/nginx(/html(/.*)?)?)?)?/?$'))",message="/usr/share/nginx/html holds the content; take another mountPath, or remove content",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc/nginx/tls(/.*)?/?$'))",message="/etc/nginx/tls holds the certificate; take another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.service) || !has(self.service.port) || self.service.port != 443",message="port 443 of the Service is https where tls is set; take another port for http",fieldPath=".service.port",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",message="must not be set together with autoscaling, which sets the number of pods: remove replicas or autoscaling",fieldPath=".replicas",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'cpu' in self.resources.requests ? string(self.resources.requests['cpu']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'cpu' in self.resources.limits && string(self.resources.limits['cpu']).matches('^[+]?[0.]*[1-9]')))",message="targetCPUUtilizationPercentage is a percentage of the requested CPU: set resources.requests.cpu to more than 0",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'memory' in self.resources.requests ? string(self.resources.requests['memory']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'memory' in self.resources.limits && string(self.resources.limits['memory']).matches('^[+]?[0.]*[1-9]')))",message="targetMemoryUtilizationPercentage is a percentage of the requested memory: set resources.requests.memory to more than 0",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
+// +kubebuilder:validation:XValidation:rule="!(has(self.config) || has(self.content) || has(self.tls) || (has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled)) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc(/nginx(/conf[.]d(/.*)?)?)?/?$'))",message="/etc/nginx/conf.d contains the operator's configuration if config, content, tls or monitoring is set; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr(/share(/nginx(/html(/.*)?)?)?)?/?$'))",message="/usr/share/nginx/html contains the content; use another mountPath, or remove content",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc/nginx/tls(/.*)?/?$'))",message="/etc/nginx/tls contains the certificate; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.service) || !has(self.service.port) || self.service.port != 443",message="port 443 of the Service is HTTPS if tls is set; use another port for HTTP",fieldPath=".service.port",reason=FieldValueForbidden
 type WebServerSpec struct {
-	// image is the container image that serves: the stock nginx image or one
-	// built on it, which listens on port 80. It runs as user 101 with a
-	// read-only root file system; /var/cache/nginx, /run and /tmp are writable.
+	// image is the container image: the official nginx image, or an image based
+	// on it that listens on port 80. It runs as user 101 with a read-only root
+	// file system; /var/cache/nginx, /run and /tmp are writable.
 	// +required
 	Image common.Image `json:"image"`
 
-	// replicas is the number of pods. Unset means 1; 0 stops all of them and
-	// keeps the Service. It cannot be set together with autoscaling.
+	// replicas is the number of pods. Unset means 1; 0 deletes all pods and
+	// keeps the Service. It cannot be combined with autoscaling.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// service says how the fleet is reached.
+	// service configures the Service.
 	// +optional
 	Service *ServiceSpec `json:"service,omitempty"`
 
-	// config is what stands within nginx's server block. It is tested with
-	// this image before any pod serves with it. Where config, content, tls or
-	// monitoring is set, and for the image nginx itself, /etc/nginx/conf.d
-	// holds the operator's configuration, which includes this one, and not the
-	// image's.
+	// config is the content of the nginx server block. It is tested with this
+	// image before a pod serves with it. If config, content, tls or monitoring
+	// is set, and for the official image, /etc/nginx/conf.d contains the
+	// configuration of the operator, which includes this one and replaces that
+	// of the image.
 	// +optional
 	Config *ConfigSource `json:"config,omitempty"`
 
-	// content is what is served from /usr/share/nginx/html. Unset serves what
-	// the image has there.
+	// content is the content of /usr/share/nginx/html. Unset serves the files
+	// of the image.
 	// +optional
 	Content *ContentSource `json:"content,omitempty"`
 
-	// tls serves https on port 443, beside http on port 80.
+	// tls serves HTTPS on port 443, in addition to HTTP on port 80.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
 
-	// monitoring puts nginx's own figures in reach of Prometheus: an exporter
-	// in each pod answers on the container port named metrics.
+	// monitoring adds an exporter to each pod, which exposes nginx metrics for
+	// Prometheus on the container port named metrics.
 	// +optional
 	Monitoring *common.Monitoring `json:"monitoring,omitempty"`
 
-	// resources are what nginx asks for, and what it may use at most.
+	// resources are the compute resources of the nginx container.
 	// +optional
 	Resources *common.Resources `json:"resources,omitempty"`
 
-	// imagePullPolicy says when image is pulled. Unset means Always for the
-	// tag latest and IfNotPresent for any other.
+	// imagePullPolicy defines when image is pulled. Unset means Always for the
+	// tag latest and IfNotPresent otherwise.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// imagePullSecrets are the Secrets with which images are pulled.
+	// imagePullSecrets are the Secrets with the credentials for pulling images.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []common.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// probes tell whether nginx has started, serves and lives. Its ports are
-	// called http and https.
+	// probes check whether nginx has started, is ready and is alive. Its ports
+	// are named http and https.
 	// +optional
 	Probes *common.Probes `json:"probes,omitempty"`
 
-	// pod says more about the pods: where they run, what they mount, their
-	// labels and annotations. What the operator mounts under /etc/nginx and
-	// /usr/share/nginx/html nothing else can be mounted over.
+	// pod configures the pods: scheduling, volumes, labels and annotations.
+	// Volumes cannot be mounted over the operator's mounts under /etc/nginx and
+	// /usr/share/nginx/html.
 	// +optional
 	Pod *common.Pod `json:"pod,omitempty"`
 
-	// security says more about what the pods may do. This kind knows the
-	// profile Restricted only; runAsUser unset means 101, nginx's own, and the
-	// root file system cannot be written.
+	// security configures the security context of the pods. The profile is
+	// always Restricted. Unset means user 101, which is nginx, and a read-only
+	// root file system.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile == 'Restricted'",message="a WebServer's pods always keep to the profile Restricted",fieldPath=".profile"
+	// +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile == 'Restricted'",message="must be Restricted: the pods of a WebServer always comply with this profile",fieldPath=".profile"
 	Security *common.Security `json:"security,omitempty"`
 
-	// expose makes the fleet reachable from outside of the cluster by the
-	// names of hosts. They lead to the http port of the Service.
+	// expose makes the fleet reachable from outside of the cluster under host
+	// names, which are routed to the http port of the Service.
 	// +optional
 	Expose *common.Expose `json:"expose,omitempty"`
 
-	// autoscaling lets the load decide the number of pods, instead of
-	// replicas. Whoever removes it sets replicas, or gets 1.
+	// autoscaling sets the number of pods by their load, instead of replicas.
+	// When you remove it, set replicas, or the number becomes 1.
 	// +optional
 	Autoscaling *common.Autoscaling `json:"autoscaling,omitempty"`
 
-	// podDisruptionBudget says how many pods a drain of nodes may take at a
-	// time. Unset, with more than one pod, means one.
+	// podDisruptionBudget configures how many pods may be evicted at the same
+	// time, such as during a node drain. Unset means one, if there is more than
+	// one pod.
 	// +optional
 	PodDisruptionBudget *common.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
 
-	// networkPolicy says who may connect to the pods. Unset means whoever the
-	// cluster lets. It takes a network plugin that enforces policies.
+	// networkPolicy restricts the connections to the pods. Unset means no
+	// restriction. It requires a network plugin that enforces NetworkPolicies.
 	// +optional
 	NetworkPolicy *common.NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// rollout says how a change reaches the pods, and what becomes of one that
-	// fails. restartOnConfigChange unset means true for this kind. Where it is
-	// false, a changed ConfigMap that config or content names waits for the
-	// next change of the spec, or of restartedAt.
+	// rollout configures how changes are rolled out, and what happens if a
+	// rollout fails. Unset restartOnConfigChange means true for this kind. If
+	// it is false, a change of a ConfigMap in config or content is applied
+	// together with the next change of the spec or of restartedAt.
 	// +optional
 	Rollout *common.Rollout `json:"rollout,omitempty"`
 
-	// paused leaves all children as they are, whatever the spec says, except that
-	// their owner references follow deletionPolicy. The status goes on, and so
-	// does deletion.
+	// paused stops changes to all children, regardless of the spec, except that
+	// their owner references follow deletionPolicy. The status is still updated,
+	// and the object can be deleted.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// deletionPolicy says what becomes of the Deployment, the Service and the
-	// rest when this object is deleted. Delete, the default, deletes them too;
-	// Orphan leaves them serving, managed by nobody.
+	// deletionPolicy defines what happens to the children when this object is
+	// deleted. Delete, the default, deletes them. Orphan keeps them running,
+	// and they are no longer managed.
 	// +optional
 	DeletionPolicy common.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// ConfigSource is where the text within nginx's server block comes from:
-// exactly one of inline and configMapRef.
+// ConfigSource is the source of the content of the nginx server block: exactly
+// one of inline and configMapRef.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.inline) != has(self.configMapRef)",message="exactly one of inline and configMapRef must be set"
 type ConfigSource struct {
-	// inline is the text itself, such as location blocks.
+	// inline is the configuration text, such as location blocks.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
-	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must have no NUL"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must not contain NUL characters"
 	Inline string `json:"inline,omitempty"`
 
-	// configMapRef takes the text from a ConfigMap of this namespace.
+	// configMapRef selects a key of a ConfigMap in this namespace.
 	// +optional
 	ConfigMapRef *ConfigMapKeyReference `json:"configMapRef,omitempty"`
 }
 
-// ConfigMapKeyReference is a key of a ConfigMap in the object's namespace.
+// ConfigMapKeyReference refers to a key of a ConfigMap in the same namespace.
 type ConfigMapKeyReference struct {
 	// name of the ConfigMap.
 	// +required
@@ -205,7 +206,7 @@ type ConfigMapKeyReference struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// key that holds the text. Unset means server.conf.
+	// key that contains the text. Unset means server.conf.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -213,37 +214,37 @@ type ConfigMapKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// ContentSource is where the served files come from: exactly one of files,
+// ContentSource is the source of the served files: exactly one of files,
 // configMapRef and image.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.files), has(self.configMapRef), has(self.image)].exists_one(set, set)",message="exactly one of files, configMapRef and image must be set"
 type ContentSource struct {
-	// files are the files themselves, each under its name; at most 64, and
-	// 262144 characters in all. A name holds letters, digits, '-', '_' and '.'.
+	// files are the contents of the files by name: at most 64 files, and 262144
+	// characters in all. A name consists of letters, digits, '-', '_' and '.'.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 253 && name.matches('^[-._a-zA-Z0-9]+$') && name != '.' && !name.startsWith('..'))",message="a file name must have at most 253 letters, digits, '-', '_' and '.', and not begin with '..'"
-	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 262144",message="the files must have at most 262144 characters in all; take an image for more"
+	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 262144",message="the files must have at most 262144 characters in all; use an image for larger content"
 	Files map[string]FileText `json:"files,omitempty"`
 
-	// configMapRef takes the files from a ConfigMap of this namespace: each
-	// key is a file.
+	// configMapRef refers to a ConfigMap in this namespace, each key of which
+	// is a file.
 	// +optional
 	ConfigMapRef *ConfigMapReference `json:"configMapRef,omitempty"`
 
-	// image takes the files from an OCI image or artifact. It needs
+	// image is an OCI image or artifact that contains the files. It requires
 	// Kubernetes 1.35 or newer.
 	// +optional
 	Image *ImageSource `json:"image,omitempty"`
 }
 
-// FileText is the text of a file.
+// FileText is the content of a file.
 //
 // +kubebuilder:validation:MaxLength=262144
 type FileText string
 
-// ConfigMapReference is a ConfigMap in the object's namespace.
+// ConfigMapReference refers to a ConfigMap in the same namespace.
 type ConfigMapReference struct {
 	// name of the ConfigMap.
 	// +required
@@ -256,27 +257,27 @@ type ConfigMapReference struct {
 // ImageSource is an OCI image or artifact whose files are mounted.
 type ImageSource struct {
 	// reference is the image, such as registry.example/site:1.4 or one with a
-	// digest. Its root folder is what is served.
+	// digest. Its root directory is served.
 	// +required
 	Reference common.Image `json:"reference"`
 
-	// pullPolicy says when the image is pulled. Unset means Always for the tag
-	// latest, and IfNotPresent otherwise.
+	// pullPolicy defines when the image is pulled. Unset means Always for the
+	// tag latest and IfNotPresent otherwise.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;Never;IfNotPresent
 	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
 }
 
-// TLS says how https is served.
+// TLS configures HTTPS.
 type TLS struct {
-	// secretRef is the Secret of type kubernetes.io/tls with certificate and
-	// key. The pods mount it; the operator does not read it. A renewed one is
-	// served within about two minutes, and no connection ends for it.
+	// secretRef is a Secret of type kubernetes.io/tls. The pods mount it; the
+	// operator does not read it. A renewed certificate is in use within about
+	// two minutes, and no connection is closed for it.
 	// +required
 	SecretRef SecretReference `json:"secretRef"`
 }
 
-// SecretReference is a Secret in the object's namespace.
+// SecretReference refers to a Secret in the same namespace.
 type SecretReference struct {
 	// name of the Secret.
 	// +required
@@ -286,14 +287,15 @@ type SecretReference struct {
 	Name string `json:"name"`
 }
 
-// ServiceSpec says how the fleet is reached.
+// ServiceSpec configures the Service.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass)",message="loadBalancerClass cannot be added or removed while the type is LoadBalancer; change the type first",fieldPath=".loadBalancerClass"
 // +kubebuilder:validation:XValidation:rule="!has(self.nodePort) || !has(self.type) || self.type != 'ClusterIP'",message="nodePort needs type NodePort or LoadBalancer; remove nodePort or change type",fieldPath=".nodePort",reason=FieldValueForbidden
 type ServiceSpec struct {
-	// type is the type of the Service. Unset takes the platform's preference,
-	// NodePort as delivered, and NodePort where nodePort is set. The value in
-	// force is in status.service.type.
+	// type is the type of the Service. Unset means NodePort if nodePort is set,
+	// and otherwise the default in the platform configuration, which is
+	// NodePort unless it was changed. The current value is in
+	// status.service.type.
 	// +optional
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type corev1.ServiceType `json:"type,omitempty"`
@@ -305,10 +307,11 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port *int32 `json:"port,omitempty"`
 
-	// nodePort is the port on every node. Unset takes the platform's
-	// preference, 30010 as delivered; where that is taken Kubernetes allocates
-	// one. The port in force is in status.service.nodePort and is kept when
-	// the Service is deleted and created again.
+	// nodePort is the port on every node. Unset means the default in the
+	// platform configuration, which is 30010 unless it was changed; if that
+	// port is allocated to another Service, Kubernetes allocates one. The
+	// current value is in status.service.nodePort, and is kept if the Service
+	// is deleted and created again.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -317,7 +320,7 @@ type ServiceSpec struct {
 	common.ServiceOptions `json:",inline"`
 }
 
-// WebServerStatus is what is there, as the operator last saw it.
+// WebServerStatus defines the observed state of a WebServer.
 type WebServerStatus struct {
 	common.Status        `json:",inline"`
 	common.RolloutStatus `json:",inline"`
@@ -330,28 +333,27 @@ type WebServerStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// updatedReplicas is the number of pods made from the current spec.
+	// updatedReplicas is the number of pods of the current revision.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 
-	// selector selects the pods, in the form kubectl -l takes.
+	// selector selects the pods, in the format of kubectl -l.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// service is the Service as it is.
+	// service is the observed state of the Service.
 	// +optional
 	Service *ServiceStatus `json:"service,omitempty"`
 
-	// addresses are the places where the fleet can be reached, the one for
-	// most people first.
+	// addresses are the URLs of the fleet, those with the widest scope first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Addresses []common.Address `json:"addresses,omitempty"`
 }
 
-// ServiceStatus is the Service as it is.
+// ServiceStatus is the observed state of the Service.
 type ServiceStatus struct {
 	// name of the Service.
 	// +required
@@ -366,11 +368,12 @@ type ServiceStatus struct {
 	// +optional
 	Port int32 `json:"port,omitempty"`
 
-	// nodePort on every node, 0 where there is none.
+	// nodePort on every node, or 0 if none is allocated.
 	// +optional
 	NodePort int32 `json:"nodePort,omitempty"`
 
-	// httpsNodePort is the port of https on every node, 0 where there is none.
+	// httpsNodePort is the port for HTTPS on every node, or 0 if none is
+	// allocated.
 	// +optional
 	HTTPSNodePort int32 `json:"httpsNodePort,omitempty"`
 }
@@ -385,10 +388,10 @@ type WebServerList struct {
 	Items []WebServer `json:"items"`
 }
 
-// GetStatus returns the part of the status that every kind has.
+// GetStatus returns the part of the status that all kinds have in common.
 func (w *WebServer) GetStatus() *common.Status { return &w.Status.Status }
 
-// GetDeletionPolicy returns the deletion policy in force.
+// GetDeletionPolicy returns the deletion policy, or its default.
 func (w *WebServer) GetDeletionPolicy() common.DeletionPolicy {
 	if w.Spec.DeletionPolicy == "" {
 		return common.DeletionPolicyDelete

@@ -2,12 +2,12 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* 41 characters leave room for the longest suffix, "-webhook-cert", and for what a pod's name adds. */}}
+{{/* 41 characters leave room for the longest suffix, "-webhook-cert", and for the suffix of pod names. */}}
 {{- define "platform-operator.fullname" -}}
 {{- .Values.fullnameOverride | default (include "platform-operator.name" .) | trunc 41 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* What selects the operator's own pods: never the pod of the release hook. */}}
+{{/* The selector of the operator's pods. It must not match the pod of the release hook. */}}
 {{- define "platform-operator.selectorLabels" -}}
 app.kubernetes.io/component: manager
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
-{{/* What restricted Pod Security asks for. */}}
+{{/* The security context that the Pod Security Standard restricted requires. */}}
 {{- define "platform-operator.podSecurityContext" -}}
 fsGroup: 65532
 runAsGroup: 65532
@@ -64,8 +64,8 @@ readOnlyRootFilesystem: true
 {{- end -}}
 
 {{/*
-Our kinds as rules, read from the CRDs. Takes a list: root context, verbs, and
-the subresources that belong to the rule where a kind has them.
+RBAC rules for the operator's kinds, from the CRDs. The argument is a list: the root
+context, the verbs, and the subresources to include if a kind has them.
 */}}
 {{- define "platform-operator.kindRules" -}}
 {{- $root := index . 0 -}}
@@ -85,7 +85,7 @@ the subresources that belong to the rule where a kind has them.
 {{- end -}}
 {{- end -}}
 
-{{/* Takes the weight: hooks run in this order. */}}
+{{/* The argument is the weight, which defines the order of hooks. */}}
 {{- define "platform-operator.hookAnnotations" -}}
 helm.sh/hook: pre-delete
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
@@ -93,8 +93,8 @@ helm.sh/hook-weight: {{ . | quote }}
 {{- end -}}
 
 {{/*
-A token of an hour, where client-go looks for it. The one that Kubernetes would
-mount by itself is good for a year.
+A token that is valid for one hour, at the path where client-go expects it. The
+token that Kubernetes mounts by default is valid for a year.
 */}}
 {{- define "platform-operator.tokenVolume" -}}
 - name: token
