@@ -157,11 +157,11 @@ lint: $(GOLANGCI_LINT) ## Run golangci-lint in every module, and lint the prose 
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
 		(cd $$m && $(GOLANGCI_LINT) run); done
 	$(call say,'lint comments and documentation')
-	@go run ./docs/prose -lint
+	@go run ./cmd/prose -lint
 
 .PHONY: prose
 prose: ## Print how often expressions of docs/style.md occur per 1,000 words
-	@go run ./docs/prose
+	@go run ./cmd/prose
 
 .PHONY: verify
 verify: bin/cluster ## Generate, format and tidy; fail if that changes a file; then lint everything and compare two builds

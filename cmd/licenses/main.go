@@ -1,5 +1,5 @@
-// Command licenses writes the licences of everything that is linked into a
-// program, and fails where one of them is not on its list.
+// Command licenses writes the licences of all modules that are linked into a
+// program, and fails if one of them is not in the list of allowed licences.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/google/licenseclassifier/v2/assets"
 )
 
-// allowed are the licences of what may be linked into a program that is itself
-// under Apache-2.0, by their SPDX names.
+// allowed lists, by their SPDX names, the licences that are compatible with linking
+// into a program under Apache-2.0.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0"}
 
-// architectures are those that the operator is built for: some modules are
-// needed on one only.
+// architectures are those that the operator is built for, because some modules are
+// linked on one of them only.
 var architectures = []string{"amd64", "arm64"}
 
 func main() {
@@ -60,18 +60,18 @@ func run(folder, pkg, file string) error {
 		return err
 	}
 	text := render(modules)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // G306: made to be published
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // G306: the file is published
 		return fmt.Errorf("writing the licences: %w", err)
 	}
 	return nil
 }
 
-// goPackage is what we read of go list's answer.
+// goPackage contains the fields of the output of go list that are used.
 type goPackage struct {
 	ImportPath, Dir string
 
 	Standard bool
-	// Of the standard library GOROOT, but not of what it has vendored.
+	// Root is GOROOT for the standard library, except for its vendored packages.
 	Root   string
 	Module *goModule
 }
@@ -82,15 +82,15 @@ type goModule struct {
 	Replace            *struct{ Path, Version string }
 }
 
-// linked lists what goes into the program on Linux.
+// linked lists the packages that are linked into the program on Linux.
 func linked(folder, pkg, arch string) ([]goPackage, error) {
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Root,Module", pkg) //nolint:gosec // G204: the package is our caller's
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Root,Module", pkg) //nolint:gosec // G204: the package is an argument of the caller
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("listing what is linked into %s for %s: %w", pkg, arch, err)
+		return nil, fmt.Errorf("listing the packages linked into %s for %s: %w", pkg, arch, err)
 	}
 	var packages []goPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
@@ -99,30 +99,30 @@ func linked(folder, pkg, arch string) ([]goPackage, error) {
 		case errors.Is(err, io.EOF):
 			return packages, nil
 		case err != nil:
-			return nil, fmt.Errorf("reading go list's answer: %w", err)
+			return nil, fmt.Errorf("reading the output of go list: %w", err)
 		}
 		packages = append(packages, p)
 	}
 }
 
-// module is one that is linked, with what it says about its use.
+// module is a linked module with its licence files.
 type module struct {
 	name     string
 	files    map[string]string // path below the module's folder to content
 	licences []string
 }
 
-// collect finds the licence files of each module: those beside the packages
-// that are linked, and those in the folders above them.
+// collect finds the licence files of each module: those in the folders of linked
+// packages, and those in their parent folders.
 func collect(packages []goPackage) ([]*module, error) {
 	byName := map[string]*module{}
 	seen := map[string]bool{}
 	for _, p := range packages {
-		// What Go vendors of its own modules is under Go's licence.
+		// The modules that the standard library vendors are under Go's licence.
 		if p.Standard && strings.HasPrefix(p.ImportPath, "vendor/") {
 			continue
 		}
-		// Which Go builds it is not ours to say, so it has no version here.
+		// The version of Go depends on the build environment, so it is omitted.
 		name, root, dir := "Go's standard library", p.Root, p.Root
 		if !p.Standard {
 			switch m := p.Module; {
@@ -156,8 +156,8 @@ func collect(packages []goPackage) ([]*module, error) {
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)([-.].*)?$`)
 
-// isNotice says whether a file is one that Apache-2.0 wants passed on, and no
-// licence itself.
+// isNotice reports whether a file is a NOTICE, which Apache-2.0 requires to be
+// distributed and which is not a licence.
 func isNotice(path string) bool {
 	return strings.HasPrefix(strings.ToLower(filepath.Base(path)), "notice")
 }
@@ -185,10 +185,9 @@ func (m *module) read(root, dir string) error {
 	return nil
 }
 
-// classify names the licences of each module. It returns all that is wrong at
-// once.
+// classify identifies the licences of each module. It returns all errors at once.
 func classify(known *classifier.Classifier, modules []*module) error {
-	named := map[string][]string{} // by text: most modules have the same few
+	named := map[string][]string{} // by text, because most modules have the same texts
 	var wrong []error
 	for _, m := range modules {
 		found := map[string]bool{}
@@ -203,7 +202,7 @@ func classify(known *classifier.Classifier, modules []*module) error {
 				named[text] = names
 			}
 			if len(names) == 0 {
-				wrong = append(wrong, fmt.Errorf("%s: %s is no licence that we know: read it", m.name, path))
+				wrong = append(wrong, fmt.Errorf("%s: %s is not a known licence: review it", m.name, path))
 			}
 			for _, name := range names {
 				found[name] = true
@@ -213,7 +212,7 @@ func classify(known *classifier.Classifier, modules []*module) error {
 			}
 		}
 		if m.licences = slices.Sorted(maps.Keys(found)); len(m.licences) == 0 && len(wrong) == 0 {
-			wrong = append(wrong, fmt.Errorf("%s: has no licence file, so nobody may use it", m.name))
+			wrong = append(wrong, fmt.Errorf("%s: has no licence file, so its use is not permitted", m.name))
 		}
 	}
 	return errors.Join(wrong...)
@@ -230,7 +229,7 @@ func licences(results classifier.Results) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// render writes the list, and each text once.
+// render writes the list, followed by each text once.
 func render(modules []*module) string {
 	var b strings.Builder
 	b.WriteString("The operator contains the modules below, for Linux on " + strings.Join(architectures, " and ") + ".\n" +

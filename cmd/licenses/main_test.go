@@ -72,7 +72,7 @@ func TestLicencesAreNamedOrRefused(t *testing.T) {
 		"short form":     {files: map[string]string{"LICENSE": mit + "\n\n" + apacheHeader}, want: []string{"Apache-2.0", "MIT"}},
 		"refused":        {files: map[string]string{"LICENSE": gpl}, wantErr: "m v1: LICENSE is GPL-2.0; allowed are Apache-2.0, "},
 		"refused below":  {files: map[string]string{"LICENSE": mit, "forked/COPYING": gpl}, wantErr: "m v1: forked/COPYING is GPL-2.0; "},
-		"unknown":        {files: map[string]string{"LICENSE": "Do with it what you like."}, wantErr: "m v1: LICENSE is no licence that we know"},
+		"unknown":        {files: map[string]string{"LICENSE": "Do with it what you like."}, wantErr: "m v1: LICENSE is not a known licence"},
 		"none":           {files: map[string]string{"NOTICE": "by somebody"}, wantErr: "m v1: has no licence file"},
 	} {
 		t.Run(name, func(t *testing.T) {

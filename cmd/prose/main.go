@@ -1,9 +1,9 @@
 // Command prose measures the vocabulary of comments and documentation, and
 // reports expressions that docs/style.md replaces by the terms of the field.
 //
-//	go run ./docs/prose            # print a table of frequencies
-//	go run ./docs/prose -lint      # fail if a finished folder uses an expression to avoid
-//	go run ./docs/prose -lint pkg  # the same for these folders, finished or not
+//	go run ./cmd/prose            # print a table of frequencies
+//	go run ./cmd/prose -lint      # fail if a finished folder uses an expression to avoid
+//	go run ./cmd/prose -lint pkg  # the same for these folders, finished or not
 package main
 
 import (

@@ -93,8 +93,8 @@ var pending = []string{
 	".golangci.yml",
 }
 
-// ignored are files whose text is generated, of third parties, or quotes the
-// expressions to avoid.
+// ignored are files that are generated or written by third parties, and those
+// that quote the expressions to avoid.
 var ignored = []string{
 	"LICENSE",
 	"THIRD_PARTY_LICENSES",
@@ -102,7 +102,7 @@ var ignored = []string{
 	"charts/platform-operator/files", // copied from config
 	"config/crd/bases",               // generated from apis
 	"config/rbac/role.yaml",
-	"docs/prose",
+	"cmd/prose",
 	"docs/style.md",
 }
 
