@@ -29,7 +29,7 @@ var rules = []rule{
 	{pattern: `anew`, use: "again, from scratch"},
 	{pattern: `(is|are|was|were) (gone|going)|goes away|went away`, use: "is deleted, is being deleted, no longer exists",
 		except: []string{`(is|are|was|were) going to`}},
-	{pattern: `(a|an|the|one|each|every|this|that|first|second|next|last|later|earlier|whole|same|per) pass(es)?`, use: "reconcile, reconciliation"},
+	{pattern: `(a|an|the|one|each|every|this|first|second|next|last|later|earlier|whole|same|per) pass(es)?`, use: "reconcile, reconciliation"},
 	{pattern: `pass's`, use: "the reconcile's"},
 	{pattern: `looks? after|looked after|looking after`, use: "reconciles, manages"},
 	{pattern: `ours|theirs`, use: "owned, unowned"},
