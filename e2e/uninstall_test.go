@@ -61,16 +61,11 @@ func TestUpgradeOfTheChartUpgradesDefinitions(t *testing.T) {
 	const crd = "webservers.my.domain"
 	const column = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}"
 	kubectl(t, "get", "crd", crd)
-	release := func(args ...string) {
-		t.Helper()
-		all := append([]string{"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=3m", "--hide-notes"}, args...)
-		if _, err := run(t.Context(), "", "helm", all...); err != nil {
-			t.Fatal(err)
-		}
-	}
 	want := kubectl(t, "get", "crd", crd, "-o", column)
 	kubectl(t, "patch", "crd", crd, "--type=json", "-p", `[{"op":"replace","path":"/spec/versions/0/additionalPrinterColumns/0/name","value":"Old"}]`)
-	release("--force-conflicts")
+	if err := upgradeChart(t.Context(), "--force-conflicts"); err != nil {
+		t.Fatal(err)
+	}
 	if got := kubectl(t, "get", "crd", crd, "-o", column); got != want {
 		t.Errorf("first column is %q after helm upgrade, want %q", got, want)
 	}

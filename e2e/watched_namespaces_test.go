@@ -1,0 +1,55 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+)
+
+// upgradeChart changes values of the installed release.
+func upgradeChart(ctx context.Context, args ...string) error {
+	all := append([]string{
+		"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=3m", "--hide-notes",
+	}, args...)
+	_, err := run(ctx, "", "helm", all...)
+	return err
+}
+
+// TestOperator_StartsWithoutAWatchedNamespace deletes a watched namespace, and
+// with it the RoleBinding that lets the operator read it. Objects of the other
+// namespaces are still reconciled, also by an operator that starts later. It
+// changes the operator's configuration, so it runs alone.
+func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
+	kept := newBlockStage(t)
+	lost := blockStage{t, kept.ns + "-lost"}
+	kubectl(t, "create", "namespace", lost.ns)
+	kubectl(t, "label", "namespace", lost.ns, ours)
+	unreadable.Store(lost.ns, true)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if _, err := run(ctx, "", "kubectl", "delete", "namespace", lost.ns, "--ignore-not-found", "--wait=false"); err != nil {
+			t.Error(err)
+		}
+		if err := upgradeChart(ctx, "--set-json", "config.watchNamespaces=[]"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := upgradeChart(t.Context(), "--set-json", `config.watchNamespaces=["`+kept.ns+`","`+lost.ns+`"]`); err != nil {
+		t.Fatal(err)
+	}
+	leads(t)
+	web := webServerKind.manifest("web", `{image: "nginx:1.27.4", replicas: 0, service: {type: ClusterIP}}`)
+	kept.apply(web)
+	lost.apply(web)
+	kept.serves("webserver/web")
+	lost.serves("webserver/web")
+
+	kubectl(t, "delete", "namespace", lost.ns, "--timeout=60s")
+	kubectl(t, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
+	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
+	leads(t)
+	kept.recreated("deployment/web", func() { kept.kubectl("delete", "deployment", "web") })
+	kept.patch("webserver/web", `{"service":{"port":8080}}`)
+	kept.serves("webserver/web")
+}
