@@ -229,9 +229,9 @@ test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted 
 		go test -tags=chart -count=1 $(GO_TEST_FLAGS) ./charts/
 
 .PHONY: test-envtest
-test-envtest: bin/cluster ## Tests against a real API server, without nodes
+test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, without nodes
 	$(call say,'tests against an API server')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver config/crd/bases go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
 
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
@@ -386,6 +386,10 @@ bin/admits:
 .PHONY: bin/cluster
 bin/cluster:
 	@go build -C e2e/cluster -o ../../bin/cluster .
+
+.PHONY: bin/sharedserver
+bin/sharedserver:
+	@go build -o bin/sharedserver ./pkg/testkit/sharedserver
 
 $(GOLANGCI_LINT):
 	$(call say,'building golangci-lint $(GOLANGCI_LINT_VERSION) this one time; takes some minutes')

@@ -65,7 +65,7 @@ var insecure = &http.Client{Transport: &http.Transport{
 }}
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, "..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
+	testkit.MainWithOwnServer(m, "..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
 }
 
 // right is one verb on one resource, as granted by a role.

@@ -44,7 +44,7 @@ import (
 var env *testkit.Env
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, "../..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
+	testkit.MainWithOwnServer(m, "../..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
 }
 
 // often are lifetimes with a certificate every 2 seconds and a CA every 6.

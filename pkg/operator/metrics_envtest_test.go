@@ -94,7 +94,7 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	env, err := testkit.Start(scheme)
+	env, err := testkit.StartShared(scheme)
 	if err != nil {
 		t.Fatal(err)
 	}

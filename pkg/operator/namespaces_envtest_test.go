@@ -33,7 +33,7 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	env, err := testkit.Start(scheme, "../../config/crd/bases")
+	env, err := testkit.StartShared(scheme, "../../config/crd/bases")
 	if err != nil {
 		t.Fatal(err)
 	}

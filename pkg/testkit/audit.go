@@ -54,12 +54,24 @@ type Audit struct {
 	markers map[string]bool
 }
 
+// newAudit returns an Audit of what the server logs from now on: a shared one
+// has logged the tests of other packages before.
+func newAudit(path string, marker client.Client) (*Audit, error) {
+	a := &Audit{path: path, marker: marker, read: map[string][]Request{}, markers: map[string]bool{}}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	a.offset = info.Size()
+	return a, nil
+}
+
 // Requests returns what the operator requested in a namespace so far, oldest
 // first, without watches, leases and events.
 func (a *Audit) Requests(ctx context.Context, namespace string) ([]Request, error) {
 	// The server logs a request when it has answered it. A request made now
 	// is logged after all that were answered before.
-	name := fmt.Sprintf("marker-%d", a.count.Add(1))
+	name := fmt.Sprintf("marker-%d-%d", os.Getpid(), a.count.Add(1))
 	_ = a.marker.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &corev1.ConfigMap{})
 	var found []Request
 	err := Eventually(ctx, "the audit log", func(context.Context) (bool, error) {

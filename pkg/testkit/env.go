@@ -5,19 +5,28 @@
 // The API server comes from KUBEBUILDER_ASSETS, which `make test-envtest`
 // sets. Garbage collection and the namespace controller run for real; pods do
 // not, so Rollouts plays the Deployment controller.
+//
+// A package starts an API server of its own, unless SharedServer names one that
+// runs: `make test-envtest` starts one for all packages.
 package testkit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -39,9 +48,11 @@ type Env struct {
 	// Audit reads the audit log.
 	Audit *Audit
 
-	env *envtest.Environment
-	kcm *exec.Cmd
-	dir string
+	server *Server // nil if it is shared
+	// since is the resource version at which the environment was started.
+	since string
+	// existed are the cluster-scoped objects of that time, if the server is shared.
+	existed map[types.UID]bool
 }
 
 // auditPolicy logs the body of what the operator writes, and of all else only
@@ -61,105 +72,139 @@ rules:
 - level: None
 `
 
-// Start starts an API server with the definitions in the given folders. The
-// caller stops it.
+// Start returns an environment with the CRDs of the given folders, on an API
+// server of its own. The caller stops it.
 func Start(scheme *runtime.Scheme, crds ...string) (*Env, error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
-	}
-	dir, err := os.MkdirTemp("", "testkit-")
+	s, err := StartServer(crds...)
 	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
+		return nil, err
 	}
-	e := &Env{Scheme: scheme, dir: dir}
-	if err := e.start(crds); err != nil {
-		return nil, errors.Join(err, e.Stop())
+	e, err := connect(scheme, s.Folder)
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	e.server = s
+	return e, nil
+}
+
+// StartShared is Start for tests that leave alone what other packages' tests
+// have created: objects in all namespaces, and the operator's CRDs. If the
+// variable SharedServer is set, it uses that API server.
+func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
+	folder := os.Getenv(SharedServer)
+	if folder == "" {
+		return Start(scheme, crds...)
+	}
+	e, err := connect(scheme, folder)
+	if err != nil {
+		return nil, err
+	}
+	if e.existed, err = e.clusterScoped(context.Background(), nil); err != nil {
+		return nil, err
+	}
+	if _, err := envtest.InstallCRDs(e.AdminConfig, envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true}); err != nil {
+		return nil, fmt.Errorf("installing CRDs: %w", err)
 	}
 	return e, nil
 }
 
-func (e *Env) start(crds []string) error {
-	policy, log := filepath.Join(e.dir, "policy.yaml"), filepath.Join(e.dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return fmt.Errorf("writing the audit policy: %w", err)
+// connect returns an environment on a server that runs.
+func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
+	e := &Env{Scheme: scheme}
+	for user, cfg := range map[string]**rest.Config{adminUser: &e.AdminConfig, OperatorUser: &e.Operator} {
+		var err error
+		if *cfg, err = userConfig(folder, user); err != nil {
+			return nil, err
+		}
 	}
-	e.env = &envtest.Environment{
-		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, Scheme: e.Scheme,
-		// The default, 20 s, is not enough where something else keeps the machine busy.
-		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	mc, err := userConfig(folder, markerUser)
+	if err != nil {
+		return nil, err
 	}
-	e.env.ControlPlane.GetAPIServer().Configure().
-		Set("service-cluster-ip-range", "10.0.0.0/16"). // envtest's own has 254 addresses
-		// Some clusters ask for the right to an owner's finalizers; so do we.
-		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
-		Append("audit-policy-file", policy).Append("audit-log-path", log).
-		// The log is read as one file; from 100 MB on it would be rotated.
-		Append("audit-log-maxsize", "100000").
-		// The default, 500, lets a burst of parallel plans be refused.
-		Append("max-mutating-requests-inflight", "2000")
-	var err error
-	if e.AdminConfig, err = e.env.Start(); err != nil {
-		return fmt.Errorf("starting the API server: %w", err)
-	}
-	e.AdminConfig.QPS = -1
 	if e.Admin, err = client.NewWithWatch(e.AdminConfig, client.Options{Scheme: e.Scheme}); err != nil {
-		return fmt.Errorf("making the admin's client: %w", err)
+		return nil, fmt.Errorf("making the admin's client: %w", err)
 	}
-	op, err := e.env.AddUser(envtest.User{Name: OperatorUser, Groups: []string{"system:masters"}}, &rest.Config{QPS: -1})
+	marker, err := client.New(mc, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
-		return fmt.Errorf("adding the operator's user: %w", err)
+		return nil, fmt.Errorf("making the marker's client: %w", err)
 	}
-	e.Operator = op.Config()
-	marker, err := e.env.AddUser(envtest.User{Name: markerUser, Groups: []string{"system:masters"}}, &rest.Config{QPS: -1})
-	if err != nil {
-		return fmt.Errorf("adding the marker's user: %w", err)
+	if e.Audit, err = newAudit(filepath.Join(folder, auditLog), marker); err != nil {
+		return nil, err
 	}
-	mc, err := client.New(marker.Config(), client.Options{Scheme: e.Scheme})
-	if err != nil {
-		return fmt.Errorf("making the marker's client: %w", err)
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := e.Admin.List(context.Background(), namespaces, client.Limit(1)); err != nil {
+		return nil, fmt.Errorf("reading the resource version: %w", err)
 	}
-	e.Audit = &Audit{path: log, marker: mc, read: map[string][]Request{}, markers: map[string]bool{}}
-	return e.startControllers()
+	e.since = namespaces.ResourceVersion
+	return e, nil
 }
 
-// startControllers starts the real garbage collector and namespace controller,
-// which envtest does not bring: what depends on owner references cannot be
-// seen without.
-func (e *Env) startControllers() error {
-	admin, err := e.env.AddUser(envtest.User{Name: "controllers", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return fmt.Errorf("adding the controllers' user: %w", err)
-	}
-	raw, err := admin.KubeConfig()
-	if err != nil {
-		return fmt.Errorf("making the controllers' kubeconfig: %w", err)
-	}
-	kubeconfig := filepath.Join(e.dir, "controllers.kubeconfig")
-	if err := os.WriteFile(kubeconfig, raw, 0o600); err != nil {
-		return fmt.Errorf("writing the controllers' kubeconfig: %w", err)
-	}
-	e.kcm = exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), //nolint:gosec // the assets are the test's own
-		"--kubeconfig="+kubeconfig, "--controllers=garbage-collector-controller,namespace-controller",
-		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000")
-	var out bytes.Buffer
-	e.kcm.Stdout, e.kcm.Stderr = &out, &out
-	if err := e.kcm.Start(); err != nil {
-		return fmt.Errorf("starting the controller manager: %w", err)
-	}
-	return nil
-}
-
-// Stop stops everything that Start started.
+// Stop stops the server. If it is shared, Stop deletes the cluster-scoped
+// objects that the tests have left, except namespaces: deleting a namespace
+// takes about a hundred requests, and another package does not look into it.
 func (e *Env) Stop() error {
-	var errs []error
-	if e.kcm != nil && e.kcm.Process != nil {
-		errs = append(errs, e.kcm.Process.Kill())
-		_ = e.kcm.Wait() // it was killed: its status says only that
+	if e.server != nil {
+		return e.server.Stop()
 	}
-	if e.env != nil {
-		errs = append(errs, e.env.Stop())
+	ctx := context.Background()
+	return Eventually(ctx, "the cluster-scoped objects of the tests to be deleted", func(ctx context.Context) (bool, error) {
+		var errs []error
+		left, err := e.clusterScoped(ctx, func(o metav1.PartialObjectMetadata) {
+			errs = append(errs, client.IgnoreNotFound(e.Admin.Delete(ctx, &o)))
+		})
+		errs = append(errs, err)
+		for uid := range left {
+			if e.existed[uid] {
+				delete(left, uid)
+			}
+		}
+		return len(left) == 0, errors.Join(errs...)
+	})
+}
+
+// clusterScoped returns the UIDs of all cluster-scoped objects, except
+// namespaces and what the API server itself keeps, and calls created, which
+// may be nil, for those that did not exist at the start.
+func (e *Env) clusterScoped(ctx context.Context, created func(metav1.PartialObjectMetadata)) (map[types.UID]bool, error) {
+	dc, err := discovery.NewDiscoveryClientForConfig(e.AdminConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for discovery: %w", err)
 	}
-	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
+	lists, err := dc.ServerPreferredResources()
+	if err != nil {
+		return nil, fmt.Errorf("discovering resources: %w", err)
+	}
+	all := map[types.UID]bool{}
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			return nil, fmt.Errorf("discovering resources: %w", err)
+		}
+		for _, r := range l.APIResources {
+			if r.Namespaced || r.Kind == "Namespace" || r.Kind == "APIService" || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
+				continue
+			}
+			objects := &metav1.PartialObjectMetadataList{}
+			objects.SetGroupVersionKind(gv.WithKind(r.Kind + "List"))
+			if err := e.Admin.List(ctx, objects); client.IgnoreNotFound(err) != nil { // its CRD may be gone by now
+				return nil, fmt.Errorf("listing %s: %w", r.Name, err)
+			}
+			for _, o := range objects.Items {
+				all[o.UID] = true
+				if created != nil && !e.existed[o.UID] {
+					created(o)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// watch watches the objects that change after a resource version, or all if it
+// is empty.
+func (e *Env) watch(ctx context.Context, list client.ObjectList, since string) (watch.Interface, error) {
+	return e.Admin.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}})
 }
 
 // Eventually waits until ok says true, and returns its last error or a

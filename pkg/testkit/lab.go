@@ -27,28 +27,36 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// Main is the TestMain of a package that needs an API server: it starts one
-// with the definitions of this repository, plays the Deployment controller and
-// the kubelets, runs the tests and stops everything. root is the path to the repository's
-// top; set receives the environment.
+// Main is the TestMain of a package that needs an API server, which it may share
+// with other packages: it installs the CRDs of this repository, plays the
+// Deployment controller and the kubelets, runs the tests and stops everything.
+// root is the path to the repository's top; set receives the environment.
 func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
-	runTests(m, root, addToScheme, set, true)
+	runTests(m, root, addToScheme, set, StartShared, true)
 }
 
-// MainWithoutNodes is Main for tests that play the Deployment controller and
-// the kubelets themselves.
+// MainWithOwnServer is Main for tests that change what concerns all objects of
+// an API server, such as webhooks and permissions.
+func MainWithOwnServer(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
+	runTests(m, root, addToScheme, set, Start, true)
+}
+
+// MainWithoutNodes is MainWithOwnServer for tests that play the Deployment
+// controller and the kubelets themselves.
 func MainWithoutNodes(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
-	runTests(m, root, addToScheme, set, false)
+	runTests(m, root, addToScheme, set, Start, false)
 }
 
-func runTests(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), nodes bool) {
+type startFunc func(*runtime.Scheme, ...string) (*Env, error)
+
+func runTests(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), start startFunc, nodes bool) {
 	flag.Parse()
 	out := io.Discard
 	if testing.Verbose() {
 		out = os.Stderr
 	}
 	log.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(out)))
-	code, err := runMain(m, root, addToScheme, set, nodes)
+	code, err := runMain(m, root, addToScheme, set, start, nodes)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -56,12 +64,12 @@ func runTests(m *testing.M, root string, addToScheme func(*runtime.Scheme) error
 	os.Exit(code)
 }
 
-func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), nodes bool) (code int, err error) {
+func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), start startFunc, nodes bool) (code int, err error) {
 	scheme := runtime.NewScheme()
 	if err := addToScheme(scheme); err != nil {
 		return 1, fmt.Errorf("making the scheme: %w", err)
 	}
-	env, err := Start(scheme, filepath.Join(root, "config", "crd", "bases"))
+	env, err := start(scheme, filepath.Join(root, "config", "crd", "bases"))
 	if err != nil {
 		return 1, err
 	}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		var err error
-		if plantedEnv, err = Start(scheme, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
+		if plantedEnv, err = StartShared(scheme, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 // slowRollouts plays Deployments as real ones are: rolled out a moment after
 // they change. An operator that does not wait for it is seen not to.
 func slowRollouts(ctx context.Context, e *Env) error {
-	w, err := e.Admin.Watch(ctx, &appsv1.DeploymentList{})
+	w, err := e.watch(ctx, &appsv1.DeploymentList{}, e.since)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,10 @@ import (
 // Rollouts plays the Deployment controller and the kubelets: every Deployment
 // is rolled out and available at once, but for one with an image of the tag
 // "bad". It returns when ctx ends.
-func (e *Env) Rollouts(ctx context.Context) error {
-	w, err := e.Admin.Watch(ctx, &appsv1.DeploymentList{})
+func (e *Env) Rollouts(ctx context.Context) error { return e.rollouts(ctx, e.since) }
+
+func (e *Env) rollouts(ctx context.Context, since string) error {
+	w, err := e.watch(ctx, &appsv1.DeploymentList{}, since)
 	if err != nil {
 		return fmt.Errorf("watching Deployments: %w", err)
 	}
@@ -33,7 +35,7 @@ func (e *Env) Rollouts(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				return e.Rollouts(ctx) // the server closed the watch
+				return e.rollouts(ctx, "") // the server closed the watch; since may be too old for another
 			}
 			if d, ok := ev.Object.(*appsv1.Deployment); ok && ev.Type != watch.Deleted {
 				// No pod is ready in the instant that its Deployment changes.
@@ -126,8 +128,10 @@ func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) er
 // Kubelet plays the scheduler and the kubelets for pods that are ready to be
 // scheduled: each runs and is ready at once, or crashes with an image of the
 // tag "bad". It returns when ctx ends.
-func (e *Env) Kubelet(ctx context.Context) error {
-	w, err := e.Admin.Watch(ctx, &corev1.PodList{})
+func (e *Env) Kubelet(ctx context.Context) error { return e.kubelet(ctx, e.since) }
+
+func (e *Env) kubelet(ctx context.Context, since string) error {
+	w, err := e.watch(ctx, &corev1.PodList{}, since)
 	if err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
@@ -141,7 +145,7 @@ func (e *Env) Kubelet(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				return e.Kubelet(ctx)
+				return e.kubelet(ctx, "")
 			}
 			if p, ok := ev.Object.(*corev1.Pod); ok && ev.Type != watch.Deleted {
 				if err := e.runPod(ctx, p); err != nil && ctx.Err() == nil {

@@ -1,0 +1,130 @@
+package testkit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// SharedServer is the environment variable with the folder of a Server that the
+// tests of several packages use, one package after the other.
+const SharedServer = "TESTKIT_SHARED_SERVER"
+
+const (
+	adminUser       = "admin"
+	controllersUser = "controllers"
+	auditLog        = "audit.log"
+)
+
+// Server is an API server with its etcd, garbage collector and namespace
+// controller.
+type Server struct {
+	// Folder has a kubeconfig for each user, and the audit log.
+	Folder string
+
+	env *envtest.Environment
+	kcm *exec.Cmd
+}
+
+// StartServer starts a server with the CRDs of the given folders. The caller
+// stops it.
+func StartServer(crds ...string) (*Server, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
+	}
+	folder, err := os.MkdirTemp("", "testkit-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	s := &Server{Folder: folder}
+	if err := s.start(crds); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Server) start(crds []string) error {
+	policy := filepath.Join(s.Folder, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return fmt.Errorf("writing the audit policy: %w", err)
+	}
+	s.env = &envtest.Environment{
+		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true,
+		// The default, 20 s, is not enough where something else keeps the machine busy.
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	s.env.ControlPlane.GetAPIServer().Configure().
+		Set("service-cluster-ip-range", "10.0.0.0/16"). // envtest's own has 254 addresses
+		// Some clusters ask for the right to an owner's finalizers; so do we.
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
+		Append("audit-policy-file", policy).Append("audit-log-path", filepath.Join(s.Folder, auditLog)).
+		// The log is read as one file; from 100 MB on it would be rotated.
+		Append("audit-log-maxsize", "100000").
+		// The default, 500, lets a burst of parallel plans be refused.
+		Append("max-mutating-requests-inflight", "2000")
+	if _, err := s.env.Start(); err != nil {
+		return fmt.Errorf("starting the API server: %w", err)
+	}
+	for _, name := range []string{adminUser, OperatorUser, markerUser, controllersUser} {
+		user, err := s.env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)
+		if err != nil {
+			return fmt.Errorf("adding user %s: %w", name, err)
+		}
+		raw, err := user.KubeConfig()
+		if err != nil {
+			return fmt.Errorf("making the kubeconfig of %s: %w", name, err)
+		}
+		if err := os.WriteFile(kubeconfig(s.Folder, name), raw, 0o600); err != nil {
+			return fmt.Errorf("writing the kubeconfig of %s: %w", name, err)
+		}
+	}
+	return s.startControllers()
+}
+
+func kubeconfig(folder, user string) string { return filepath.Join(folder, user+".kubeconfig") }
+
+// userConfig returns the configuration of a client without a limit of its own.
+func userConfig(folder, user string) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig(folder, user))
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", user, err)
+	}
+	cfg.QPS = -1
+	return cfg, nil
+}
+
+// startControllers starts the real garbage collector and namespace controller,
+// which envtest does not bring: what depends on owner references cannot be
+// seen without.
+func (s *Server) startControllers() error {
+	s.kcm = exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), //nolint:gosec // the assets are the test's own
+		"--kubeconfig="+kubeconfig(s.Folder, controllersUser), "--controllers=garbage-collector-controller,namespace-controller",
+		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000")
+	var out bytes.Buffer
+	s.kcm.Stdout, s.kcm.Stderr = &out, &out
+	if err := s.kcm.Start(); err != nil {
+		return fmt.Errorf("starting the controller manager: %w", err)
+	}
+	return nil
+}
+
+// Stop stops everything that StartServer started.
+func (s *Server) Stop() error {
+	var errs []error
+	if s.kcm != nil && s.kcm.Process != nil {
+		errs = append(errs, s.kcm.Process.Kill())
+		_ = s.kcm.Wait() // it was killed: its status says only that
+	}
+	if s.env != nil {
+		errs = append(errs, s.env.Stop())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.Folder))...)
+}
