@@ -155,7 +155,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 					continue // this API server does not know it
 				}
 				if in.IfExists != nil {
-					in = in.IfExists()
+					in = in.IfExists(nil)
 				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {

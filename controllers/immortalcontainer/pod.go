@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -61,27 +60,34 @@ func gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
 }
 
-// pod is the pod that should be, for one that stands or for none.
+// pod is the pod that should be, whether it exists or not.
 func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
-	live := o.Pod
-	waits := live == nil || gated(live) && !counted(i, live)
-	if live != nil && madeOf(live, i) {
+	if live := o.Pod; live != nil {
+		return existing(i, live, gated(live) && !counted(i, live))
+	}
+	in := fresh(i, nil, true)
+	// A pod may exist that was not observed: that of an earlier operator, or one
+	// that lost its label. A gate can be lifted but never put on a pod that runs,
+	// and whether to lift it is decided once the pod is observed.
+	in.IfExists = func(live client.Object) apply.Intent {
+		p, ok := live.(*corev1.Pod)
+		if !ok {
+			return fresh(i, nil, true)
+		}
+		return existing(i, p, gated(p))
+	}
+	return in
+}
+
+// existing is the pod that should be, for one that exists.
+func existing(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits bool) apply.Intent {
+	if madeOf(live, i) {
 		if spec, stated, ok := asItIs(live); ok {
 			return intent(i, live, spec, stated, waits)
 		}
 	}
 	in := fresh(i, live, waits)
-	if live != nil {
-		in.Replace = unchangeable
-		return in
-	}
-	// A gate can be lifted but never put on a pod that runs. One may run that
-	// we do not see: an earlier operator's, or ours without its label.
-	in.Fallback = func(refused error) (apply.Intent, bool) {
-		released := fresh(i, nil, false)
-		released.Replace = unchangeable
-		return released, fault.OnlyCause(refused, func(field string) bool { return field == "spec" || strings.HasPrefix(field, "spec.schedulingGates") })
-	}
+	in.Replace = unchangeable
 	return in
 }
 

@@ -108,7 +108,7 @@ func specimen() testkit.Specimen {
 					continue // which this API server does not know
 				}
 				if in.IfExists != nil {
-					in = in.IfExists()
+					in = in.IfExists(nil)
 				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {

@@ -223,7 +223,7 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 	}
 	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
 	a.calm(owner, in)
-	return a.attempt(ctx, owner, other)
+	return a.attempt(ctx, owner, in.instead(other))
 }
 
 // retryRefused is how often a refusal that may pass is tried again.
@@ -311,7 +311,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if err != nil { // there is none
 		return t.create(ctx)
 	}
-	if err := t.exists(ctx); err != nil {
+	if err := t.exists(ctx, live); err != nil {
 		return Child{}, err
 	}
 	last, known := t.recall()
@@ -372,6 +372,9 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 // the same is not ours, or was made before our label existed, or is our own
 // write that the cache has not seen.
 func (t *attempt) create(ctx context.Context) (Child, error) {
+	if t.in.Exists {
+		return t.adopt(ctx)
+	}
 	if t.owner.Settled && !t.in.Unmade {
 		if err := t.ownerLives(ctx, t.owner); err != nil {
 			return Child{}, err
@@ -389,11 +392,16 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if !apierrors.IsConflict(err) {
 		return Child{}, fmt.Errorf("creating %s: %w", t.in, err)
 	}
+	return t.adopt(ctx)
+}
+
+// adopt applies over a child that exists and that the cache does not hold.
+func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	live, err := t.readLive(ctx)
 	if err != nil {
 		return Child{}, err
 	}
-	if err := t.exists(ctx); err != nil {
+	if err := t.exists(ctx, live); err != nil {
 		return Child{}, err
 	}
 	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
@@ -407,11 +415,11 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 
 // exists turns the intent into the one for a child that exists. A child whose
 // owner reference was removed is not observed as the owner's, and exists.
-func (t *attempt) exists(ctx context.Context) error {
+func (t *attempt) exists(ctx context.Context, live client.Object) error {
 	if t.in.IfExists == nil {
 		return nil
 	}
-	t.in = t.in.IfExists()
+	t.in = t.in.instead(t.in.IfExists(live))
 	stated, err := t.state(ctx, t.owner, t.in)
 	if err != nil {
 		return err
@@ -631,7 +639,7 @@ func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 // that is unowned or being deleted is left alone.
 func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live client.Object) error {
 	a.forgetChild(owner, kind, client.ObjectKeyFromObject(live))
-	if naming.OwnerUID(live) != owner.Object.GetUID() || !live.GetDeletionTimestamp().IsZero() {
+	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	if !metav1.IsControlledBy(live, owner.Object) && owner.Object.GetDeletionTimestamp().IsZero() {
@@ -645,7 +653,11 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 		return err
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	err := a.client.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	options := []client.DeleteOption{client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground)}
+	if !labelled(live) {
+		options = append(options, client.DisableReadYourWritesConsistency) // the cache does not hold it
+	}
+	err := a.client.Delete(ctx, live, options...)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s %q: %w", kind, live.GetName(), err)
 	}

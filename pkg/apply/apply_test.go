@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -233,7 +235,7 @@ func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
 	}
 	starting := func() Intent {
 		in := few(2)
-		in.IfExists = func() Intent { return few(4) }
+		in.IfExists = func(client.Object) Intent { return few(4) }
 		return in
 	}
 	w := newWorld(t)
@@ -667,6 +669,102 @@ func TestLostChildIsMadeAgainOnlyForAnOwnerThatLives(t *testing.T) {
 			v := fault.Classify(err)
 			if quiet := v.Class == fault.Quiet && v.Result.RequeueAfter > 0; quiet != (tc.want == nil) {
 				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestApplier_AnnotatesAndLogsWhatIsAppliedInstead(t *testing.T) {
+	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", nil)
+	for name, prepare := range map[string]func(*world, *Intent){
+		"Fallback": func(w *world, in *Intent) {
+			w.refuse = func(_ string, n int) error {
+				if n == 1 {
+					return refused
+				}
+				return nil
+			}
+			in.Fallback = func(error) (Intent, bool) { return deployment(), true }
+		},
+		"IfExists": func(w *world, in *Intent) {
+			w.pass(deployment())
+			in.IfExists = func(client.Object) Intent { return deployment() }
+		},
+		"IfExists, without the label": func(w *world, in *Intent) {
+			w.pass(deployment())
+			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { delete(d.Labels, naming.LabelManagedBy) })
+			in.IfExists = func(live client.Object) Intent {
+				if live.GetName() != "web" {
+					w.t.Errorf("got %v, not the live object", live)
+				}
+				return deployment()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			in := deployment()
+			prepare(w, &in)
+			w.writes = nil
+			in.Annotate("example.com/mark", "yes")
+			in.Changes = []Change{{Message: "it changes"}}
+			var lines []string
+			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+			if _, err := w.applier.Apply(ctx, owner(), in); err != nil {
+				t.Fatal(err)
+			}
+			if got := stored(w, "web", &appsv1.Deployment{}).Annotations["example.com/mark"]; got != "yes" {
+				t.Errorf("the annotation is %q", got)
+			}
+			if logged := strings.Contains(strings.Join(lines, "\n"), "it changes"); logged != (name != "Fallback") { // it was created
+				t.Errorf("logged %q", lines)
+			}
+		})
+	}
+}
+
+func TestApplier_NeverCreatesWhatIsKnownToExist(t *testing.T) {
+	w := newWorld(t)
+	in := deployment()
+	in.Exists = true
+	w.retries(in) // it is gone meanwhile
+	w.wrote()
+
+	w.pass(deployment())
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { delete(d.Labels, naming.LabelManagedBy) })
+	w.writes = nil
+	in = deployment()
+	in.Exists = true
+	w.pass(in)
+	w.wrote("apply")
+}
+
+func TestOwns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   bool
+	}{
+		"controlled":         {func(*appsv1.Deployment) {}, true},
+		"without owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, true},
+		"without label":      {func(d *appsv1.Deployment) { d.Labels = nil }, true},
+		"another controller": {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "other" }, false},
+		"another owner":      {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Controller = "other", nil }, false},
+		"given away":         {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, false},
+		"managed by another": {func(d *appsv1.Deployment) {
+			d.OwnerReferences, d.Labels = nil, map[string]string{naming.LabelManagedBy: "Helm"}
+		}, false},
+		"of an earlier object": {func(d *appsv1.Deployment) {
+			d.OwnerReferences, d.Annotations = nil, map[string]string{naming.AnnotationOwner: "earlier"}
+		}, false},
+		"never applied": {func(d *appsv1.Deployment) { d.OwnerReferences = nil; delete(d.Annotations, naming.AnnotationApplied) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pass(deployment())
+			d := stored(w, "web", &appsv1.Deployment{})
+			tc.change(d)
+			if got := Owns(owner().Object, d); got != tc.want {
+				t.Errorf("got %v", got)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 		return Finding{Action: Created}, nil
 	}
 	if err == nil && in.IfExists != nil {
-		in = in.IfExists()
+		in = in.instead(in.IfExists(live))
 		stated, err = a.state(ctx, owner, in)
 	}
 	if err != nil {

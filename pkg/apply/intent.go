@@ -99,15 +99,19 @@ type Intent struct {
 	// applied, or false for none. The alternative requires nothing.
 	Otherwise func() (Intent, bool)
 	// IfExists returns what to apply instead if the child turns out to exist
-	// although the cache does not hold it: what a child is created with may be
-	// wrong for one that serves. Nil: the same.
-	IfExists func() Intent
+	// although it was not observed as the owner's: what a child is created with
+	// may be wrong for one that serves. Nil: the same.
+	IfExists func(live client.Object) Intent
+	// Exists says that the child exists, although the cache does not hold it. It
+	// is never created.
+	Exists bool
 	// Changes are log lines about what this intent changes, written only when
 	// it is really sent.
 	Changes []Change
 
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
+	notes    map[string]string // by Annotate
 	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
 	note     func(key, value string)
 	annotate func(hash string)
@@ -132,6 +136,7 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		Namespace: deref(config.GetNamespace()),
 		Name:      deref(config.GetName()),
 		config:    config,
+		notes:     map[string]string{},
 		newLive:   func() client.Object { return live() },
 		decorate: func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
 			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
@@ -145,8 +150,24 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 	}
 }
 
-// Annotate adds an annotation to what is stated.
-func (in Intent) Annotate(key, value string) { in.note(key, value) }
+// Annotate adds an annotation to what is stated, and to what is applied instead
+// by IfExists or Fallback.
+func (in Intent) Annotate(key, value string) {
+	in.notes[key] = value
+	in.note(key, value)
+}
+
+// instead returns an intent that takes the place of in: what was said about the
+// child as a whole holds for it, too.
+func (in Intent) instead(other Intent) Intent {
+	for k, v := range in.notes {
+		other.Annotate(k, v)
+	}
+	if other.Changes == nil {
+		other.Changes = in.Changes
+	}
+	return other
+}
 
 // String names the child for errors and logs: `Service "web-service"`.
 func (in Intent) String() string { return fmt.Sprintf("%s %q", in.Kind, in.Name) }

@@ -53,7 +53,7 @@ func Template(labels map[string]string, pod *corev1ac.PodSpecApplyConfiguration)
 func Deployment(r Rolling) apply.Intent {
 	in := r.intent()
 	if r.Initial {
-		in.IfExists = func() apply.Intent {
+		in.IfExists = func(client.Object) apply.Intent {
 			r.Replicas = nil // one that exists may have more
 			return r.intent()
 		}

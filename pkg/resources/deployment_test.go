@@ -162,7 +162,7 @@ func TestDeployment_StartsAnAutoscaledOneOnlyIfItIsCreated(t *testing.T) {
 	if created.IfExists == nil {
 		t.Fatal("one that exists is brought to the number that a new one starts with")
 	}
-	exists := created.IfExists()
+	exists := created.IfExists(nil)
 	if exists.HandOver == nil || strings.Contains(sentAs(t, exists), "replicas") {
 		t.Error("one that exists does not keep its number")
 	}
