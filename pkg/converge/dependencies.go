@@ -13,9 +13,10 @@ import (
 // ForEachChild calls do for the children of a plan in their order, except for
 // those that must not be written because of the result of another child, and
 // returns the errors of all. The result of a child holds back only the children
-// that depend on it. owned is Applier.Owned for the owner of the plan.
-func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
-	d := dependencies{owned: owned, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}}
+// that depend on it. owned is Applier.Owned for the owner of the plan, and
+// uncached Applier.OwnedUncached, or nil.
+func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
+	d := dependencies{owned: owned, uncached: uncached, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}}
 	for _, in := range plan.Apply {
 		d.planned[in.Ref()] = in
 	}
@@ -37,9 +38,10 @@ func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, ap
 
 // dependencies are the results of the children of a plan so far.
 type dependencies struct {
-	owned   func(context.Context, apply.Intent) (bool, error)
-	planned map[apply.Ref]apply.Intent
-	results map[apply.Ref]error
+	owned    func(context.Context, apply.Intent) (bool, error)
+	uncached func(context.Context, apply.Intent) (bool, error)
+	planned  map[apply.Ref]apply.Intent
+	results  map[apply.Ref]error
 }
 
 // resolve returns the intent to apply for a child, which is the intent itself or
@@ -60,6 +62,12 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 		return in, nil, err
 	}
 	exists, err := d.owned(ctx, in)
+	if err == nil && !exists && d.uncached != nil {
+		// One that lost its label is only found past the cache, and would be held
+		// back for as long as the other child fails.
+		exists, err = d.uncached(ctx, in)
+		in.Exists = exists
+	}
 	switch {
 	case exists && err != nil:
 		return in, nil, nil //nolint:nilerr // do reports why it may not be written
@@ -71,6 +79,7 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 		return in, nil, nil
 	case in.Otherwise != nil:
 		if other, ok := in.Otherwise(); ok {
+			other.Exists = in.Exists
 			return other, nil, nil
 		}
 	}

@@ -84,7 +84,7 @@ func TestForEachChild(t *testing.T) {
 				}
 				return tc.exists, tc.owned
 			}
-			err := ForEachChild(t.Context(), workloadPlan(), owned, func(in apply.Intent) error {
+			err := ForEachChild(t.Context(), workloadPlan(), owned, nil, func(in apply.Intent) error {
 				got = append(got, strings.TrimSpace(in.Kind+" "+strings.Join(in.Exclusive, " ")))
 				return tc.fails[in.Kind]
 			})
@@ -104,7 +104,7 @@ func TestForEachChild_RejectsDependenciesThatComeLater(t *testing.T) {
 	plan := workloadPlan()
 	plan.Apply[1], plan.Apply[3] = plan.Apply[3], plan.Apply[1]
 	var got []string
-	err := ForEachChild(t.Context(), plan, func(context.Context, apply.Intent) (bool, error) { return false, nil }, func(in apply.Intent) error {
+	err := ForEachChild(t.Context(), plan, func(context.Context, apply.Intent) (bool, error) { return false, nil }, nil, func(in apply.Intent) error {
 		got = append(got, in.Kind)
 		return nil
 	})

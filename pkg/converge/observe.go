@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -24,14 +26,22 @@ type sightings struct {
 	client.Reader
 	scheme *runtime.Scheme
 	of     map[childKey]client.Object
+	// unlabelled are children that exist and that the reader does not hold.
+	unlabelled map[childKey]client.Object
 }
 
 func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	err := s.Reader.Get(ctx, key, into, opts...)
 	gvk, unknown := apiutil.GVKForObject(into, s.scheme)
-	if client.IgnoreNotFound(err) == nil && unknown == nil {
-		s.of[childKey{gvk.Kind, key}] = into
+	if client.IgnoreNotFound(err) != nil || unknown != nil {
+		return err
 	}
+	k := childKey{gvk.Kind, key}
+	if live := s.unlabelled[k]; live != nil && err != nil {
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(live.DeepCopyObject()).Elem())
+		err = nil
+	}
+	s.of[k] = into
 	return err
 }
 
@@ -48,7 +58,7 @@ func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Ob
 		return none, nil
 	case err != nil:
 		return none, fmt.Errorf("reading %T %q: %w", into, name, err)
-	case naming.OwnerUID(into) != owner.GetUID():
+	case !apply.Owns(owner, into):
 		return none, nil
 	}
 	return into, nil

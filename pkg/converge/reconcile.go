@@ -59,9 +59,13 @@ type memory struct {
 	since time.Time // since when figures of the status wait to be written
 	races int       // reconciles in a row that ended with a lost race
 
-	deleted time.Time          // since when the object is known to be being deleted
-	lost    map[apply.Ref]bool // children that were deleted before they were released
-	freed   bool               // the finalizer was removed; what the cache still holds is a ghost
+	deleted  time.Time          // since when the object is known to be being deleted
+	lost     map[apply.Ref]bool // children that were deleted before they were released
+	vanished map[childKey]bool  // children that disappeared from the cache
+	searched bool               // children that the cache does not hold were looked for once
+	pruned   map[types.UID]bool // children that were deleted, until the cache shows it
+
+	freed bool // the finalizer was removed; what the cache still holds is a ghost
 }
 
 // NewReconciler returns the loop for one kind. refs finds what its objects
@@ -117,7 +121,7 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 			conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), out.Now, out.Problem)
 		}
 	} else {
-		err = r.write(ctx, obj, owner, observed, seen, out)
+		err = r.observeAndWrite(ctx, obj, owner, &observed, seen, out)
 	}
 	key := client.ObjectKeyFromObject(obj)
 	lost := fault.Classify(err).Class == fault.Quiet
@@ -146,17 +150,41 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	return result, out.Problem.Err
 }
 
+// isPaused reports whether the children of an object are left as they are.
+func (r *Reconciler[T, S]) isPaused(obj T) bool { return r.kind.Paused != nil && r.kind.Paused(obj) }
+
+// observeAndWrite writes what follows from what was observed. If children exist
+// that the cache does not hold, and that would not be found by applying them, it
+// observes again, with them.
+func (r *Reconciler[T, S]) observeAndWrite(ctx context.Context, obj T, owner apply.Owner, observed *S, seen sightings, out Outcome) error {
+	plan, err := r.kind.Desired(obj, *observed)
+	found, unread := r.findUnlabelled(ctx, obj, owner, plan, seen, out)
+	if len(found) > 0 {
+		seen.unlabelled = found
+		again, unobserved := r.kind.See(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
+		if unobserved != nil {
+			return fmt.Errorf("observing: %w", unobserved)
+		}
+		*observed = again
+		plan, err = r.kind.Desired(obj, again)
+	}
+	unwritten := r.write(ctx, obj, owner, plan, seen, out)
+	if err == nil { // otherwise the plan may lack children
+		r.applier.ForgetOthers(owner, plan.Apply)
+	}
+	return errors.Join(err, unread, unwritten)
+}
+
 // write brings the children to what Desired returned. A child that cannot be
 // written holds back only those that depend on it.
-func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, observed S, seen sightings, out Outcome) error {
-	plan, err := r.kind.Desired(obj, observed)
+func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
 	settled := map[childKey]bool{} // children that are as the plan has them
-	if r.kind.Paused != nil && r.kind.Paused(obj) {
-		return errors.Join(err, r.look(ctx, owner, plan, out), r.retain(ctx, owner, plan, seen, settled))
+	if r.isPaused(obj) {
+		return errors.Join(r.look(ctx, owner, plan, seen, out), r.retain(ctx, owner, plan, seen, settled))
 	}
-	errs := []error{err, r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
+	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
 		k := childKey{in.Kind, in.Key()}
-		if o, ok := seen.of[k]; ok {
+		if o, ok := seen.of[k]; ok && seen.unlabelled[k] == nil {
 			in.Seen = new(o.GetUID())
 		}
 		child, err := r.applier.Apply(ctx, owner, in)
@@ -169,14 +197,11 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
 		if err == nil {
-			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
+			err = r.prune(ctx, owner, gvk.Kind, p)
 		}
 		errs = append(errs, err)
 	}
 	errs = append(errs, r.retain(ctx, owner, plan, seen, settled))
-	if err == nil { // otherwise the plan may lack children
-		r.applier.ForgetOthers(owner, plan.Apply)
-	}
 	return errors.Join(errs...)
 }
 
@@ -209,7 +234,13 @@ func (r *Reconciler[T, S]) retain(ctx context.Context, owner apply.Owner, plan P
 // in the order of the plan and as their dependencies allow.
 func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, out Outcome, do func(apply.Intent) error) error {
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return r.applier.Owned(ctx, owner, in) }
-	return ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
+	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
+		if !r.optional.available(in.Kind) {
+			return false, nil
+		}
+		return r.applier.OwnedUncached(ctx, owner, in)
+	}
+	return ForEachChild(ctx, plan, owned, uncached, func(in apply.Intent) error {
 		if err := r.optional.ensure(ctx, in.Kind); err != nil {
 			if !in.IfKnown {
 				return err
@@ -225,12 +256,16 @@ func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, 
 
 // look writes nothing, and returns the problems of all children and the first
 // child that would be written.
-func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, out Outcome) error {
+func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
 	held := ""
 	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
 		child, differs, err := r.applier.Look(ctx, owner, in)
+		k := childKey{in.Kind, in.Key()}
+		if err == nil && child == nil && seen.unlabelled[k] != nil {
+			child = seen.unlabelled[k]
+		}
 		if err == nil && child != nil {
-			out.children[childKey{in.Kind, in.Key()}] = child
+			out.children[k] = child
 		}
 		if err == nil && differs && held == "" {
 			held = in.String()

@@ -77,13 +77,16 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 	if err != nil {
 		return err
 	}
-	optional.handler = first{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner())}
+	optional.handler = first{
+		EventHandler: handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner()),
+		disowned:     r.disowned, disappeared: r.disappeared,
+	}
 	r.optional = optional
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, optional.handler)
 	}
 	for _, rel := range k.Related {
-		b = b.Watches(rel.Object, first{handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		b = b.Watches(rel.Object, first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			name := rel.Of(o)
 			if name == "" {
 				return nil
@@ -216,7 +219,14 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 }
 
 // first enqueues what a child's update leads to with childPriority.
-type first struct{ handler.EventHandler }
+type first struct {
+	handler.EventHandler
+	// disowned, if set, returns the request for the owner of a child without an
+	// owner reference, and disappeared is told of children that the cache no
+	// longer holds.
+	disowned    func(client.Object) (reconcile.Request, bool)
+	disappeared func(client.Object)
+}
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
@@ -233,11 +243,26 @@ func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Objec
 		return
 	}
 	f.EventHandler.Update(ctx, e, raised(q))
+	f.ownerOf(e.ObjectNew, q)
+}
+
+// ownerOf enqueues the owner of a child without an owner reference.
+func (f first) ownerOf(o client.Object, q queue) {
+	if f.disowned == nil || o == nil {
+		return
+	}
+	if r, ok := f.disowned(o); ok {
+		raised(q).Add(r)
+	}
 }
 
 // Delete raises the priority: somebody's service may be down.
 func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Object], q queue) {
+	if f.disappeared != nil {
+		f.disappeared(e.Object)
+	}
 	f.EventHandler.Delete(ctx, e, raised(q))
+	f.ownerOf(e.Object, q)
 }
 
 func raised(q queue) queue {

@@ -50,7 +50,7 @@ func TestWhatSomebodyWaitsForComesFirst(t *testing.T) {
 	version := func(rv string) client.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
 	}
-	f := first{plain()}
+	f := first{EventHandler: plain()}
 	for name, tc := range map[string]struct {
 		send func(q queue)
 		want int

@@ -24,7 +24,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
@@ -85,7 +84,7 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 	owner := apply.Owner{Object: obj, GVK: gvk, Settled: obj.GetStatus().ObservedGeneration > 0}
 	stand := map[string]client.Object{}
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
-	out.problem(converge.ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
+	out.problem(converge.ForEachChild(ctx, plan, owned, nil, func(in apply.Intent) error {
 		f, err := w.applier.Explain(ctx, owner, in)
 		switch {
 		case meta.IsNoMatchError(err) && in.IfKnown:
@@ -206,7 +205,7 @@ func (o *Object) change(kind, name string, f apply.Finding) {
 // prune notes that a child would be deleted. What is not the object's, or goes
 // already, the operator leaves alone.
 func (o *Object) prune(scheme *runtime.Scheme, owner, child client.Object) error {
-	if naming.OwnerUID(child) != owner.GetUID() || !child.GetDeletionTimestamp().IsZero() {
+	if !apply.Owns(owner, child) || !child.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	gvk, err := apiutil.GVKForObject(child, scheme)

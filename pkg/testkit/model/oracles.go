@@ -214,11 +214,10 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 		_, u := bounds(s.deployment)
 		least = max(1, int(desiredReplicas(s.deployment))-u)
 	}
-	unseen := !e.ready && w.isEstranged(s)
 	switch {
 	case available && serving == 0:
 		bad("available", "Available is True, and no pod is ready")
-	case !available && serving >= least && !unseen:
+	case !available && serving >= least:
 		bad("available", "Available is not True, and %d pods are ready, of which %d suffice", serving, least)
 	}
 }
@@ -239,18 +238,6 @@ func (s *scene) workload() metav1.Object {
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
 	return child != nil && metav1.GetControllerOf(child) == nil && child.GetAnnotations()[naming.AnnotationOwner] == ""
-}
-
-// isEstranged reports whether the workload has lost its owner or its label. The
-// operator does not see such a child until it applies it, which it does not do
-// while the object is paused, wants no pod, or waits for a name that is taken.
-func (w *World) isEstranged(s *scene) bool {
-	child := s.workload()
-	if child == nil {
-		return false
-	}
-	owner := metav1.GetControllerOf(child)
-	return owner == nil || owner.UID != s.object.GetUID() || child.GetLabels()[naming.LabelManagedBy] != naming.ManagedBy
 }
 
 // judgePods asks whether the pods are those that the model expects.
@@ -283,7 +270,7 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 		bad("serving", "there is no Deployment: %s", e.why)
 	}
 	if !w.kind.hasDeployment() {
-		if e.replicas >= 0 && int64(len(s.pods)) != e.replicas && !(e.replicas == 0 && w.isEstranged(s)) {
+		if e.replicas >= 0 && int64(len(s.pods)) != e.replicas {
 			bad("replicas", "there are %d pods, want %d: %s", len(s.pods), e.replicas, e.why)
 		}
 		counted, _ := number(s.object.Object, "status", "startTimes")

@@ -1,0 +1,183 @@
+package converge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// The caches hold only children with the operator's label. A child from which it
+// was removed by hand disappears from them as if it had been deleted. Applying
+// it finds it and restores the label; but a child of a paused object is not
+// applied, and one that is no longer wanted has to be deleted. Only such a child
+// is read past the cache, and only if there is a reason to believe that it may
+// exist:
+//
+//   - an event said that it disappeared, and the operator had not deleted it;
+//   - the object is paused and the child should exist;
+//   - this process reconciles the object for the first time, and the object is
+//     paused or its spec has changed meanwhile.
+//
+// An object at rest causes no request.
+
+// goneSoon is how long after it was found a child without the label is looked for
+// again that is being deleted: no event tells when it is gone.
+const goneSoon = 2 * time.Second
+
+// findUnlabelled returns the children that exist, that the cache does not hold,
+// and that the plan does not apply. seen is what was observed.
+func (r *Reconciler[T, S]) findUnlabelled(ctx context.Context, obj T, owner apply.Owner, plan Plan, seen sightings, out Outcome) (map[childKey]client.Object, error) {
+	key := client.ObjectKeyFromObject(obj)
+	vanished, first := r.takeVanished(key)
+	paused := r.isPaused(obj)
+	first = first && owner.Settled && (paused || obj.GetGeneration() != obj.GetStatus().ObservedGeneration)
+	planned := map[childKey]bool{}
+	for _, in := range plan.Apply {
+		planned[childKey{in.Kind, in.Key()}] = true
+	}
+	found := map[childKey]client.Object{}
+	for k, o := range seen.of {
+		suspected := vanished[k] || first || paused && planned[k]
+		if exists(o) || !suspected || planned[k] && !paused {
+			continue
+		}
+		live := reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
+		owned, err := r.applier.ReadOwned(ctx, owner, k.ObjectKey, live)
+		if err != nil {
+			r.keepVanished(key, slices.Collect(maps.Keys(vanished)))
+			return nil, fmt.Errorf("looking for a child that the cache does not hold: %w", err)
+		}
+		if !owned || live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy { // an event follows
+			continue
+		}
+		found[k] = live
+		if planned[k] && live.GetDeletionTimestamp().IsZero() {
+			out.LookAgain(fault.Probe)
+		} else {
+			out.LookAgain(goneSoon)
+		}
+	}
+	r.keepVanished(key, slices.Collect(maps.Keys(found)))
+	return found, nil
+}
+
+// takeVanished returns the children of an object that have disappeared from the
+// cache since the last call, and whether it is the first call for the object.
+func (r *Reconciler[T, S]) takeVanished(key types.NamespacedName) (vanished map[childKey]bool, first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	vanished, first = m.vanished, !m.searched
+	m.vanished, m.searched = nil, true
+	r.objects[key] = m
+	return vanished, first
+}
+
+// keepVanished makes the next reconcile look for children again.
+func (r *Reconciler[T, S]) keepVanished(key types.NamespacedName, children []childKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range children {
+		r.addVanished(key, k)
+	}
+}
+
+// addVanished notes that a child has disappeared. The caller holds mu.
+func (r *Reconciler[T, S]) addVanished(key types.NamespacedName, child childKey) {
+	m := r.objects[key]
+	if m.vanished == nil {
+		m.vanished = map[childKey]bool{}
+	}
+	m.vanished[child] = true
+	r.objects[key] = m
+}
+
+// disappeared notes that the cache no longer holds a child, for the next
+// reconcile of its owner.
+func (r *Reconciler[T, S]) disappeared(o client.Object) {
+	gvk, err := apiutil.GVKForObject(o, r.client.Scheme())
+	if err != nil || !o.GetDeletionTimestamp().IsZero() {
+		return
+	}
+	key, known := r.ownerOf(o)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	if !known || m.pruned[o.GetUID()] {
+		delete(m.pruned, o.GetUID())
+		return
+	}
+	r.addVanished(key, childKey{gvk.Kind, client.ObjectKeyFromObject(o)})
+}
+
+// ownerOf returns the object that a child belongs to, if this process has
+// reconciled it.
+func (r *Reconciler[T, S]) ownerOf(o client.Object) (types.NamespacedName, bool) {
+	uid := naming.OwnerUID(o)
+	if uid == "" {
+		return types.NamespacedName{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := metav1.GetControllerOf(o); c != nil {
+		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: c.Name}
+		return key, r.objects[key].uid == uid
+	}
+	for key, m := range r.objects {
+		if m.uid == uid {
+			return key, true
+		}
+	}
+	return types.NamespacedName{}, false
+}
+
+// disowned returns the request for the owner of a child whose owner reference was
+// removed: nothing else leads from its events to the owner.
+func (r *Reconciler[T, S]) disowned(o client.Object) (reconcile.Request, bool) {
+	if metav1.GetControllerOf(o) != nil {
+		return reconcile.Request{}, false
+	}
+	key, known := r.ownerOf(o)
+	return reconcile.Request{NamespacedName: key}, known
+}
+
+// prune deletes a child. That it disappears from the cache then is no news.
+func (r *Reconciler[T, S]) prune(ctx context.Context, owner apply.Owner, kind string, child client.Object) error {
+	key := client.ObjectKeyFromObject(owner.Object)
+	note := func(pruned bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		m := r.objects[key]
+		if !pruned {
+			delete(m.pruned, child.GetUID())
+			return
+		}
+		if m.pruned == nil {
+			m.pruned = map[types.UID]bool{}
+		}
+		m.pruned[child.GetUID()] = true
+		r.objects[key] = m
+	}
+	inCache := child.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy && child.GetDeletionTimestamp().IsZero()
+	if inCache {
+		note(true)
+	}
+	err := r.applier.Delete(ctx, owner, kind, child)
+	if err != nil && inCache {
+		note(false)
+	}
+	return err
+}

@@ -1,0 +1,268 @@
+package converge
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/references"
+)
+
+// estranged is a loop over a cache that holds only labelled children, and that
+// counts the reads past it. Its kind has one child, unless it is unwanted.
+type estranged struct {
+	*loop
+	paused, unwanted, serves bool
+	uncached                 int
+}
+
+func newEstranged(t *testing.T) *estranged {
+	t.Helper()
+	e := &estranged{loop: newLoop(t, object())}
+	var observed *corev1.ConfigMap
+	e.kind.Paused = func(*webserverv1.WebServer) bool { return e.paused }
+	e.kind.Observe = func(ctx context.Context, r Reader, w *webserverv1.WebServer) (int, error) {
+		var err error
+		observed, err = Ours(ctx, r, w, "web-child", &corev1.ConfigMap{})
+		return 7, err
+	}
+	e.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+		var plan Plan
+		Stand(&plan, !e.unwanted, func() apply.Intent { return child(w, "") }, observed)
+		return plan, nil
+	}
+	report := e.kind.Report
+	e.kind.Report = func(w *webserverv1.WebServer, n int, out Outcome) {
+		e.serves = Standing(out, "ConfigMap", "ns", "web-child", observed) != nil
+		report(w, n, out)
+	}
+	e.restart()
+	e.calls = nil
+	e.reconcile("apply", "Report", "status")
+	return e
+}
+
+// restart is a new process. Reads of the owner past the cache are not counted.
+func (e *estranged) restart() {
+	get := func(cached bool) client.Client {
+		return interceptor.NewClient(e.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			err := c.Get(ctx, key, o, opts...)
+			if _, isChild := o.(*corev1.ConfigMap); !isChild || err != nil && !cached {
+				return err
+			}
+			switch {
+			case !cached:
+				e.uncached++
+			case err == nil && o.GetLabels()[naming.LabelManagedBy] != naming.ManagedBy:
+				*o.(*corev1.ConfigMap) = corev1.ConfigMap{}
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
+			}
+			return err
+		}})
+	}
+	e.Reconciler = NewReconciler(e.kind, get(true), references.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.loop.Reconciler.now)
+}
+
+// reconcile reconciles once and checks what was called and sent.
+func (e *estranged) reconcile(want ...string) {
+	e.t.Helper()
+	e.pass(want...)
+}
+
+// byHand changes the child, and lets the events of the cache be handled.
+func (e *estranged) byHand(change func(*corev1.ConfigMap)) {
+	e.t.Helper()
+	c := &corev1.ConfigMap{}
+	if err := e.client.Get(e.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
+		e.t.Fatal(err)
+	}
+	before := c.DeepCopy()
+	change(c)
+	if err := e.client.Update(e.t.Context(), c, client.FieldOwner("kubectl-edit")); err != nil {
+		e.t.Fatal(err)
+	}
+	if before.Labels[naming.LabelManagedBy] != c.Labels[naming.LabelManagedBy] {
+		first{EventHandler: plain(), disowned: e.disowned, disappeared: e.disappeared}.Delete(e.t.Context(), event.DeleteEvent{Object: before}, &prioritiesOf{})
+	}
+}
+
+func (e *estranged) existsStill() bool {
+	return e.client.Get(e.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, &corev1.ConfigMap{}) == nil
+}
+
+func unlabel(c *corev1.ConfigMap) { delete(c.Labels, naming.LabelManagedBy) }
+func disown(c *corev1.ConfigMap)  { c.OwnerReferences = nil }
+
+func TestReconciler_SeesEstrangedChildrenOfAPausedObject(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change []func(*corev1.ConfigMap)
+		reads  int // past the cache, of one reconcile
+	}{
+		"as it was":             {nil, 0},
+		"without owner":         {[]func(*corev1.ConfigMap){disown}, 0},
+		"without label":         {[]func(*corev1.ConfigMap){unlabel}, 1},
+		"without both":          {[]func(*corev1.ConfigMap){disown, unlabel}, 1},
+		"without both, at once": {[]func(*corev1.ConfigMap){func(c *corev1.ConfigMap) { disown(c); unlabel(c) }}, 1},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				e := newEstranged(t)
+				e.paused = true
+				for _, change := range tc.change {
+					e.byHand(change)
+				}
+				if restarted {
+					e.restart()
+				}
+				for range 2 {
+					e.uncached = 0
+					e.calls = nil
+					e.reconcileOnly()
+					if !e.serves || e.uncached != tc.reads {
+						t.Errorf("restarted %v: seen %v, with %d reads past the cache, want %d", restarted, e.serves, e.uncached, tc.reads)
+					}
+				}
+				if slices.ContainsFunc(e.calls, func(c string) bool { return c == "apply" || c == "patch" }) {
+					t.Errorf("a child of a paused object was written: %v", e.calls)
+				}
+				e.paused = false
+				e.reconcileOnly()
+				e.uncached, e.calls = 0, nil
+				e.reconcileOnly()
+				if e.uncached != 0 || !e.serves {
+					t.Errorf("at rest: %d reads past the cache, seen %v", e.uncached, e.serves)
+				}
+				if diff := cmp.Diff([]string{"Report"}, e.calls); diff != "" {
+					t.Errorf("at rest (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// reconcileOnly reconciles once.
+func (e *estranged) reconcileOnly() {
+	e.t.Helper()
+	if _, err := e.Reconcile(e.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func TestReconciler_PrunesEstrangedChildren(t *testing.T) {
+	type step func(*estranged)
+	want := func(e *estranged) { e.edit(func(*webserverv1.WebServer) { e.unwanted = true }) }
+	hand := func(change func(*corev1.ConfigMap)) step {
+		return func(e *estranged) { e.byHand(change) }
+	}
+	pause := func(e *estranged) { e.edit(func(*webserverv1.WebServer) { e.paused = true }) }
+	resume := func(e *estranged) { e.edit(func(*webserverv1.WebServer) { e.paused = false }) }
+	look := func(e *estranged) { e.reconcileOnly() }
+	restart := func(e *estranged) { e.restart() }
+	adopt := hand(func(c *corev1.ConfigMap) {
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x", Controller: new(true)}}
+	})
+	for name, tc := range map[string]struct {
+		steps []step
+		stays bool
+		reads int
+	}{
+		"as it was":                      {steps: []step{want}},
+		"without owner":                  {steps: []step{hand(disown), want}},
+		"without label":                  {steps: []step{hand(unlabel), want}, reads: 1},
+		"without both":                   {steps: []step{hand(disown), hand(unlabel), want}, reads: 1},
+		"paused, and without owner":      {steps: []step{pause, hand(disown), look, resume, want}},
+		"paused, and without label":      {steps: []step{pause, hand(unlabel), look, resume, want}, reads: 2},
+		"unwanted and paused":            {steps: []step{pause, want, look, hand(unlabel), look, look, resume}, reads: 3},
+		"while the operator was away":    {steps: []step{hand(unlabel), want, restart}, reads: 1},
+		"of another owner":               {steps: []step{adopt, want}, stays: true},
+		"of another owner, unlabelled":   {steps: []step{adopt, hand(unlabel), want}, stays: true},
+		"of another tool, without owner": {steps: []step{hand(func(c *corev1.ConfigMap) { disown(c); c.Labels[naming.LabelManagedBy] = "Helm" }), want}, stays: true, reads: 1},
+		"given away":                     {steps: []step{hand(func(c *corev1.ConfigMap) { disown(c); delete(c.Annotations, naming.AnnotationOwner) }), want}, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
+			for _, s := range tc.steps {
+				s(e)
+			}
+			e.reconcileOnly()
+			if got := e.existsStill(); got != tc.stays {
+				t.Errorf("it exists: %v, want %v", got, tc.stays)
+			}
+			if e.uncached != tc.reads {
+				t.Errorf("%d reads past the cache, want %d", e.uncached, tc.reads)
+			}
+			if tc.stays {
+				return
+			}
+			// The event of its deletion is no reason to look for it.
+			e.uncached = 0
+			e.reconcileOnly()
+			e.reconcileOnly()
+			if e.uncached > tc.reads {
+				t.Errorf("%d reads past the cache after it was deleted", e.uncached)
+			}
+		})
+	}
+}
+
+// A child that was deleted in the foreground of an orphaning deletion has lost
+// its owner reference, too: it is not for the operator to delete.
+func TestReconciler_PrunesNoOrphanOfADeletedOwner(t *testing.T) {
+	e := newEstranged(t)
+	e.byHand(disown)
+	e.unwanted = true
+	stale := e.stored()
+	if err := e.client.Delete(t.Context(), stale); err != nil {
+		t.Fatal(err)
+	}
+	a := apply.NewApplier(e.client, e.client, nothing{})
+	c := &corev1.ConfigMap{}
+	if err := e.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Delete(t.Context(), apply.Owner{Object: stale}, "ConfigMap", c); err == nil || !e.existsStill() {
+		t.Errorf("deleted, error %v", err)
+	}
+}
+
+func TestForEachChild_FindsAChildThatTheCacheDoesNotHold(t *testing.T) {
+	named := func(kind string) apply.Intent {
+		in := apply.New(corev1ac.ConfigMap("web", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+		in.Kind = kind
+		return in
+	}
+	policy, pod := named("NetworkPolicy"), named("Pod")
+	pod.CreateAfter = []apply.Ref{policy.Ref()}
+	for _, unlabelled := range []bool{false, true} {
+		var got []string
+		absent := func(context.Context, apply.Intent) (bool, error) { return false, nil }
+		uncached := func(_ context.Context, in apply.Intent) (bool, error) { return unlabelled && in.Kind == "Pod", nil }
+		err := ForEachChild(t.Context(), Plan{Apply: []apply.Intent{policy, pod}}, absent, uncached, func(in apply.Intent) error {
+			if in.Kind == "NetworkPolicy" {
+				return apierrors.NewBadRequest("refused")
+			}
+			got = append(got, in.Kind)
+			if !in.Exists {
+				t.Error("the Pod may be created")
+			}
+			return nil
+		})
+		if err == nil || (len(got) == 1) != unlabelled {
+			t.Errorf("unlabelled %v: wrote %v, error %v", unlabelled, got, err)
+		}
+	}
+}
