@@ -32,8 +32,12 @@ func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outc
 		}
 		return
 	}
+	last := st.PodUID
 	if count(i, p, out) {
 		out.LookAgain(100 * time.Millisecond) // to delete it
+	}
+	if st.PodUID != last {
+		out.WriteStatusNow() // the pod waits behind its gate until it is recorded
 	}
 	st.CurrentPod = p.Name
 	st.ContainerRestarts = 0

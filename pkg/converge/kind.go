@@ -187,6 +187,15 @@ type Outcome struct {
 
 	children map[childKey]client.Object
 	again    *time.Duration
+	urgent   *bool
+}
+
+// WriteStatusNow says that the status must not wait for a change of a condition:
+// the next step depends on what it records.
+func (o Outcome) WriteStatusNow() {
+	if o.urgent != nil {
+		*o.urgent = true
+	}
 }
 
 // LookAgain asks for another pass after some time, if nothing leads to one

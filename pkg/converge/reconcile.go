@@ -109,7 +109,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 
 func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
 	before := obj.DeepCopyObject().(T)
-	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration)}
+	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration), urgent: new(bool)}
 
 	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
 	report := r.kind.Report
@@ -133,7 +133,7 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 		return out.Problem.Result, out.Problem.Err // a lost race is nothing to report
 	}
 	report(obj, observed, out)
-	wait, err := r.writeStatus(ctx, before, obj)
+	wait, err := r.writeStatus(ctx, before, obj, *out.urgent)
 	if err != nil {
 		v := r.classify(key, errors.Join(out.Problem.Err, err))
 		return v.Result, v.Err
@@ -313,7 +313,7 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 		// Each attempt is counted: kubectl describe shows that it is still tried.
 		r.event(obj, "Warning", v.Reason, "Delete", problem.Message)
 		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
-		if _, err := r.writeStatus(ctx, before, obj); err != nil {
+		if _, err := r.writeStatus(ctx, before, obj, true); err != nil {
 			log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
 		}
 		return v.Result, v.Err
@@ -508,14 +508,15 @@ func (r *Reconciler[T, S]) wonRace(key types.NamespacedName) {
 }
 
 // writeStatus sends the status if it differs. It returns how long to wait
-// where only figures differ and they may still change again.
-func (r *Reconciler[T, S]) writeStatus(ctx context.Context, before, after T) (time.Duration, error) {
+// where only figures differ and they may still change again. An urgent one does
+// not wait.
+func (r *Reconciler[T, S]) writeStatus(ctx context.Context, before, after T, urgent bool) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(after)
 	if equality.Semantic.DeepEqual(before, after) {
 		r.settled(key)
 		return 0, nil
 	}
-	if b, a := before.GetStatus(), after.GetStatus(); b.ObservedGeneration == a.ObservedGeneration && equality.Semantic.DeepEqual(b.Conditions, a.Conditions) {
+	if b, a := before.GetStatus(), after.GetStatus(); !urgent && b.ObservedGeneration == a.ObservedGeneration && equality.Semantic.DeepEqual(b.Conditions, a.Conditions) {
 		if left := r.unsettled(key); left > 0 {
 			return left, nil
 		}

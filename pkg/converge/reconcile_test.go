@@ -504,6 +504,24 @@ func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
 	}
 }
 
+func TestReconciler_WritesAnUrgentStatusAtOnce(t *testing.T) {
+	l := newLoop(t, object())
+	report, urgent := l.kind.Report, false
+	l.kind.Report = func(w *webserverv1.WebServer, n int, out Outcome) {
+		report(w, n, out)
+		if urgent {
+			out.WriteStatusNow()
+		}
+	}
+	l.restart()
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.ready = 1
+	l.pass("Observe", "Desired", "Report")
+	urgent = true
+	l.pass("Observe", "Desired", "Report", "status")
+	l.pass("Observe", "Desired", "Report")
+}
+
 func TestAnEditIsReportedAtOnce(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
