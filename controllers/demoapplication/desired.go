@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
@@ -165,12 +166,13 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 		if o.Service != nil {
 			plan.Prune = append(plan.Prune, o.Service)
 		}
-	case !going && o.Cluster && o.Deployment == nil && o.Service == nil:
+	case !going && o.Cluster && o.Deployment == nil && o.Service == nil && d.Template != nil:
 		// Perhaps the article's operator made both, and the cache does not show
 		// them. Which pods the Service may select is known once the Deployment
-		// is ours: in the pass after this one.
+		// is ours: in the pass after this one. Without a template there is no
+		// Deployment to wait for.
 	default:
-		plan.Apply = append(plan.Apply, service(a, serviceSelector(a, o)))
+		plan.Apply = append(plan.Apply, serviceOf(a, o))
 	}
 	o.Stand(&plan, around)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
@@ -258,6 +260,21 @@ func serviceSelector(a *demoapplicationv1.DemoApplication, o Observed) map[strin
 	default:
 		return articleLabels(a)
 	}
+}
+
+// serviceOf is the Service that should be. One that was not observed may be the
+// article's: it keeps its selector until the Deployment is observed.
+func serviceOf(a *demoapplicationv1.DemoApplication, o Observed) apply.Intent {
+	in := service(a, serviceSelector(a, o))
+	if o.Service == nil {
+		in.IfExists = func(live client.Object) apply.Intent {
+			if s, ok := live.(*corev1.Service); ok && maps.Equal(s.Spec.Selector, articleLabels(a)) {
+				return service(a, articleLabels(a))
+			}
+			return service(a, serviceSelector(a, o))
+		}
+	}
+	return in
 }
 
 func service(a *demoapplicationv1.DemoApplication, selector map[string]string) apply.Intent {

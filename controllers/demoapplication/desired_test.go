@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -242,6 +244,36 @@ func TestServiceComesAfterTheDeployment(t *testing.T) {
 				t.Errorf("%d children to apply and %d to prune, want %d and none", len(got.Apply), len(got.Prune), tc.want)
 			}
 		})
+	}
+}
+
+// Nothing but the pods depends on the revision, so a Service does not wait for
+// one that does not exist.
+func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
+	a := sample()
+	a.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(99))}
+	plan, err := desired(a, Observed{Cluster: true}, platform)
+	if err == nil {
+		t.Error("a revision that does not exist is no problem")
+	}
+	i := slices.IndexFunc(plan.Apply, func(in apply.Intent) bool { return in.Kind == "Service" })
+	if i < 0 {
+		t.Fatalf("no Service among %v", plan.Apply)
+	}
+	// One that exists all the same may be the article's, and serve its pods.
+	for name, selector := range map[string]map[string]string{"the article's": articleLabels(a), "ours": labels(a)} {
+		in := plan.Apply[i].IfExists(&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
+		raw, err := in.Object(a, ownerKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &corev1.Service{}
+		if err := json.Unmarshal(raw, s); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(selector, s.Spec.Selector); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
