@@ -54,8 +54,12 @@ func (w *World) expand(s string) string {
 	if strings.Contains(s, "$COUNT") {
 		w.counter++
 	}
-	return strings.NewReplacer("$IMAGE", w.kind.Image, "$REPLICAS", w.kind.Replicas,
+	s = strings.NewReplacer("$IMAGE", w.kind.Image, "$REPLICAS", w.kind.Replicas,
 		"$COUNT", fmt.Sprintf("2026-01-01T%02d:%02d:%02dZ", w.counter/3600%24, w.counter/60%60, w.counter%60)).Replace(s)
+	if w.kind.tags != nil {
+		s = w.kind.tags.Replace(s)
+	}
+	return s
 }
 
 // patchChild is an operation that changes a child as kubectl patch would.

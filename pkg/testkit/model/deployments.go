@@ -31,6 +31,7 @@ type Cluster struct {
 
 	client    client.Client
 	namespace string
+	real      bool                                   // it moves by itself
 	templates map[types.UID][]corev1.PodTemplateSpec // of each Deployment, the newest last
 	waiting   bool                                   // a rollout could pass its deadline
 	late      bool                                   // the deadlines of all rollouts pass in this step
@@ -72,6 +73,9 @@ func (c *Cluster) Step(ctx context.Context) (bool, error) {
 }
 
 func (c *Cluster) move(ctx context.Context, s *snapshot) (bool, error) {
+	if c.real {
+		return false, nil
+	}
 	moved := false
 	for i := range s.pods {
 		m, err := c.kubelet(ctx, &s.pods[i], s.in)

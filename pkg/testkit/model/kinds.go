@@ -59,6 +59,9 @@ type Kind struct {
 	// Restarts is rollout.restartOnConfigChange if the spec does not set it.
 	Restarts bool
 
+	// tags replaces the tags of images; nil leaves them.
+	tags *strings.Replacer
+
 	subject  func(clock func() time.Time) testkit.Subject
 	validate func(map[string]any) (field.ErrorList, error)
 }

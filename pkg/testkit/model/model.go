@@ -16,6 +16,7 @@
 //	script.go      that chain as a kubectl script
 //	pairs.go       which pairs of operations have been tried
 //	campaign.go    many chains in parallel, and a summary
+//	cluster.go     chains on a real cluster, where nothing is simulated
 //
 // docs/model-testing.md explains how to run it and how to add an operation.
 package model

@@ -42,6 +42,7 @@ const (
 type World struct {
 	env     *testkit.Env
 	kind    *Kind
+	real    bool // the cluster and the operator are not simulated
 	ns      string
 	cluster *Cluster
 	leaders []*leader // the last one is the leader; earlier ones still run
@@ -78,16 +79,17 @@ func (v Violation) String() string { return v.Oracle + ": " + v.Detail }
 
 var errSkip = errors.New("this operation does not apply now")
 
-func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
+func newWorld(ctx context.Context, env *testkit.Env, k *Kind, real bool) (*World, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "model-"}}
 	if err := env.Admin.Create(ctx, ns); err != nil {
 		return nil, fmt.Errorf("creating a namespace: %w", err)
 	}
-	w := &World{env: env, kind: k, ns: ns.Name, cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
+	w := &World{env: env, kind: k, real: real, ns: ns.Name, cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
 	if err := json.Unmarshal([]byte(k.Base), &w.spec); err != nil {
 		return nil, fmt.Errorf("decoding the base spec: %w", err)
 	}
 	var err error
+	w.cluster.real = real
 	if w.history, err = watchHistory(ctx, env.Admin, w.ns); err != nil {
 		return nil, err
 	}
@@ -101,6 +103,10 @@ func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Loa
 // chain's namespace, and others.
 func (w *World) start(ctx context.Context, others ...string) error {
 	l := &leader{wire: newWire()}
+	if w.real { // the installed operator; what it sends is not seen
+		w.leaders = append(w.leaders, l)
+		return nil
+	}
 	var err error
 	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, append(others, w.ns)...); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
@@ -114,7 +120,9 @@ func (w *World) leader() *leader { return w.leaders[len(w.leaders)-1] }
 // kill ends an operator without letting it finish anything.
 func (w *World) kill(l *leader) {
 	l.wire.kill()
-	l.op.Cancel()
+	if l.op != nil {
+		l.op.Cancel()
+	}
 	w.writes += len(l.wire.done())
 	w.leaders = slices.DeleteFunc(w.leaders, func(o *leader) bool { return o == l })
 }
@@ -201,7 +209,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 		return fmt.Errorf("encoding the patch: %w", err)
 	}
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, full), client.FieldOwner("kubectl-patch"))
-	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		w.refused++
 		return errSkip
 	}
@@ -257,7 +265,7 @@ func (w *World) create(ctx context.Context) error {
 	u := &unstructured.Unstructured{Object: runtimeCopy(w.manifest(w.spec))}
 	keepFinalizer(u)
 	if err := w.env.Admin.Create(ctx, u); err != nil {
-		if apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
 			return errSkip
 		}
 		return fmt.Errorf("creating the object: %w", err)
