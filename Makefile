@@ -261,12 +261,15 @@ campaign-planted: bin/cluster ## Bring known defects back, one at a time: random
 	@MODEL_PLANTED=$(PLANTED_TIME) MODEL_PLANTED_TABLE="$(CURDIR)/docs/model-testing.md" KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
 		go test -tags=envtest -count=1 -timeout=0 -v -run '^TestPlanted_' $(GO_TEST_FLAGS) ./pkg/testkit/model
 
+# Most of these tests wait for pods rather than compute, so more of them run in
+# parallel than there are processors. Tests under load, or that restart the
+# operator, do not call t.Parallel, and run before all others.
 .PHONY: test-e2e
 test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'end-to-end tests')
-	@go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
+	@go test -tags=e2e -count=1 -timeout=40m -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
 
 # make test-envtest takes some of the rights away, this all of them.
 # make test asks the corpus of specs about every rule of the schemas, by the
