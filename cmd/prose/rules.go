@@ -87,9 +87,7 @@ var pending = []string{
 	"docs/model-testing.md",
 	"e2e",
 	"pkg",
-	"Dockerfile",
 	"Makefile",
-	".golangci.yml",
 }
 
 // ignored are files that are generated or written by third parties, and those
