@@ -28,8 +28,8 @@ import (
 //
 //   - an event said that it disappeared, and the operator had not deleted it;
 //   - the object is paused and the child should exist;
-//   - this process reconciles the object for the first time, and the object is
-//     paused or its spec has changed meanwhile.
+//   - this process reconciles the object for the first time, and its spec has
+//     changed meanwhile.
 //
 // An object at rest causes no request.
 
@@ -43,7 +43,7 @@ func (r *Reconciler[T, S]) findUnlabelled(ctx context.Context, obj T, owner appl
 	key := client.ObjectKeyFromObject(obj)
 	vanished, first := r.takeVanished(key)
 	paused := r.isPaused(obj)
-	first = first && owner.Settled && (paused || obj.GetGeneration() != obj.GetStatus().ObservedGeneration)
+	first = first && owner.Settled && obj.GetGeneration() != obj.GetStatus().ObservedGeneration
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
