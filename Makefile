@@ -249,7 +249,7 @@ campaign-model: bin/cluster ## Random chains of operations against a model: MODE
 
 # MODEL_CHAINS, MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/model-testing.md.
 .PHONY: campaign-model-e2e
-campaign-model-e2e: bin/cluster ## Random chains of operations on a real cluster, compared with the same model; half an hour
+campaign-model-e2e: bin/cluster ## Random chains of operations on a real cluster, compared with the same model; ten minutes
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'random chains of operations on a real cluster')
