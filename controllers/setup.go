@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,11 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
-	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/controllers/demoapplication"
 	"github.com/platform-operator/platform-operator/controllers/immortalcontainer"
 	"github.com/platform-operator/platform-operator/controllers/memcached"
@@ -25,73 +19,53 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/preflight"
-	"github.com/platform-operator/platform-operator/pkg/render"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
-// AddToScheme makes all kinds, and what they are made of, known to a scheme.
+// Kinds returns all kinds. It is the only list of them: whatever enumerates
+// kinds iterates it.
+func Kinds(platform config.Platform) []converge.AnyKind {
+	return []converge.AnyKind{
+		demoapplication.Kind(platform),
+		immortalcontainer.Kind(time.Now, platform),
+		memcached.Kind(platform),
+		webserver.Kind(platform),
+	}
+}
+
+// AddToScheme adds all kinds, and the types of their children, to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	return errors.Join(
-		clientgoscheme.AddToScheme(s),
-		cachev1alpha1.AddToScheme(s),
-		demoapplicationv1.AddToScheme(s),
-		demoapplicationv1beta1.AddToScheme(s),
-		immortalv1alpha1.AddToScheme(s),
-		webserverv1.AddToScheme(s),
-		gatewayv1.Install(s),
-		monitoring.AddToScheme(s),
-	)
+	errs := []error{clientgoscheme.AddToScheme(s), gatewayv1.Install(s), monitoring.AddToScheme(s)}
+	for _, k := range Kinds(config.Default()) {
+		errs = append(errs, k.AddToScheme(s))
+	}
+	return errors.Join(errs...)
 }
 
-// Setup registers the controllers of all kinds with the manager: one line a kind.
+// Setup registers the controllers of all kinds with the manager.
 func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) error {
-	return errors.Join(
-		converge.Register(mgr, demoapplication.Kind(platform), a, platform.Workers),
-		converge.Register(mgr, immortalcontainer.Kind(time.Now, platform), a, platform.Workers),
-		converge.Register(mgr, memcached.Kind(platform), a, platform.Workers),
-		converge.Register(mgr, webserver.Kind(platform), a, platform.Workers),
-	)
-}
-
-// Kinds returns an empty list of every kind.
-func Kinds() []client.ObjectList {
-	return []client.ObjectList{
-		&demoapplicationv1.DemoApplicationList{},
-		&immortalv1alpha1.ImmortalContainerList{},
-		&cachev1alpha1.MemcachedList{},
-		&webserverv1.WebServerList{},
+	var errs []error
+	for _, k := range Kinds(platform) {
+		errs = append(errs, converge.Register(mgr, k, a, platform.Workers))
 	}
+	return errors.Join(errs...)
 }
 
-// Children returns an empty object of every type that some kind makes or looks
-// at: what the caches hold of Kubernetes' own.
+// Lists returns an empty list of every kind.
+func Lists() []client.ObjectList {
+	var all []client.ObjectList
+	for _, k := range Kinds(config.Default()) {
+		all = append(all, k.NewList())
+	}
+	return all
+}
+
+// Children returns an empty object of every type that some kind creates or
+// watches: the built-in types that the caches hold.
 func Children() []client.Object {
-	platform := config.Default() // says nothing about types
-	return slices.Concat(
-		demoapplication.Kind(platform).Watched(),
-		immortalcontainer.Kind(time.Now, platform).Watched(),
-		memcached.Kind(platform).Watched(),
-		webserver.Kind(platform).Watched(),
-	)
-}
-
-// Renderers returns, for every kind, what prints its children.
-func Renderers(platform config.Platform) []render.Renderer {
-	return []render.Renderer{
-		render.For(demoapplication.Kind(platform)),
-		render.For(immortalcontainer.Kind(time.Now, platform)),
-		render.For(memcached.Kind(platform)),
-		render.For(webserver.Kind(platform)),
+	var all []client.Object
+	for _, k := range Kinds(config.Default()) {
+		all = append(all, k.Watched()...)
 	}
-}
-
-// Preflights returns, for every kind, what tells what an upgrade would do.
-func Preflights(platform config.Platform) []preflight.Kind {
-	return []preflight.Kind{
-		preflight.For(demoapplication.Kind(platform)),
-		preflight.For(immortalcontainer.Kind(time.Now, platform)),
-		preflight.For(memcached.Kind(platform)),
-		preflight.For(webserver.Kind(platform)),
-	}
+	return all
 }

@@ -1,33 +1,34 @@
 package webhooks_test
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/pod-security-admission/api"
 	psa "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/controllers/demoapplication"
-	"github.com/platform-operator/platform-operator/controllers/immortalcontainer"
-	"github.com/platform-operator/platform-operator/controllers/memcached"
-	"github.com/platform-operator/platform-operator/controllers/webserver"
+	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/references"
@@ -178,32 +179,31 @@ func unpin(obj client.Object) {
 // children returns the children as the operator would apply them in a cluster in
 // which everything exists that the object refers to.
 func children(obj client.Object) ([]json.RawMessage, error) {
-	p := config.Default()
-	switch o := obj.(type) {
-	case *demoapplicationv1.DemoApplication:
-		k := demoapplication.Kind(p)
-		return sent(k, o, demoapplication.Observed{Sources: sources(k, o)}, demoapplicationv1.Kind, demoapplicationv1.GroupVersion.String())
-	case *immortalv1alpha1.ImmortalContainer:
-		k := immortalcontainer.Kind(func() time.Time { return time.Unix(1, 0) }, p)
-		return sent(k, o, immortalcontainer.Observed{}, immortalv1alpha1.Kind, immortalv1alpha1.GroupVersion.String())
-	case *cachev1alpha1.Memcached:
-		return sent(memcached.Kind(p), o, memcached.Observed{}, cachev1alpha1.Kind, cachev1alpha1.GroupVersion.String())
-	case *webserverv1.WebServer:
-		k := webserver.Kind(p)
-		return sent(k, o, webserver.Observed{Sources: sources(k, o)}, webserverv1.Kind, webserverv1.GroupVersion.String())
+	scheme := runtime.NewScheme()
+	if err := controllers.AddToScheme(scheme); err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("%T is not a kind that is known here", obj)
-}
-
-func sent[T converge.Object, S any](k converge.Kind[T, S], obj T, o S, kind, apiVersion string) ([]json.RawMessage, error) {
-	plan, err := k.Desired(obj, o)
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return nil, err
+	}
+	kinds := controllers.Kinds(config.Default())
+	i := slices.IndexFunc(kinds, func(k converge.AnyKind) bool { return reflect.TypeOf(k.New()) == reflect.TypeOf(obj) })
+	if i < 0 {
+		return nil, fmt.Errorf("%T is not one of the kinds", obj)
+	}
+	o := obj.(converge.Object)
+	model, err := kinds[i].Offline(context.Background(), o, sources(kinds[i], o))
+	if err != nil {
+		return nil, fmt.Errorf("observing nothing: %w", err)
+	}
+	plan, err := model.Plan()
 	if err != nil {
 		return nil, fmt.Errorf("deciding on children: %w", err)
 	}
-	group, version, _ := strings.Cut(apiVersion, "/")
 	var all []json.RawMessage
 	for _, in := range plan.Apply {
-		raw, err := in.Object(obj, metav1.GroupVersionKind{Group: group, Version: version, Kind: kind})
+		raw, err := in.Object(o, metav1.GroupVersionKind(gvk))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", in, err)
 		}
@@ -213,7 +213,7 @@ func sent[T converge.Object, S any](k converge.Kind[T, S], obj T, o S, kind, api
 }
 
 // sources returns ConfigMaps with all keys that an object refers to.
-func sources[T converge.Object, S any](k converge.Kind[T, S], obj T) map[string]references.Source {
+func sources(k converge.AnyKind, obj converge.Object) map[string]references.Source {
 	found := map[string]references.Source{}
 	if k.References == nil {
 		return found

@@ -90,7 +90,7 @@ Exit code:
 			if !c.Flags().Changed("namespaces") {
 				namespaces = platform.WatchNamespaces
 			}
-			report, err := preflight.Run(c.Context(), cfg, s, controllers.Preflights(platform), preflight.Options{
+			report, err := preflight.Run(c.Context(), cfg, s, controllers.Kinds(platform), preflight.Options{
 				Namespaces: namespaces, Version: version.Version,
 			})
 			if err != nil {

@@ -35,7 +35,7 @@ command before it is uninstalled.`,
 			if err != nil {
 				return fmt.Errorf("creating a client:  %w", err)
 			}
-			return operator.Release(c.Context(), cl, m, controllers.Kinds(), c.OutOrStdout())
+			return operator.Release(c.Context(), cl, m, controllers.Lists(), c.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")

@@ -44,7 +44,7 @@ object does not exist yet.`,
 				defer func() { _ = opened.Close() }()
 				in, name = io.Reader(opened), file
 			}
-			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Renderers(platform))
+			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Kinds(platform))
 		},
 	}
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with objects; - means standard input")

@@ -113,7 +113,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := metrics.Registry.Register(telemetry.NewConditions(mgr.GetCache(), s, controllers.Kinds(), mgr.Elected())); err != nil {
+	if err := metrics.Registry.Register(telemetry.NewConditions(mgr.GetCache(), s, controllers.Lists(), mgr.Elected())); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	if err := metrics.Registry.Register(operator.UnreadableNamespaces()); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// surrounding is what there should be beside the Deployment and its Service.
+// auxiliary is what there should be beside the Deployment and its Service.
 // pods are the labels of the pods.
-func surrounding(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) workload.Wanted {
+func auxiliary(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) workload.Wanted {
 	s := a.Spec
 	b := workload.Wanted{
 		Owner: a, Labels: labels(a), Pods: pods, Deployment: a.Name, Service: a.Name,

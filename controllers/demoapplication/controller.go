@@ -5,15 +5,19 @@
 package demoapplication
 
 import (
+	"errors"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
@@ -38,9 +42,13 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a DemoApplication.
-func Kind(platform config.Platform) converge.Kind[*demoapplicationv1.DemoApplication, Observed] {
+func Kind(platform config.Platform) converge.AnyKind {
 	k := converge.Kind[*demoapplicationv1.DemoApplication, Observed]{
-		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		New:     func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		NewList: func() client.ObjectList { return &demoapplicationv1.DemoApplicationList{} },
+		AddToScheme: func(s *runtime.Scheme) error {
+			return errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s))
+		},
 		Children: []client.Object{
 			&appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{}, &corev1.ConfigMap{},
 			&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
@@ -56,15 +64,10 @@ func Kind(platform config.Platform) converge.Kind[*demoapplicationv1.DemoApplica
 		References: referenced,
 		Paused:     func(d *demoapplicationv1.DemoApplication) bool { return d.Spec.Paused },
 		Observe:    observe,
-		Desired: func(a *demoapplicationv1.DemoApplication, o Observed) (converge.Plan, error) {
-			return desired(a, o, platform)
-		},
-		Report: func(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome) {
-			report(a, o, out, platform)
-		},
+		Model:      func(a *demoapplicationv1.DemoApplication, o Observed) converge.Model { return newModel(a, o, platform) },
 	}
 	if platform.RestartOnSecretChange {
 		k.Secrets = func(a *demoapplicationv1.DemoApplication) []string { return resources.Names(secrets(a)) }
 	}
-	return k
+	return converge.Erase(k)
 }

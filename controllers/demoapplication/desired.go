@@ -19,6 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // kindLabel keeps this kind's pods apart from those of other kinds: "app" is
@@ -145,14 +146,28 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Pl
 	return d, asked, err
 }
 
-// desired returns the children a DemoApplication should have. It is pure.
-func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (converge.Plan, error) {
+// model is what one reconcile has decided about a DemoApplication.
+type model struct {
+	a         *demoapplicationv1.DemoApplication
+	observed  Observed
+	decision  rollout.Decision
+	copies    []rollout.Copy // snapshots that the decided template asks for
+	auxiliary workload.Wanted
+	err       error // why the decision is not what the spec asks for
+}
+
+func newModel(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) *model {
 	d, asked, err := decide(a, o, platform)
-	stay, unneeded, broken := d.Copies(asked, o.Copies, labels(a))
+	return &model{a: a, observed: o, decision: d, copies: asked, auxiliary: auxiliary(a, d.PodLabels(o.Deployment), platform), err: err}
+}
+
+// Plan returns the children a DemoApplication should have.
+func (m *model) Plan() (converge.Plan, error) {
+	a, o, d, err := m.a, m.observed, &m.decision, m.err
+	stay, unneeded, broken := d.Copies(m.copies, o.Copies, labels(a))
 	plan := converge.Plan{Apply: stay}
 	plan = d.Complete(plan)
-	around := surrounding(a, d.PodLabels(o.Deployment), platform)
-	o.Isolate(&plan, around)
+	o.Isolate(&plan, m.auxiliary)
 	// When the object is being deleted only the children's names matter, and all
 	// of them do: children that were released are not observed any more.
 	going := !a.DeletionTimestamp.IsZero()
@@ -174,7 +189,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 	default:
 		plan.Apply = append(plan.Apply, serviceOf(a, o))
 	}
-	o.Stand(&plan, around)
+	o.Stand(&plan, m.auxiliary)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
 	plan.Prune = append(plan.Prune, unneeded...) // after the revisions that mount them
 	if going {

@@ -17,7 +17,7 @@ import (
 // stand, or is not ours, is nil; so is one that the article's operator made,
 // until it is taken over: the cache does not hold it before.
 type Observed struct {
-	// Cluster says that there is a cluster, and that it was looked at.
+	// Cluster reports whether a cluster was observed.
 	Cluster bool
 	rollout.Seen
 	workload.Children
@@ -31,7 +31,7 @@ type Observed struct {
 }
 
 func observe(ctx context.Context, r converge.Reader, a *demoapplicationv1.DemoApplication) (Observed, error) {
-	o := Observed{Cluster: true, Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
+	o := Observed{Cluster: !r.Offline, Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
 	var errs [3]error
 	o.Seen, errs[0] = rollout.Observe(ctx, r, a, a.Name, labels(a))
 	o.Children, errs[1] = workload.Observe(ctx, r, a)

@@ -10,27 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// report writes the status. It is pure but for what it writes into a.
-func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) {
+// UpdateStatus writes the status into the object.
+func (m *model) UpdateStatus(out converge.Outcome) {
+	a, o := m.a, m.observed
 	d := converge.Standing(out, "Deployment", a.Namespace, a.Name, o.Deployment)
 	s := converge.Standing(out, "Service", a.Namespace, a.Name, o.Service)
 
 	st := &a.Status
-	decision, _, _ := decide(a, o, platform) // its error is the pass's
-	state := decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out)
+	state := m.decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out)
 	if state.Ready.Holds && s == nil && len(a.Spec.Ports) > 0 {
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}
-	resources.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
+	resources.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, m.decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
-	hosts := o.Exposed(surrounding(a, nil, platform), &st.Status, out)
+	hosts := o.Exposed(m.auxiliary, &st.Status, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas

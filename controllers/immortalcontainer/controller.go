@@ -22,10 +22,12 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // Kind is all that there is to an ImmortalContainer. now is the clock.
-func Kind(now func() time.Time, platform config.Platform) converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed] {
-	return converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed]{
-		New:      func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
-		Children: []client.Object{&corev1.Pod{}, &networkingv1.NetworkPolicy{}},
+func Kind(now func() time.Time, platform config.Platform) converge.AnyKind {
+	return converge.Erase(converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed]{
+		New:         func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
+		NewList:     func() client.ObjectList { return &immortalv1alpha1.ImmortalContainerList{} },
+		AddToScheme: immortalv1alpha1.AddToScheme,
+		Children:    []client.Object{&corev1.Pod{}, &networkingv1.NetworkPolicy{}},
 		Log: converge.LogText{
 			Logger: "controller_immortalcontainer",
 			Key:    "ImmortalContainer",
@@ -33,9 +35,6 @@ func Kind(now func() time.Time, platform config.Platform) converge.Kind[*immorta
 		},
 		Paused:  func(i *immortalv1alpha1.ImmortalContainer) bool { return i.Spec.Paused },
 		Observe: observer(now),
-		Desired: func(i *immortalv1alpha1.ImmortalContainer, o Observed) (converge.Plan, error) {
-			return desired(i, o, platform)
-		},
-		Report: report,
-	}
+		Model:   func(i *immortalv1alpha1.ImmortalContainer, o Observed) converge.Model { return model{i, o, platform} },
+	})
 }

@@ -24,9 +24,17 @@ const (
 	between = 10 * time.Second
 )
 
+// model is an ImmortalContainer and what was observed of its pod, from which all
+// else follows.
+type model struct {
+	i        *immortalv1alpha1.ImmortalContainer
+	observed Observed
+	platform config.Platform
+}
+
 func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-immortalpod" }
 
-// desired returns the children that should be. It is pure.
+// Plan returns the desired children.
 //
 // A pod is born behind a scheduling gate. The status counts it by its UID, and
 // only when that is recorded is the gate lifted:
@@ -38,7 +46,8 @@ func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-i
 //	counted, gated ─▶ status: one less ─▶ deleted, if it is still as observed
 //
 // Whatever crashes in between, each pod that runs was counted once.
-func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.Platform) (converge.Plan, error) {
+func (m model) Plan() (converge.Plan, error) {
+	i, o, platform := m.i, m.observed, m.platform
 	var plan converge.Plan
 	// The policy comes first, and the pod is never open before it stands.
 	if p := i.Spec.NetworkPolicy; p != nil {

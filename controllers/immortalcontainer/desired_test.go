@@ -180,11 +180,11 @@ func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) 
 			r := converge.Reader{Reader: fake.NewClientBuilder().WithObjects(p).Build()}
 			var waits []time.Duration
 			for range 3 {
-				o, err := kind.Observe(t.Context(), r, i)
+				model, err := kind.Observe(t.Context(), r, nil, i)
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := kind.Desired(i, o)
+				plan, err := model.Plan()
 				if len(plan.Prune) == 1 {
 					break
 				}

@@ -14,8 +14,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// report writes the status. It is pure but for what it writes into i.
-func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outcome) {
+// UpdateStatus writes the status into the object.
+func (m model) UpdateStatus(out converge.Outcome) {
+	i, o := m.i, m.observed
 	p := converge.Standing(out, "Pod", i.Namespace, podName(i), o.Pod)
 	st := &i.Status
 	runs := ""

@@ -28,9 +28,11 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a Memcached.
-func Kind(platform config.Platform) converge.Kind[*cachev1alpha1.Memcached, Observed] {
-	return converge.Kind[*cachev1alpha1.Memcached, Observed]{
-		New: func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
+func Kind(platform config.Platform) converge.AnyKind {
+	return converge.Erase(converge.Kind[*cachev1alpha1.Memcached, Observed]{
+		New:         func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
+		NewList:     func() client.ObjectList { return &cachev1alpha1.MemcachedList{} },
+		AddToScheme: cachev1alpha1.AddToScheme,
 		Children: []client.Object{
 			&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
 			&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
@@ -44,11 +46,6 @@ func Kind(platform config.Platform) converge.Kind[*cachev1alpha1.Memcached, Obse
 		},
 		Paused:  func(m *cachev1alpha1.Memcached) bool { return m.Spec.Paused },
 		Observe: observe,
-		Desired: func(m *cachev1alpha1.Memcached, o Observed) (converge.Plan, error) {
-			return desired(m, o, platform)
-		},
-		Report: func(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome) {
-			report(m, o, out, platform)
-		},
-	}
+		Model:   func(m *cachev1alpha1.Memcached, o Observed) converge.Model { return newModel(m, o, platform) },
+	})
 }

@@ -163,9 +163,22 @@ func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	return ""
 }
 
-// desired returns the children a Memcached should have. It is pure.
-func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (converge.Plan, error) {
+// model is what one reconcile has decided about a Memcached.
+type model struct {
+	m        *cachev1alpha1.Memcached
+	observed Observed
+	decision rollout.Decision
+	err      error // why the decision is not what the spec asks for
+}
+
+func newModel(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) *model {
 	d, err := decide(m, o, platform)
+	return &model{m: m, observed: o, decision: d, err: err}
+}
+
+// Plan returns the children a Memcached should have.
+func (x *model) Plan() (converge.Plan, error) {
+	m, o, d, err := x.m, x.observed, &x.decision, x.err
 	plan := d.Complete(converge.Plan{})
 	if p := m.Spec.NetworkPolicy; p != nil {
 		ports := []corev1ac.ContainerPortApplyConfiguration{*containerPort()}

@@ -12,19 +12,18 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// report writes the status. It is pure but for what it writes into m.
-func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Platform) {
+// UpdateStatus writes the status into the object.
+func (x *model) UpdateStatus(out converge.Outcome) {
+	m, o := x.m, x.observed
 	d := converge.Standing(out, "Deployment", m.Namespace, m.Name, o.Deployment)
 
 	st := &m.Status
-	decision, _ := decide(m, o, platform) // its error is the pass's
-	state := decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out)
-	resources.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
+	state := x.decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out)
+	resources.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, x.decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
 	st.Phase, st.Reason = phase(st.Conditions)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))

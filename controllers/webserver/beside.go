@@ -9,9 +9,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// surrounding is what there should be beside the Deployment and its Service.
+// auxiliary is what there should be beside the Deployment and its Service.
 // pods are the labels of the pods.
-func surrounding(w *webserverv1.WebServer, pods map[string]string, platform config.Platform) workload.Wanted {
+func auxiliary(w *webserverv1.WebServer, pods map[string]string, platform config.Platform) workload.Wanted {
 	s := w.Spec
 	b := workload.Wanted{
 		Owner: w, Labels: labels(w), Pods: pods, Deployment: deploymentName(w), Service: serviceName(w),

@@ -38,9 +38,11 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind is all that there is to a WebServer.
-func Kind(platform config.Platform) converge.Kind[*webserverv1.WebServer, Observed] {
+func Kind(platform config.Platform) converge.AnyKind {
 	k := converge.Kind[*webserverv1.WebServer, Observed]{
-		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		New:         func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		NewList:     func() client.ObjectList { return &webserverv1.WebServerList{} },
+		AddToScheme: webserverv1.AddToScheme,
 		Children: []client.Object{
 			&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{},
 			&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
@@ -56,13 +58,10 @@ func Kind(platform config.Platform) converge.Kind[*webserverv1.WebServer, Observ
 		References: referenced,
 		Paused:     func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
 		Observe:    observe,
-		Desired:    func(w *webserverv1.WebServer, o Observed) (converge.Plan, error) { return desired(w, o, platform) },
-		Report: func(w *webserverv1.WebServer, o Observed, out converge.Outcome) {
-			report(w, o, out, platform)
-		},
+		Model:      func(w *webserverv1.WebServer, o Observed) converge.Model { return newModel(w, o, platform) },
 	}
 	if platform.RestartOnSecretChange {
 		k.Secrets = func(w *webserverv1.WebServer) []string { return resources.Names(secrets(w)) }
 	}
-	return k
+	return converge.Erase(k)
 }

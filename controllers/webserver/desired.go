@@ -17,6 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 func deploymentName(w *webserverv1.WebServer) string { return w.Name }
@@ -109,14 +110,32 @@ func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rol
 	return d, m, err
 }
 
-// desired returns the children a WebServer should have. It is pure.
-func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (converge.Plan, error) {
+// model is what one reconcile has decided about a WebServer.
+type model struct {
+	w         *webserverv1.WebServer
+	observed  Observed
+	platform  config.WebServer
+	decision  rollout.Decision
+	material  material // what the spec refers to; empty if something of it is missing
+	auxiliary workload.Wanted
+	err       error // why the decision is not what the spec asks for
+}
+
+func newModel(w *webserverv1.WebServer, o Observed, platform config.Platform) *model {
 	d, m, err := decide(w, o, platform)
-	copies, stale, broken := d.Copies(m.copies(), o.Copies, labels(w))
+	return &model{
+		w: w, observed: o, platform: platform.WebServer, decision: d, material: m,
+		auxiliary: auxiliary(w, d.PodLabels(o.Deployment), platform), err: err,
+	}
+}
+
+// Plan returns the children a WebServer should have.
+func (m *model) Plan() (converge.Plan, error) {
+	w, o, d := m.w, m.observed, &m.decision
+	copies, stale, broken := d.Copies(m.material.copies(), o.Copies, labels(w))
 	plan := converge.Plan{Apply: copies}
 	plan = d.Complete(plan)
-	around := surrounding(w, d.PodLabels(o.Deployment), platform)
-	o.Isolate(&plan, around)
+	o.Isolate(&plan, m.auxiliary)
 	// Of what is being deleted only the children's names matter. That something
 	// is missing must not keep it.
 	going := !w.DeletionTimestamp.IsZero()
@@ -125,14 +144,14 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 			return deployment(w, o, t)
 		}))
 	}
-	plan.Apply = append(plan.Apply, service(w, o, platform.WebServer))
-	o.Stand(&plan, around)
+	plan.Apply = append(plan.Apply, service(w, o, m.platform))
+	o.Stand(&plan, m.auxiliary)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: deploymentName(w)})
 	plan.Prune = append(plan.Prune, stale...)
 	if going {
 		return plan, nil
 	}
-	return plan, errors.Join(err, broken)
+	return plan, errors.Join(m.err, broken)
 }
 
 func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {

@@ -12,25 +12,24 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// report writes the status. It is pure but for what it writes into w.
-func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform config.Platform) {
+// UpdateStatus writes the status into the object.
+func (m *model) UpdateStatus(out converge.Outcome) {
+	w, o := m.w, m.observed
 	d := converge.Standing(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
 	s := converge.Standing(out, "Service", w.Namespace, serviceName(w), o.Service)
 
 	st := &w.Status
-	decision, m, _ := decide(w, o, platform) // its error is the pass's
 	want := scaled(w, d)
-	state := decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out)
-	resources.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, decision.PodLabels(o.Deployment))
+	state := m.decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out)
+	resources.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, m.decision.PodLabels(o.Deployment))
 	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
-	reportConfig(w, decision, m, state.Ready.Holds && want > 0, out)
-	hosts := o.Exposed(surrounding(w, nil, platform), &st.Status, out)
+	reportConfig(w, m.decision, m.material, state.Ready.Holds && want > 0, out)
+	hosts := o.Exposed(m.auxiliary, &st.Status, out)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas

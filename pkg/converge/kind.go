@@ -3,22 +3,23 @@
 //
 //	request ─▶ get (cache) ─▶ being deleted? ─▶ Teardown ─▶ drop the finalizer
 //	               │
-//	            Observe   cached reads, one value                    reads
-//	            Desired   pure: the children that should be
-//	            Apply     a request for each child that is not so    writes
-//	            Report    pure; runs even if Desired or Apply failed, but not
-//	               │      if Observe did: then only the conditions change
+//	            Observe       cached reads, one value                   reads
+//	            Model         pure: decides, once
+//	            Plan          pure: the desired children
+//	            apply         a request for each child that differs     writes
+//	            UpdateStatus  pure; runs even if Plan or apply failed, but not if
+//	               │          Observe did: then only the conditions change
 //	               ▼
 //	            one status patch, only if it differs; events on transitions;
-//	            fault.Classify decides when to come back
+//	            fault.Classify decides when to reconcile again
 package converge
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -36,11 +37,49 @@ type Object interface {
 	GetDeletionPolicy() common.DeletionPolicy
 }
 
-// Kind declares how one API kind converges. All that a kind does is visible in
-// one value of it.
+// Model is what one reconcile has decided about one object. It is decided once,
+// from the object and what was observed, and used by the reconcile loop, by
+// preflight and by render.
+type Model interface {
+	// Plan returns the desired children. A plan returned together with an error
+	// is still applied, so that a missing ConfigMap does not prevent the Service
+	// from being repaired. It is called once at the most.
+	Plan() (Plan, error)
+	// UpdateStatus writes the status into the object.
+	UpdateStatus(Outcome)
+}
+
+// ModelFuncs is a model of two functions, each of which may be nil, for kinds
+// that have nothing to decide beforehand.
+type ModelFuncs struct {
+	PlanFunc         func() (Plan, error)
+	UpdateStatusFunc func(Outcome)
+}
+
+// Plan calls PlanFunc.
+func (f ModelFuncs) Plan() (Plan, error) {
+	if f.PlanFunc == nil {
+		return Plan{}, nil
+	}
+	return f.PlanFunc()
+}
+
+// UpdateStatus calls UpdateStatusFunc.
+func (f ModelFuncs) UpdateStatus(out Outcome) {
+	if f.UpdateStatusFunc != nil {
+		f.UpdateStatusFunc(out)
+	}
+}
+
+// Kind declares how the objects of one kind are reconciled. T is the type of the
+// objects, and S holds what is observed of the cluster.
 type Kind[T Object, S any] struct {
 	// New returns an empty object.
 	New func() T
+	// NewList returns an empty list of objects.
+	NewList func() client.ObjectList
+	// AddToScheme adds the kind, in all its versions, to a scheme.
+	AddToScheme func(*runtime.Scheme) error
 	// Children are empty objects of the types that the kind makes; changes of
 	// them lead to a pass over their owner.
 	Children []client.Object
@@ -67,21 +106,17 @@ type Kind[T Object, S any] struct {
 	// allowed to read all Secrets. Nil: nobody looks at any.
 	Secrets func(T) []string
 	// Observe reads, from the cache only, what Desired needs to know. After an
-	// error of it nothing is written but conditions.
+	// error of it nothing is written but conditions. Nil: nothing is observed.
 	Observe func(context.Context, Reader, T) (S, error)
 	// Paused tells whether an object's children are to be left as they are.
 	// Nil: they never are.
 	Paused func(T) bool
-	// Desired returns the children that should be. It is pure, and builds its
-	// intents anew each time. What of a plan comes with an error is done all
-	// the same: a missing ConfigMap is no reason to leave a Service unrepaired.
-	Desired func(T, S) (Plan, error)
-	// Report writes the status into the object. It is pure.
-	Report func(T, S, Outcome)
+	// Model decides what is desired of an object. It is pure.
+	Model func(T, S) Model
 	// Teardown undoes what garbage collection cannot; done says that nothing
 	// is left to do. Nil: there is nothing. Children are released by the loop
 	// itself where the deletion policy is Orphan.
-	Teardown func(context.Context, client.Client, T, S) (done bool, err error)
+	Teardown func(context.Context, client.Client, T) (done bool, err error)
 }
 
 // Reader is what Observe reads from.
@@ -97,6 +132,9 @@ type Reader struct {
 	// Secrets are digests of the Secrets that the object refers to, by name.
 	// One that is not there has none. Nil: nobody looks at Secrets.
 	Secrets map[string]references.SecretDigest
+	// Offline reports that there is no cluster: what does not exist now cannot
+	// exist outside the cache either.
+	Offline bool
 
 	// lacks tells of which types the cluster is known to have none. Nil: of none.
 	lacks func(client.Object) bool
@@ -111,54 +149,6 @@ type Related struct {
 	// Of returns the name of the object that a change matters to, in the same
 	// namespace; "" for none.
 	Of func(client.Object) string
-}
-
-// Watched returns an empty object of every type that the kind's caches hold in
-// every cluster.
-func (k Kind[T, S]) Watched() []client.Object {
-	all := slices.Clone(k.Children)
-	for _, r := range k.Related {
-		all = append(all, r.Object)
-	}
-	return all
-}
-
-// See calls Observe with all that an object refers to, so that what leads to a
-// pass and what a pass knows cannot differ. r has what is ours; refs finds the
-// rest.
-func (k Kind[T, S]) See(ctx context.Context, r Reader, refs *references.Reader, obj T) (S, error) {
-	var none S
-	if k.Secrets != nil {
-		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
-	}
-	if k.References != nil {
-		var err error
-		if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
-			return none, err
-		}
-		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies)
-	}
-	return k.Observe(ctx, r, obj)
-}
-
-// seeOwn is See without anything that the object refers to: enough to name its
-// children.
-func (k Kind[T, S]) seeOwn(ctx context.Context, r Reader, obj T) (S, error) {
-	var none S
-	var err error
-	if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
-		return none, err
-	}
-	return k.Observe(ctx, r, obj)
-}
-
-// ownConfigMaps returns the ConfigMaps that belong to an object, if its kind
-// makes ConfigMaps and refers to some.
-func (k Kind[T, S]) ownConfigMaps(ctx context.Context, r client.Reader, obj T) ([]*corev1.ConfigMap, error) {
-	if k.References == nil || !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
-		return nil, nil
-	}
-	return references.Copies(ctx, r, obj)
 }
 
 // LogText has the words of a kind's log lines. The seeds' users know them.

@@ -39,8 +39,8 @@ import (
 const settle = 5 * time.Second
 
 // Reconciler runs the passes of one kind.
-type Reconciler[T Object, S any] struct {
-	kind     Kind[T, S]
+type Reconciler struct {
+	kind     AnyKind
 	optional *optional // nil in tests that have none
 	client   client.Client
 	refs     *references.Reader
@@ -70,12 +70,12 @@ type memory struct {
 
 // NewReconciler returns the loop for one kind. refs finds what its objects
 // refer to; now is the clock.
-func NewReconciler[T Object, S any](k Kind[T, S], c client.Client, refs *references.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler[T, S] {
-	return &Reconciler[T, S]{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
+func NewReconciler(k AnyKind, c client.Client, refs *references.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler {
+	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
 }
 
 // Reconcile does one pass over one object.
-func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	began := r.now()
 	obj := r.kind.New()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
@@ -107,21 +107,17 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, req reconcile.Request)
 	return r.converge(ctx, obj, owner)
 }
 
-func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
-	before := obj.DeepCopyObject().(T)
+func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
+	before := obj.DeepCopyObject().(Object)
 	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration), urgent: new(bool)}
 
 	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
-	report := r.kind.Report
-	observed, err := r.kind.See(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
+	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
-		// There is nothing that Report could describe.
-		report = func(obj T, _ S, out Outcome) {
-			conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), out.Now, out.Problem)
-		}
+		model = unobserved{obj} // a failed read says nothing about what exists
 	} else {
-		err = r.observeAndWrite(ctx, obj, owner, &observed, seen, out)
+		model, err = r.observeAndWrite(ctx, obj, owner, model, seen, out)
 	}
 	key := client.ObjectKeyFromObject(obj)
 	lost := fault.Classify(err).Class == fault.Quiet
@@ -132,7 +128,7 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	if out.Problem.Class == fault.Quiet {
 		return out.Problem.Result, out.Problem.Err // a lost race is nothing to report
 	}
-	report(obj, observed, out)
+	model.UpdateStatus(out)
 	wait, err := r.writeStatus(ctx, before, obj, *out.urgent)
 	if err != nil {
 		v := r.classify(key, errors.Join(out.Problem.Err, err))
@@ -150,36 +146,45 @@ func (r *Reconciler[T, S]) converge(ctx context.Context, obj T, owner apply.Owne
 	return result, out.Problem.Err
 }
 
-// isPaused reports whether the children of an object are left as they are.
-func (r *Reconciler[T, S]) isPaused(obj T) bool { return r.kind.Paused != nil && r.kind.Paused(obj) }
+// unobserved is the model of an object whose cluster could not be read: only the
+// conditions that report the error change.
+type unobserved struct{ obj Object }
+
+// Plan returns an empty plan.
+func (unobserved) Plan() (Plan, error) { return Plan{}, nil }
+
+// UpdateStatus reports the problem.
+func (u unobserved) UpdateStatus(out Outcome) {
+	conditions.ReportUnobserved(u.obj.GetStatus(), u.obj.GetGeneration(), out.Now, out.Problem)
+}
 
 // observeAndWrite writes what follows from what was observed. If children exist
 // that the cache does not hold, and that would not be found by applying them, it
-// observes again, with them.
-func (r *Reconciler[T, S]) observeAndWrite(ctx context.Context, obj T, owner apply.Owner, observed *S, seen sightings, out Outcome) error {
-	plan, err := r.kind.Desired(obj, *observed)
+// observes again, with them, and returns what is decided then.
+func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen sightings, out Outcome) (Model, error) {
+	plan, err := model.Plan()
 	found, unread := r.findUnlabelled(ctx, obj, owner, plan, seen, out)
 	if len(found) > 0 {
 		seen.unlabelled = found
-		again, unobserved := r.kind.See(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
+		again, unobserved := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 		if unobserved != nil {
-			return fmt.Errorf("observing: %w", unobserved)
+			return model, fmt.Errorf("observing: %w", unobserved)
 		}
-		*observed = again
-		plan, err = r.kind.Desired(obj, again)
+		model = again
+		plan, err = model.Plan()
 	}
 	unwritten := r.write(ctx, obj, owner, plan, seen, out)
 	if err == nil { // otherwise the plan may lack children
 		r.applier.ForgetOthers(owner, plan.Apply)
 	}
-	return errors.Join(err, unread, unwritten)
+	return model, errors.Join(err, unread, unwritten)
 }
 
-// write brings the children to what Desired returned. A child that cannot be
+// write brings the children to what the plan says. A child that cannot be
 // written holds back only those that depend on it.
-func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
+func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
 	settled := map[childKey]bool{} // children that are as the plan has them
-	if r.isPaused(obj) {
+	if r.kind.Paused(obj) {
 		return errors.Join(r.look(ctx, owner, plan, seen, out), r.retain(ctx, owner, plan, seen, settled))
 	}
 	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
@@ -208,7 +213,7 @@ func (r *Reconciler[T, S]) write(ctx context.Context, obj T, owner apply.Owner, 
 // retain makes the owner references of the children that were not applied follow
 // the deletion policy: those of the plan, and those that were observed and of
 // which could not be decided what they should be.
-func (r *Reconciler[T, S]) retain(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, settled map[childKey]bool) error {
+func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, settled map[childKey]bool) error {
 	var errs []error
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
@@ -232,7 +237,7 @@ func (r *Reconciler[T, S]) retain(ctx context.Context, owner apply.Owner, plan P
 
 // forEachChild calls do for the children of a plan whose types are available,
 // in the order of the plan and as their dependencies allow.
-func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, out Outcome, do func(apply.Intent) error) error {
+func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, out Outcome, do func(apply.Intent) error) error {
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return r.applier.Owned(ctx, owner, in) }
 	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
 		if !r.optional.available(in.Kind) {
@@ -256,7 +261,7 @@ func (r *Reconciler[T, S]) forEachChild(ctx context.Context, owner apply.Owner, 
 
 // look writes nothing, and returns the problems of all children and the first
 // child that would be written.
-func (r *Reconciler[T, S]) look(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
+func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
 	held := ""
 	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
 		child, differs, err := r.applier.Look(ctx, owner, in)
@@ -291,12 +296,12 @@ const patience = 10 * time.Minute
 
 // tearDown does what has to be done before the object may go, which is nothing
 // where it does not carry our finalizer: garbage collection does the rest.
-func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owner) (reconcile.Result, error) {
+func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(obj)
 	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.isFreed(key) {
 		return reconcile.Result{}, nil
 	}
-	before := obj.DeepCopyObject().(T)
+	before := obj.DeepCopyObject().(Object)
 	late := r.deletedFor(key) >= patience
 	if err := r.release(ctx, obj, owner, late); err != nil {
 		v := r.classify(key, err)
@@ -328,12 +333,12 @@ func (r *Reconciler[T, S]) tearDown(ctx context.Context, obj T, owner apply.Owne
 
 // release releases the children of an object whose policy is Orphan, and does
 // the kind's own teardown. late says that it does without all that it can.
-func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner, late bool) error {
+func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
 	orphan := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan
 	if !orphan && r.kind.Teardown == nil {
 		return nil
 	}
-	observed, err := r.kind.seeOwn(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
+	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
 	if err != nil && !late {
 		return fmt.Errorf("observing: %w", err)
 	}
@@ -343,16 +348,19 @@ func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner
 		if also, err = r.ownConfigMaps(ctx, obj); err != nil {
 			return err
 		}
+		if model, err = r.kind.Offline(ctx, obj, nil); err != nil {
+			return fmt.Errorf("naming the children: %w", err)
+		}
 	}
 	if orphan {
-		if err := r.releaseChildren(ctx, obj, owner, observed, also); err != nil {
+		if err := r.releaseChildren(ctx, obj, owner, model, also); err != nil {
 			return err
 		}
 	}
 	if r.kind.Teardown == nil {
 		return nil
 	}
-	done, err := r.kind.Teardown(ctx, r.client, obj, observed)
+	done, err := r.kind.Teardown(ctx, r.client, obj)
 	if err == nil && !done {
 		err = fault.Waiting(5*time.Second, "teardown has not finished")
 	}
@@ -365,8 +373,8 @@ func (r *Reconciler[T, S]) release(ctx context.Context, obj T, owner apply.Owner
 }
 
 // releaseChildren releases all children, and returns the errors of all.
-func (r *Reconciler[T, S]) releaseChildren(ctx context.Context, obj T, owner apply.Owner, observed S, also []apply.Intent) error {
-	plan, err := r.kind.Desired(obj, observed)
+func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
+	plan, err := model.Plan()
 	if err != nil {
 		err = fmt.Errorf("naming the children: %w", err)
 	}
@@ -393,7 +401,7 @@ func (r *Reconciler[T, S]) releaseChildren(ctx context.Context, obj T, owner app
 // discard deletes a child that is no longer wanted. The garbage collector would
 // not: children of an orphaning object are owned by their Namespace as well. A
 // ConfigMap is released, because pods that are left behind may mount it.
-func (r *Reconciler[T, S]) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
+func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
 	if c, ok := child.(*corev1.ConfigMap); ok {
 		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
 		return err
@@ -412,7 +420,7 @@ func configMapIntent(c *corev1.ConfigMap) apply.Intent {
 }
 
 // ownConfigMaps returns intents that name the object's ConfigMaps.
-func (r *Reconciler[T, S]) ownConfigMaps(ctx context.Context, obj T) ([]apply.Intent, error) {
+func (r *Reconciler) ownConfigMaps(ctx context.Context, obj Object) ([]apply.Intent, error) {
 	live, err := r.kind.ownConfigMaps(ctx, r.client, obj)
 	var all []apply.Intent
 	for _, c := range live {
@@ -423,7 +431,7 @@ func (r *Reconciler[T, S]) ownConfigMaps(ctx context.Context, obj T) ([]apply.In
 
 // deletedFor returns for how long this process has known that an object is being
 // deleted. The time in the object is that of another clock.
-func (r *Reconciler[T, S]) deletedFor(key types.NamespacedName) time.Duration {
+func (r *Reconciler) deletedFor(key types.NamespacedName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -437,7 +445,7 @@ func (r *Reconciler[T, S]) deletedFor(key types.NamespacedName) time.Duration {
 
 // lose notes that a child was deleted before it could be released, and reports
 // whether that is news.
-func (r *Reconciler[T, S]) lose(obj T, in apply.Intent) bool {
+func (r *Reconciler) lose(obj Object, in apply.Intent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := client.ObjectKeyFromObject(obj)
@@ -455,7 +463,7 @@ func (r *Reconciler[T, S]) lose(obj T, in apply.Intent) bool {
 
 // keepFinalizer puts right what the defaulting webhook does in the user's own
 // request: the finalizer is there exactly while the teardown needs it.
-func (r *Reconciler[T, S]) keepFinalizer(ctx context.Context, obj T) error {
+func (r *Reconciler) keepFinalizer(ctx context.Context, obj Object) error {
 	needs := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || r.kind.Teardown != nil
 	switch has := controllerutil.ContainsFinalizer(obj, naming.Finalizer); {
 	case needs && !has:
@@ -466,8 +474,8 @@ func (r *Reconciler[T, S]) keepFinalizer(ctx context.Context, obj T) error {
 	return nil
 }
 
-func (r *Reconciler[T, S]) patchFinalizers(ctx context.Context, obj T, change func(client.Object, string) bool) error {
-	before := obj.DeepCopyObject().(T)
+func (r *Reconciler) patchFinalizers(ctx context.Context, obj Object, change func(client.Object, string) bool) error {
+	before := obj.DeepCopyObject().(Object)
 	change(obj, naming.Finalizer)
 	err := r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
 	if err != nil {
@@ -482,7 +490,7 @@ const fewRaces = 20
 
 // classify is fault.Classify, but for a lost race of which there were too many
 // in a row: it is reported, and retried with back-off.
-func (r *Reconciler[T, S]) classify(key types.NamespacedName, err error) fault.Verdict {
+func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict {
 	v := fault.Classify(err)
 	if v.Class != fault.Quiet {
 		return v
@@ -499,7 +507,7 @@ func (r *Reconciler[T, S]) classify(key types.NamespacedName, err error) fault.V
 }
 
 // wonRace notes a reconcile that did not end with a lost race.
-func (r *Reconciler[T, S]) wonRace(key types.NamespacedName) {
+func (r *Reconciler) wonRace(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -510,7 +518,7 @@ func (r *Reconciler[T, S]) wonRace(key types.NamespacedName) {
 // writeStatus sends the status if it differs. It returns how long to wait
 // where only figures differ and they may still change again. An urgent one does
 // not wait.
-func (r *Reconciler[T, S]) writeStatus(ctx context.Context, before, after T, urgent bool) (time.Duration, error) {
+func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(after)
 	if equality.Semantic.DeepEqual(before, after) {
 		r.settled(key)
@@ -536,7 +544,7 @@ func (r *Reconciler[T, S]) writeStatus(ctx context.Context, before, after T, urg
 
 // announce sends an event for every condition that changed its status or
 // reason: what a user watching events wants to hear, and no more often.
-func (r *Reconciler[T, S]) announce(before, after T) {
+func (r *Reconciler) announce(before, after Object) {
 	for _, c := range after.GetStatus().Conditions {
 		old := meta.FindStatusCondition(before.GetStatus().Conditions, c.Type)
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
@@ -561,13 +569,13 @@ const maxNote = 1024
 
 // event records an event. One without a reason would be refused: its cause is
 // nothing that a user has to know.
-func (r *Reconciler[T, S]) event(obj T, kind, reason, action, note string) {
+func (r *Reconciler) event(obj Object, kind, reason, action, note string) {
 	if reason != "" {
 		r.events.Eventf(obj, nil, kind, reason, action, "%s", fault.Clip(note, maxNote))
 	}
 }
 
-func (r *Reconciler[T, S]) remember(key types.NamespacedName, uid types.UID) {
+func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -581,7 +589,7 @@ func (r *Reconciler[T, S]) remember(key types.NamespacedName, uid types.UID) {
 }
 
 // forget drops what is kept of an object and tells whether anything was.
-func (r *Reconciler[T, S]) forget(key types.NamespacedName) bool {
+func (r *Reconciler) forget(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, known := r.objects[key]
@@ -591,7 +599,7 @@ func (r *Reconciler[T, S]) forget(key types.NamespacedName) bool {
 	return known
 }
 
-func (r *Reconciler[T, S]) free(key types.NamespacedName) {
+func (r *Reconciler) free(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -599,13 +607,13 @@ func (r *Reconciler[T, S]) free(key types.NamespacedName) {
 	r.objects[key] = m
 }
 
-func (r *Reconciler[T, S]) isFreed(key types.NamespacedName) bool {
+func (r *Reconciler) isFreed(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.objects[key].freed
 }
 
-func (r *Reconciler[T, S]) settled(key types.NamespacedName) {
+func (r *Reconciler) settled(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -614,7 +622,7 @@ func (r *Reconciler[T, S]) settled(key types.NamespacedName) {
 }
 
 // unsettled returns how long figures may still wait.
-func (r *Reconciler[T, S]) unsettled(key types.NamespacedName) time.Duration {
+func (r *Reconciler) unsettled(key types.NamespacedName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]

@@ -41,9 +41,9 @@ import (
 // API server that counts what is written.
 type loop struct {
 	t      *testing.T
-	kind   Kind[*webserverv1.WebServer, int]
+	kind   testKind
 	client client.WithWatch
-	*Reconciler[*webserverv1.WebServer, int]
+	*Reconciler
 
 	calls    []string
 	lines    []string
@@ -120,11 +120,16 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
-	l.kind = Kind[*webserverv1.WebServer, int]{
-		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
-		Log: LogText{Gone: "it is gone"},
-		Observe: func(context.Context, Reader, *webserverv1.WebServer) (int, error) {
-			return 7, said("Observe")
+	l.kind = testKind{
+		Kind: Kind[*webserverv1.WebServer, int]{
+			New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+			Log: LogText{Gone: "it is gone"},
+			Observe: func(_ context.Context, r Reader, _ *webserverv1.WebServer) (int, error) {
+				if r.Offline {
+					return 7, nil
+				}
+				return 7, said("Observe")
+			},
 		},
 		Desired: func(w *webserverv1.WebServer, seen int) (Plan, error) {
 			if seen != 7 && w.DeletionTimestamp.IsZero() {
@@ -145,9 +150,26 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 	return l
 }
 
+// testKind is a kind whose model consists of two functions.
+type testKind struct {
+	Kind[*webserverv1.WebServer, int]
+	Desired func(*webserverv1.WebServer, int) (Plan, error)
+	Report  func(*webserverv1.WebServer, int, Outcome)
+}
+
+func (k testKind) erase() AnyKind {
+	k.Model = func(w *webserverv1.WebServer, observed int) Model {
+		return ModelFuncs{
+			PlanFunc:         func() (Plan, error) { return k.Desired(w, observed) },
+			UpdateStatusFunc: func(out Outcome) { k.Report(w, observed, out) },
+		}
+	}
+	return Erase(k.Kind)
+}
+
 // restart is a new process, or a test's change of the kind taking effect.
 func (l *loop) restart() {
-	l.Reconciler = NewReconciler(l.kind, l.client, references.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
+	l.Reconciler = NewReconciler(l.kind.erase(), l.client, references.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
 }
 
 type nothing struct{}
@@ -579,7 +601,7 @@ func TestFinalizerIsThereExactlyWhileItIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, tc.object)
 			if tc.teardown {
-				l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer, int) (bool, error) { return true, nil }
+				l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return true, nil }
 				l.restart()
 			}
 			rest := []string{"Observe", "Desired", "apply", "Report", "status"}
@@ -658,7 +680,7 @@ func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
 func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	done, fails := false, error(nil)
-	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer, int) (bool, error) {
+	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) {
 		l.calls = append(l.calls, "Teardown")
 		return done, fails
 	}
@@ -1108,7 +1130,7 @@ func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 
 func TestTeardown_GivesUpWhatAKindDoesAfterATime(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
-	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer, int) (bool, error) { return false, nil }
+	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return false, nil }
 	l.restart()
 	l.pass("Observe", "status")
 	l.heard()

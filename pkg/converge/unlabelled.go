@@ -39,10 +39,10 @@ const goneSoon = 2 * time.Second
 
 // findUnlabelled returns the children that exist, that the cache does not hold,
 // and that the plan does not apply. seen is what was observed.
-func (r *Reconciler[T, S]) findUnlabelled(ctx context.Context, obj T, owner apply.Owner, plan Plan, seen sightings, out Outcome) (map[childKey]client.Object, error) {
+func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) (map[childKey]client.Object, error) {
 	key := client.ObjectKeyFromObject(obj)
 	vanished, first := r.takeVanished(key)
-	paused := r.isPaused(obj)
+	paused := r.kind.Paused(obj)
 	first = first && owner.Settled && obj.GetGeneration() != obj.GetStatus().ObservedGeneration
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
@@ -76,7 +76,7 @@ func (r *Reconciler[T, S]) findUnlabelled(ctx context.Context, obj T, owner appl
 
 // takeVanished returns the children of an object that have disappeared from the
 // cache since the last call, and whether it is the first call for the object.
-func (r *Reconciler[T, S]) takeVanished(key types.NamespacedName) (vanished map[childKey]bool, first bool) {
+func (r *Reconciler) takeVanished(key types.NamespacedName) (vanished map[childKey]bool, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -87,7 +87,7 @@ func (r *Reconciler[T, S]) takeVanished(key types.NamespacedName) (vanished map[
 }
 
 // keepVanished makes the next reconcile look for children again.
-func (r *Reconciler[T, S]) keepVanished(key types.NamespacedName, children []childKey) {
+func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range children {
@@ -96,7 +96,7 @@ func (r *Reconciler[T, S]) keepVanished(key types.NamespacedName, children []chi
 }
 
 // addVanished notes that a child has disappeared. The caller holds mu.
-func (r *Reconciler[T, S]) addVanished(key types.NamespacedName, child childKey) {
+func (r *Reconciler) addVanished(key types.NamespacedName, child childKey) {
 	m := r.objects[key]
 	if m.vanished == nil {
 		m.vanished = map[childKey]bool{}
@@ -107,7 +107,7 @@ func (r *Reconciler[T, S]) addVanished(key types.NamespacedName, child childKey)
 
 // disappeared notes that the cache no longer holds a child, for the next
 // reconcile of its owner.
-func (r *Reconciler[T, S]) disappeared(o client.Object) {
+func (r *Reconciler) disappeared(o client.Object) {
 	gvk, err := apiutil.GVKForObject(o, r.client.Scheme())
 	if err != nil || !o.GetDeletionTimestamp().IsZero() {
 		return
@@ -125,7 +125,7 @@ func (r *Reconciler[T, S]) disappeared(o client.Object) {
 
 // ownerOf returns the object that a child belongs to, if this process has
 // reconciled it.
-func (r *Reconciler[T, S]) ownerOf(o client.Object) (types.NamespacedName, bool) {
+func (r *Reconciler) ownerOf(o client.Object) (types.NamespacedName, bool) {
 	uid := naming.OwnerUID(o)
 	if uid == "" {
 		return types.NamespacedName{}, false
@@ -146,7 +146,7 @@ func (r *Reconciler[T, S]) ownerOf(o client.Object) (types.NamespacedName, bool)
 
 // disowned returns the request for the owner of a child whose owner reference was
 // removed: nothing else leads from its events to the owner.
-func (r *Reconciler[T, S]) disowned(o client.Object) (reconcile.Request, bool) {
+func (r *Reconciler) disowned(o client.Object) (reconcile.Request, bool) {
 	if metav1.GetControllerOf(o) != nil {
 		return reconcile.Request{}, false
 	}
@@ -155,7 +155,7 @@ func (r *Reconciler[T, S]) disowned(o client.Object) (reconcile.Request, bool) {
 }
 
 // prune deletes a child. That it disappears from the cache then is no news.
-func (r *Reconciler[T, S]) prune(ctx context.Context, owner apply.Owner, kind string, child client.Object) error {
+func (r *Reconciler) prune(ctx context.Context, owner apply.Owner, kind string, child client.Object) error {
 	key := client.ObjectKeyFromObject(owner.Object)
 	note := func(pruned bool) {
 		r.mu.Lock()

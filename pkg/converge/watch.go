@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -52,7 +51,7 @@ func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 const childPriority = 10
 
 // Register adds the controller of one kind to the manager.
-func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Applier, workers int) error {
+func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) error {
 	name := strings.ToLower(k.Log.Key)
 	r := NewReconciler(k, mgr.GetClient(), references.NewReader(mgr.GetCache(), mgr.GetAPIReader()), a, mgr.GetEventRecorder("platform-operator"), time.Now)
 	base := mgr.GetLogger()
@@ -95,7 +94,7 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 		})})
 	}
 	if k.References != nil {
-		refer, err := referring(mgr, k, naming.IndexReferences, func(o T) []string { return references.Names(k.References(o)) })
+		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return references.Names(k.References(o)) })
 		if err != nil {
 			return err
 		}
@@ -109,28 +108,21 @@ func Register[T Object, S any](mgr manager.Manager, k Kind[T, S], a *apply.Appli
 		b = b.WatchesMetadata(&corev1.Secret{}, refer)
 	}
 	for _, f := range k.Foreign {
-		list, err := listOf(mgr, k.New())
-		if err != nil {
-			return err
-		}
-		b = b.Watches(f, concerned(mgr.GetCache(), list, inNamespace), builder.WithPredicates(
+		b = b.Watches(f, concerned(mgr.GetCache(), k.NewList(), inNamespace), builder.WithPredicates(
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
 			predicate.GenerationChangedPredicate{})) // what others say, and not what becomes of it
 	}
 	if optional.control, err = b.Build(r); err != nil {
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
 	}
-	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k.New()) })
+	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k) })
 }
 
 // requests is one for each object of a kind.
-func requests(ctx context.Context, mgr manager.Manager, empty client.Object) ([]reconcile.Request, error) {
-	list, err := listOf(mgr, empty)
-	if err != nil {
-		return nil, err
-	}
+func requests(ctx context.Context, mgr manager.Manager, k AnyKind) ([]reconcile.Request, error) {
+	list := k.NewList()
 	if err := mgr.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing %T: %w", empty, err)
+		return nil, fmt.Errorf("listing %T: %w", list, err)
 	}
 	return requestsOf(list)
 }
@@ -145,32 +137,14 @@ func requestsOf(list client.ObjectList) ([]reconcile.Request, error) {
 	return all, err
 }
 
-// listOf is an empty list of objects of a type.
-func listOf(mgr manager.Manager, empty client.Object) (client.ObjectList, error) {
-	gvk, err := apiutil.GVKForObject(empty, mgr.GetScheme())
-	if err != nil {
-		return nil, fmt.Errorf("looking up the object's kind: %w", err)
-	}
-	gvk.Kind += "List"
-	list, err := mgr.GetScheme().New(gvk)
-	if err != nil {
-		return nil, fmt.Errorf("looking up the kind's list: %w", err)
-	}
-	return list.(client.ObjectList), nil
-}
-
 // referring maps events of what objects refer to by names to the kind's objects
 // that do. index is for these.
-func referring[T Object, S any](mgr manager.Manager, k Kind[T, S], index string, names func(T) []string) (handler.EventHandler, error) {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), index, func(o client.Object) []string { return names(o.(T)) })
+func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) []string) (handler.EventHandler, error) {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), index, func(o client.Object) []string { return names(o.(Object)) })
 	if err != nil {
 		return nil, fmt.Errorf("indexing what %s refers to: %w", k.Log.Key, err)
 	}
-	list, err := listOf(mgr, k.New())
-	if err != nil {
-		return nil, err
-	}
-	return concerned(mgr.GetCache(), list, named(index)), nil
+	return concerned(mgr.GetCache(), k.NewList(), named(index)), nil
 }
 
 // named picks the objects that refer to another by its name.

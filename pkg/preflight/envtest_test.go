@@ -56,7 +56,7 @@ func object(ns string) *application {
 
 // version is an operator of a kind that keeps the template contract, or does
 // not; env is what its template has and an older one's has not.
-func version(env string, contract bool) converge.Kind[*application, rollout.Seen] {
+func version(env string, contract bool) converge.AnyKind {
 	labels := func(a *application) map[string]string { return map[string]string{"app": a.Name} }
 	template := func(a *application) *corev1ac.PodTemplateSpecApplyConfiguration {
 		c := corev1ac.Container().WithName("web").WithImage(a.Spec.Image)
@@ -71,7 +71,7 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 			Inputs: a.Spec, Template: template(a), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
 		}, s)
 	}
-	return converge.Kind[*application, rollout.Seen]{
+	return converge.Erase(converge.Kind[*application, rollout.Seen]{
 		New:      func() *application { return &application{} },
 		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
 		Related:  []converge.Related{rollout.Pods("app", nil)},
@@ -79,31 +79,32 @@ func version(env string, contract bool) converge.Kind[*application, rollout.Seen
 		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Seen, error) {
 			return rollout.Observe(ctx, r, a, a.Name, labels(a))
 		},
-		Desired: func(a *application, s rollout.Seen) (converge.Plan, error) {
-			d, err := decide(a, s)
-			if err != nil {
-				return converge.Plan{}, err
-			}
-			serves := d.Template
-			if !contract {
-				serves = template(a)
-			}
-			return d.Complete(converge.Plan{Apply: []apply.Intent{resources.Deployment(resources.Rolling{
-				Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
-				Template: serves,
-			})}}), nil
+		Model: func(a *application, s rollout.Seen) converge.Model {
+			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+				d, err := decide(a, s)
+				if err != nil {
+					return converge.Plan{}, err
+				}
+				serves := d.Template
+				if !contract {
+					serves = template(a)
+				}
+				return d.Complete(converge.Plan{Apply: []apply.Intent{resources.Deployment(resources.Rolling{
+					Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
+					Template: serves,
+				})}}), nil
+			}, UpdateStatusFunc: func(out converge.Outcome) {
+				d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
+				decision, _ := decide(a, s)
+				state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out)
+				conditions.Report(&a.Status.Status, a.Generation, out.Now, state, out.Problem)
+			}}
 		},
-		Report: func(a *application, s rollout.Seen, out converge.Outcome) {
-			d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
-			decision, _ := decide(a, s)
-			state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out)
-			conditions.Report(&a.Status.Status, a.Generation, out.Now, state, out.Problem)
-		},
-	}
+	})
 }
 
 // installed runs an operator until an object of its is Ready, and stops it.
-func installed[S any](t *testing.T, k converge.Kind[*application, S]) (*testkit.Lab, *application) {
+func installed(t *testing.T, k converge.AnyKind) (*testkit.Lab, *application) {
 	t.Helper()
 	subject := testkit.Subject{Children: k.Watched(), Setup: func(mgr manager.Manager, a *apply.Applier) error {
 		return converge.Register(mgr, k, a, 2)
@@ -125,10 +126,10 @@ func installed[S any](t *testing.T, k converge.Kind[*application, S]) (*testkit.
 }
 
 // look runs preflight as the operator's user, and counts what it requested.
-func look[S any](t *testing.T, l *testkit.Lab, k converge.Kind[*application, S]) preflight.Report {
+func look(t *testing.T, l *testkit.Lab, k converge.AnyKind) preflight.Report {
 	t.Helper()
 	before := everything(t, l)
-	r, err := preflight.Run(t.Context(), env.Operator, env.Scheme, []preflight.Kind{preflight.For(k)}, preflight.Options{Namespaces: []string{l.Namespace}, Version: "new"})
+	r, err := preflight.Run(t.Context(), env.Operator, env.Scheme, []converge.AnyKind{k}, preflight.Options{Namespaces: []string{l.Namespace}, Version: "new"})
 	if err != nil {
 		t.Fatal(err)
 	}

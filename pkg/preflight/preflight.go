@@ -27,35 +27,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// Kind looks at the objects of one kind.
-type Kind struct {
-	own     func() client.Object
-	watched []client.Object
-	foreign []client.Object // of these everybody's
-	look    func(context.Context, world, client.Object) Object
-}
-
-// For makes a Kind of what the operator runs.
-func For[T converge.Object, S any](k converge.Kind[T, S]) Kind {
-	return Kind{
-		own:     func() client.Object { return k.New() },
-		watched: k.Watched(),
-		foreign: k.Foreign,
-		look: func(ctx context.Context, w world, o client.Object) Object {
-			obj := o.(T)
-			out := Object{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-			gvk, err := apiutil.GVKForObject(obj, w.client.Scheme())
-			if err != nil {
-				out.unread(err)
-				return out
-			}
-			out.Kind = gvk.Kind
-			look(ctx, w, k, obj, metav1.GroupVersionKind(gvk), &out)
-			return out
-		},
-	}
-}
-
 // world is what passes read from.
 type world struct {
 	client  client.Client // answers from lists
@@ -64,27 +35,39 @@ type world struct {
 	now     time.Time
 }
 
-// look does what a pass does, up to the first write.
-func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kind[T, S], obj T, gvk metav1.GroupVersionKind, out *Object) {
+// look does what a reconcile does, up to the first write.
+func look(ctx context.Context, w world, k converge.AnyKind, obj converge.Object) Object {
+	out := Object{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	gvk, err := apiutil.GVKForObject(obj, w.client.Scheme())
+	if err != nil {
+		out.unread(err)
+		return out
+	}
+	out.Kind = gvk.Kind
+	out.look(ctx, w, k, obj, metav1.GroupVersionKind(gvk))
+	return out
+}
+
+func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj converge.Object, gvk metav1.GroupVersionKind) {
 	if !obj.GetDeletionTimestamp().IsZero() {
-		out.note("it is being deleted; it is left out")
+		o.note("it is being deleted; it is left out")
 		return
 	}
 	if st := obj.GetStatus(); st.ObservedGeneration != obj.GetGeneration() {
-		out.note("the operator that runs now has not yet acted on the latest change of its spec, which is part of what is said here")
+		o.note("the operator that runs now has not yet acted on the latest change of its spec, which is part of what is said here")
 	}
-	observed, err := k.See(ctx, converge.Reader{Reader: w.client}, w.refs, obj)
+	model, err := k.Observe(ctx, converge.Reader{Reader: w.client}, w.refs, obj)
 	if err != nil {
-		out.unread(err)
+		o.unread(err)
 		return
 	}
-	plan, err := k.Desired(obj, observed)
-	out.problem(err)
-	out.Paused = k.Paused != nil && k.Paused(obj)
+	plan, err := model.Plan()
+	o.problem(err)
+	o.Paused = k.Paused(obj)
 	owner := apply.Owner{Object: obj, GVK: gvk, Settled: obj.GetStatus().ObservedGeneration > 0}
 	stand := map[string]client.Object{}
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
-	out.problem(converge.ForEachChild(ctx, plan, owned, nil, func(in apply.Intent) error {
+	o.problem(converge.ForEachChild(ctx, plan, owned, nil, func(in apply.Intent) error {
 		f, err := w.applier.Explain(ctx, owner, in)
 		switch {
 		case meta.IsNoMatchError(err) && in.IfKnown:
@@ -98,29 +81,28 @@ func look[T converge.Object, S any](ctx context.Context, w world, k converge.Kin
 			stand[in.Kind] = f.Live
 		}
 		if f.Action != apply.Unchanged {
-			out.change(in.Kind, in.Name, f)
+			o.change(in.Kind, in.Name, f)
 		}
 		return nil
 	}))
 	for _, p := range plan.Prune {
-		if err := out.prune(w.client.Scheme(), obj, p); err != nil {
-			out.unread(err)
+		if err := o.prune(w.client.Scheme(), obj, p); err != nil {
+			o.unread(err)
 		}
 	}
-	out.Pending = pending(k, obj, observed, w.now, stand)
+	o.Pending = pending(model, obj, w.now, stand)
 }
 
-// pending is what the kind would say in status.pendingChanges. Report is pure,
-// so asking it costs nothing; what it says about anything else is not used.
-func pending[T converge.Object, S any](k converge.Kind[T, S], obj T, observed S, now time.Time, stand map[string]client.Object) []string {
-	told := obj.DeepCopyObject().(T)
-	k.Report(told, observed, converge.NewOutcome(now, fault.Verdict{}, stand))
+// pending returns what the model would write into status.pendingChanges. Nothing
+// reads the object after it.
+func pending(model converge.Model, obj converge.Object, now time.Time, stand map[string]client.Object) []string {
+	model.UpdateStatus(converge.NewOutcome(now, fault.Verdict{}, stand))
 	var o struct {
 		Status struct {
 			PendingChanges []string `json:"pendingChanges"`
 		} `json:"status"`
 	}
-	raw, err := json.Marshal(told)
+	raw, err := json.Marshal(obj)
 	if err != nil || json.Unmarshal(raw, &o) != nil {
 		return nil // it was decoded from JSON a moment ago
 	}
@@ -137,7 +119,7 @@ type Options struct {
 
 // Run looks at all objects of all kinds. Whatever cannot be read is in the
 // report; an error says that there is none.
-func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []Kind, o Options) (Report, error) {
+func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []converge.AnyKind, o Options) (Report, error) {
 	c, err := client.New(ReadOnly(cfg), client.Options{Scheme: scheme})
 	if err != nil {
 		return Report{}, fmt.Errorf("making a client: %w", err)
@@ -145,7 +127,7 @@ func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []
 	return run(ctx, c, kinds, o), ctx.Err()
 }
 
-func run(ctx context.Context, c client.Client, kinds []Kind, o Options) Report {
+func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Options) Report {
 	r := Report{Version: o.Version, Objects: []Object{}}
 	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}}
 	w := world{
@@ -163,18 +145,18 @@ func run(ctx context.Context, c client.Client, kinds []Kind, o Options) Report {
 		return s.types[gvk]
 	}
 	for _, k := range kinds {
-		objects := load(k.own())
+		objects := load(k.New())
 		if objects == nil || len(objects.byKey) == 0 {
 			continue // its children's types need not be readable, nor known
 		}
-		for _, t := range k.foreign {
+		for _, t := range k.Foreign {
 			load(t)
 		}
-		for _, t := range k.watched {
+		for _, t := range k.Watched() {
 			load(t, ours)
 		}
 		for _, obj := range objects.byKey {
-			r.Objects = append(r.Objects, k.look(ctx, w, obj))
+			r.Objects = append(r.Objects, look(ctx, w, k, obj.DeepCopyObject().(converge.Object)))
 		}
 	}
 	r.sum()

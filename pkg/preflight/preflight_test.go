@@ -69,22 +69,23 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 		Observe: func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
 			return converge.Ours(ctx, r, a, a.Name, &appsv1.Deployment{})
 		},
-		Desired: func(a *app, d *appsv1.Deployment) (converge.Plan, error) {
-			plan := converge.Plan{Apply: append([]apply.Intent{resources.Deployment(resources.Rolling{
-				Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a),
-			})}, k.also...)}
-			if k.prune {
-				plan = converge.Plan{Prune: []client.Object{d}}
-			}
-			if k.err {
-				return plan, fault.Stalled("NotFound", "there is no ConfigMap x")
-			}
-			return plan, nil
-		},
-		Report: func(a *app, _ *appsv1.Deployment, _ converge.Outcome) {
-			if k.keep && k.env != "" {
-				a.Status.PendingChanges = []string{"spec.containers[web].env would be added"}
-			}
+		Model: func(a *app, d *appsv1.Deployment) converge.Model {
+			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+				plan := converge.Plan{Apply: append([]apply.Intent{resources.Deployment(resources.Rolling{
+					Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a),
+				})}, k.also...)}
+				if k.prune {
+					plan = converge.Plan{Prune: []client.Object{d}}
+				}
+				if k.err {
+					return plan, fault.Stalled("NotFound", "there is no ConfigMap x")
+				}
+				return plan, nil
+			}, UpdateStatusFunc: func(converge.Outcome) {
+				if k.keep && k.env != "" {
+					a.Status.PendingChanges = []string{"spec.containers[web].env would be added"}
+				}
+			}}
 		},
 	}
 }
@@ -148,7 +149,11 @@ func (s *server) operate(t *testing.T) {
 	a := apply.NewApplier(s.Client, s.Client, nothingWritten{})
 	for i := range all.Items {
 		o := &all.Items[i]
-		plan, err := kind{}.kind().Desired(o, nil)
+		model, err := converge.Erase(kind{}.kind()).Offline(t.Context(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := model.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +231,7 @@ func TestReport(t *testing.T) {
 			if !tc.fresh {
 				s.operate(t)
 			}
-			r := run(t.Context(), s, []Kind{For(tc.newer.kind())}, Options{Version: "v2"})
+			r := run(t.Context(), s, []converge.AnyKind{converge.Erase(tc.newer.kind())}, Options{Version: "v2"})
 			tc.want.Kind, tc.want.Namespace, tc.want.Name = "DemoApplication", "shop", "web"
 			tc.want.Children, tc.want.Pending = orNone(tc.want.Children), orNone(tc.want.Pending)
 			if diff := cmp.Diff([]Object{tc.want}, r.Objects); diff != "" {
@@ -249,7 +254,7 @@ func TestReport(t *testing.T) {
 
 func TestRun_ReportsConflicts(t *testing.T) {
 	theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	r := run(t.Context(), newServer(t, object(), theirs), []Kind{For(kind{}.kind())}, Options{})
+	r := run(t.Context(), newServer(t, object(), theirs), []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})
 	o := r.Objects[0]
 	if len(o.Children) != 0 || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "exists already and is nobody's") || r.ExitCode() != 0 {
 		t.Errorf("got %+v", r)
@@ -274,7 +279,7 @@ func TestUnread(t *testing.T) {
 				}
 				return nil
 			}
-			r := run(t.Context(), s, []Kind{For(kind{}.kind())}, Options{})
+			r := run(t.Context(), s, []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})
 			if r.ExitCode() != 2 || len(r.Unread) != tc.lists {
 				t.Errorf("exit code %d, unread %q", r.ExitCode(), r.Unread)
 			}
@@ -305,7 +310,7 @@ func TestKindThatTheClusterDoesNotServe(t *testing.T) {
 			if tc.served {
 				mapper.Add(schema.GroupVersionKind{Group: demoapplicationv1.GroupVersion.Group, Version: "v9", Kind: "DemoApplication"}, meta.RESTScopeNamespace)
 			}
-			r := run(t.Context(), mapped{s, mapper}, []Kind{For(kind{}.kind())}, Options{})
+			r := run(t.Context(), mapped{s, mapper}, []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})
 			if r.ExitCode() != tc.code {
 				t.Errorf("exit code %d, unread %q", r.ExitCode(), r.Unread)
 			}
@@ -331,7 +336,7 @@ func TestReferencedConfigMapsAreReadAsTheLoopReadsThem(t *testing.T) {
 	}
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}, Data: map[string]string{"a": "b"}}
 	s := newServer(t, object(), settings)
-	r := run(t.Context(), s, []Kind{For(k)}, Options{})
+	r := run(t.Context(), s, []converge.AnyKind{converge.Erase(k)}, Options{})
 	if r.ExitCode() != 0 || !got["settings"].Found || got["settings"].Content.Data["a"] != "b" || got["gone"].Found {
 		t.Errorf("%+v %+v", got, r)
 	}
@@ -347,7 +352,7 @@ func TestNamespaces(t *testing.T) {
 		namespaces []string
 		want       int
 	}{{nil, 2}, {[]string{"shop"}, 1}, {[]string{"shop", "other"}, 2}, {[]string{"none"}, 0}} {
-		r := run(t.Context(), s, []Kind{For(kind{}.kind())}, Options{Namespaces: tc.namespaces})
+		r := run(t.Context(), s, []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{Namespaces: tc.namespaces})
 		if len(r.Objects) != tc.want {
 			t.Errorf("%q: %d objects, want %d", tc.namespaces, len(r.Objects), tc.want)
 		}
@@ -430,7 +435,7 @@ func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
 		unknown++
 		return observe(ctx, r, a)
 	}
-	r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []Kind{For(k)}, Options{})
+	r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []converge.AnyKind{converge.Erase(k)}, Options{})
 	if r.ExitCode() != 0 || unknown != 1 {
 		t.Errorf("asked %d times: %+v", unknown, r)
 	}
@@ -457,7 +462,7 @@ func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
 				}
 				return nil
 			}
-			r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []Kind{For(kind{also: []apply.Intent{in}}.kind())}, Options{})
+			r := run(t.Context(), mapped{srv, meta.NewDefaultRESTMapper(nil)}, []converge.AnyKind{converge.Erase(kind{also: []apply.Intent{in}}.kind())}, Options{})
 			if r.ExitCode() != 0 || len(r.Objects) != 1 || len(r.Objects[0].Unread) != 0 {
 				t.Errorf("exit code %d: %+v", r.ExitCode(), r)
 			}
@@ -479,7 +484,7 @@ func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
 	}
 	s := newServer(t, object(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "password"}, Data: map[string][]byte{"a": []byte("b")}})
 	s.operate(t)
-	if r := run(t.Context(), s, []Kind{For(k)}, Options{}); r.ExitCode() != 0 {
+	if r := run(t.Context(), s, []converge.AnyKind{converge.Erase(k)}, Options{}); r.ExitCode() != 0 {
 		t.Errorf("unread %q", r.Unread)
 	}
 	if len(got) != 1 || got["password"].Digest == "" {
@@ -532,7 +537,7 @@ func TestForeignObjectsAreSeen(t *testing.T) {
 		budget("shop", "of-another-of-ours", by("other")),
 		budget("elsewhere", "theirs", func(*metav1.ObjectMeta) {}))
 	s.operate(t)
-	run(t.Context(), s, []Kind{For(k)}, Options{})
+	run(t.Context(), s, []converge.AnyKind{converge.Erase(k)}, Options{})
 	slices.Sort(names)
 	if diff := cmp.Diff([]string{"copied", "theirs"}, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -62,8 +62,8 @@ func (p *passes) count(ns, name string) int {
 
 // reader is a kind whose objects copy the key "text" of the ConfigMap that is
 // called as their image is, and tell it in their status.
-func reader(p *passes) converge.Kind[*webserverv1.WebServer, references.Source] {
-	return converge.Kind[*webserverv1.WebServer, references.Source]{
+func reader(p *passes) converge.AnyKind {
+	return converge.Erase(converge.Kind[*webserverv1.WebServer, references.Source]{
 		New:      func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		Children: []client.Object{&corev1.ConfigMap{}},
 		Log:      converge.LogText{Logger: "reader", Key: "Reader"},
@@ -74,28 +74,29 @@ func reader(p *passes) converge.Kind[*webserverv1.WebServer, references.Source] 
 			p.note(w)
 			return r.Sources[w.Spec.Image], nil
 		},
-		Desired: func(w *webserverv1.WebServer, s references.Source) (converge.Plan, error) {
-			if !s.Found {
-				return converge.Plan{}, fault.Stalled("ReferenceNotFound", "there is no %s", w.Spec.Image)
-			}
-			text := s.Content.Data["text"]
-			h := fnv.New32()
-			_, _ = h.Write([]byte(text))
-			ac := corev1ac.ConfigMap(fmt.Sprintf("%s-%x", w.Name, h.Sum32()), w.Namespace).
-				WithAnnotations(map[string]string{naming.AnnotationSource: s.Part("text", "copy")}).
-				WithImmutable(true).WithData(map[string]string{"copy": text})
-			in := apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-			in.Unmade = true // nobody has deleted it: the text is new
-			return converge.Plan{Apply: []apply.Intent{in}}, nil
+		Model: func(w *webserverv1.WebServer, s references.Source) converge.Model {
+			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+				if !s.Found {
+					return converge.Plan{}, fault.Stalled("ReferenceNotFound", "there is no %s", w.Spec.Image)
+				}
+				text := s.Content.Data["text"]
+				h := fnv.New32()
+				_, _ = h.Write([]byte(text))
+				ac := corev1ac.ConfigMap(fmt.Sprintf("%s-%x", w.Name, h.Sum32()), w.Namespace).
+					WithAnnotations(map[string]string{naming.AnnotationSource: s.Part("text", "copy")}).
+					WithImmutable(true).WithData(map[string]string{"copy": text})
+				in := apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+				in.Unmade = true // nobody has deleted it: the text is new
+				return converge.Plan{Apply: []apply.Intent{in}}, nil
+			}, UpdateStatusFunc: func(out converge.Outcome) {
+				f := conditions.Finding{Holds: true, Reason: "Read", Message: "none"}
+				if s.Found {
+					f.Message = "text " + s.Content.Data["text"]
+				}
+				conditions.Report(&w.Status.Status, w.Generation, out.Now, conditions.State{Available: f, Ready: f}, out.Problem)
+			}}
 		},
-		Report: func(w *webserverv1.WebServer, s references.Source, out converge.Outcome) {
-			f := conditions.Finding{Holds: true, Reason: "Read", Message: "none"}
-			if s.Found {
-				f.Message = "text " + s.Content.Data["text"]
-			}
-			conditions.Report(&w.Status.Status, w.Generation, out.Now, conditions.State{Available: f, Ready: f}, out.Problem)
-		},
-	}
+	})
 }
 
 func subject(p *passes) testkit.Subject {

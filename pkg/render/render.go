@@ -5,6 +5,7 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,48 +22,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// Renderer renders objects of one kind.
-type Renderer struct {
-	empty  func() runtime.Object
-	match  func(runtime.Object) bool
-	render func(runtime.Object, schema.GroupVersionKind) ([][]byte, error)
-}
-
-// For makes a renderer of a kind.
-func For[T converge.Object, S any](k converge.Kind[T, S]) Renderer {
-	return Renderer{
-		empty: func() runtime.Object { return k.New() },
-		match: func(o runtime.Object) bool { _, ok := o.(T); return ok },
-		render: func(o runtime.Object, gvk schema.GroupVersionKind) ([][]byte, error) {
-			var nothing S // nothing is in the cluster yet
-			obj := o.(T)
-			if obj.GetNamespace() == "" {
-				obj.SetNamespace("default")
-			}
-			plan, err := k.Desired(obj, nothing)
-			if err != nil {
-				return nil, err
-			}
-			var docs [][]byte
-			for _, in := range plan.Apply {
-				raw, err := in.Object(obj, metav1.GroupVersionKind(gvk))
-				if err != nil {
-					return nil, err
-				}
-				doc, err := sigsyaml.JSONToYAML(raw)
-				if err != nil {
-					return nil, fmt.Errorf("printing %s: %w", in, err)
-				}
-				docs = append(docs, doc)
-			}
-			return docs, nil
-		},
-	}
-}
-
 // Objects reads YAML documents from r and writes the children of each to w.
 // name is what errors call the source.
-func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, renderers []Renderer) error {
+func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kinds []converge.AnyKind) error {
 	docs := yaml.NewYAMLReader(bufio.NewReader(r))
 	// Strict: a misspelt field is an error that names it.
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -87,7 +49,7 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, rend
 		if err != nil {
 			return fmt.Errorf("%s, document %d: %w", name, i, err)
 		}
-		rendered, err := renderOne(obj, gvk, renderers, scheme)
+		rendered, err := renderOne(obj, gvk, kinds, scheme)
 		if err != nil {
 			return fmt.Errorf("%s, document %d: %w", name, i, err)
 		}
@@ -107,20 +69,18 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, rend
 	return nil
 }
 
-func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, renderers []Renderer, scheme *runtime.Scheme) ([][]byte, error) {
-	for _, r := range renderers {
-		if r.match(obj) {
-			return r.render(obj, gvk)
-		}
-	}
-	// Another version of one of our kinds: all versions of a kind have one
-	// schema, so it is read as the one that the operator works with.
-	for _, r := range renderers {
-		stored := r.empty()
+func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, kinds []converge.AnyKind, scheme *runtime.Scheme) ([][]byte, error) {
+	for _, k := range kinds {
+		stored := k.New()
 		own, err := apiutil.GVKForObject(stored, scheme)
 		if err != nil || own.GroupKind() != gvk.GroupKind() {
 			continue
 		}
+		if own == gvk {
+			return render(k, obj.(converge.Object), own)
+		}
+		// All versions of a kind have one schema, so another version is read as
+		// the one that the operator works with.
 		raw, err := json.Marshal(obj)
 		if err == nil {
 			err = json.Unmarshal(raw, stored)
@@ -128,7 +88,35 @@ func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, renderers []Rend
 		if err != nil {
 			return nil, fmt.Errorf("reading %s as %s: %w", gvk.Version, own.Version, err)
 		}
-		return r.render(stored, own)
+		return render(k, stored, own)
 	}
 	return nil, fmt.Errorf("%s is not a kind of this operator", gvk.Kind)
+}
+
+// render returns the children of an object as YAML documents.
+func render(k converge.AnyKind, obj converge.Object, gvk schema.GroupVersionKind) ([][]byte, error) {
+	if obj.GetNamespace() == "" {
+		obj.SetNamespace(metav1.NamespaceDefault)
+	}
+	model, err := k.Offline(context.Background(), obj, nil)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := model.Plan()
+	if err != nil {
+		return nil, err
+	}
+	var docs [][]byte
+	for _, in := range plan.Apply {
+		raw, err := in.Object(obj, metav1.GroupVersionKind(gvk))
+		if err != nil {
+			return nil, err
+		}
+		doc, err := sigsyaml.JSONToYAML(raw)
+		if err != nil {
+			return nil, fmt.Errorf("printing %s: %w", in, err)
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
 }

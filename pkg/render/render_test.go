@@ -22,29 +22,31 @@ import (
 
 // renderers have one kind, which becomes a ConfigMap; an image "bad" cannot be
 // rendered.
-func renderers() []Renderer {
-	return []Renderer{For(converge.Kind[*webserverv1.WebServer, int]{
+func kinds() []converge.AnyKind {
+	return []converge.AnyKind{converge.Erase(converge.Kind[*webserverv1.WebServer, int]{
 		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
-		Desired: func(w *webserverv1.WebServer, _ int) (converge.Plan, error) {
-			if w.Spec.Image == "bad" {
-				return converge.Plan{}, errors.New("no children of it")
-			}
-			return converge.Plan{Apply: []apply.Intent{
-				apply.New(corev1ac.ConfigMap(w.Name, w.Namespace).WithData(map[string]string{"image": w.Spec.Image}),
-					func() *corev1.ConfigMap { return &corev1.ConfigMap{} }),
-			}}, nil
+		Model: func(w *webserverv1.WebServer, _ int) converge.Model {
+			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+				if w.Spec.Image == "bad" {
+					return converge.Plan{}, errors.New("no children of it")
+				}
+				return converge.Plan{Apply: []apply.Intent{
+					apply.New(corev1ac.ConfigMap(w.Name, w.Namespace).WithData(map[string]string{"image": w.Spec.Image}),
+						func() *corev1.ConfigMap { return &corev1.ConfigMap{} }),
+				}}, nil
+			}}
 		},
 	})}
 }
 
-func render(t *testing.T, in string) (string, error) {
+func rendered(t *testing.T, in string) (string, error) {
 	t.Helper()
 	s := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(s), webserverv1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := Objects(strings.NewReader(in), "web.yaml", &out, s, renderers())
+	err := Objects(strings.NewReader(in), "web.yaml", &out, s, kinds())
 	return out.String(), err
 }
 
@@ -55,7 +57,7 @@ spec: {image: "nginx:1"}
 `
 
 func TestRenderPrintsWhatWouldBeApplied(t *testing.T) {
-	got, err := render(t, web)
+	got, err := rendered(t, web)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func TestRenderReadsSeveralDocuments(t *testing.T) {
 		"with empty ones between them": "---\n" + web + "---\n\n---\n" + second + "---\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := render(t, in)
+			got, err := rendered(t, in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +112,7 @@ func TestRenderReadsSeveralDocuments(t *testing.T) {
 }
 
 func TestRenderReadsJSON(t *testing.T) {
-	got, err := render(t, `{"apiVersion":"my.domain/v1","kind":"WebServer","metadata":{"name":"web"},"spec":{"image":"nginx:1"}}`)
+	got, err := rendered(t, `{"apiVersion":"my.domain/v1","kind":"WebServer","metadata":{"name":"web"},"spec":{"image":"nginx:1"}}`)
 	if err != nil || !strings.Contains(got, "image: nginx:1") {
 		t.Errorf("got %v\n%s", err, got)
 	}
@@ -133,7 +135,7 @@ func TestRenderRefuses(t *testing.T) {
 		"nothing":                        {"\n\n", []string{"holds no object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := render(t, tc.in)
+			_, err := rendered(t, tc.in)
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
@@ -152,10 +154,10 @@ func TestRenderTellsOfBrokenSourceAndSink(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("broken pipe")
-	if err := Objects(iotest.ErrReader(broken), "standard input", &bytes.Buffer{}, s, renderers()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "standard input") {
+	if err := Objects(iotest.ErrReader(broken), "standard input", &bytes.Buffer{}, s, kinds()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "standard input") {
 		t.Errorf("source: got %v", err)
 	}
-	if err := Objects(strings.NewReader(web), "standard input", closed{broken}, s, renderers()); !errors.Is(err, broken) {
+	if err := Objects(strings.NewReader(web), "standard input", closed{broken}, s, kinds()); !errors.Is(err, broken) {
 		t.Errorf("sink: got %v", err)
 	}
 }
@@ -171,7 +173,7 @@ func TestRenderSkipsDocumentsWithoutContent(t *testing.T) {
 		"comment at the end":       web + "---\n# the end\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := render(t, in); err != nil || !strings.Contains(got, "image: nginx:1") {
+			if got, err := rendered(t, in); err != nil || !strings.Contains(got, "image: nginx:1") {
 				t.Errorf("got %v\n%s", err, got)
 			}
 		})
@@ -185,19 +187,21 @@ func TestAnotherVersionOfAKindIsRenderedAsTheStoredOne(t *testing.T) {
 	if err := errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
-	kind := converge.Kind[*demoapplicationv1.DemoApplication, struct{}]{
+	kind := converge.Erase(converge.Kind[*demoapplicationv1.DemoApplication, struct{}]{
 		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
-		Desired: func(a *demoapplicationv1.DemoApplication, _ struct{}) (converge.Plan, error) {
-			in := apply.New(corev1ac.ConfigMap(a.Name, a.Namespace).WithData(map[string]string{"image": a.Spec.Image}),
-				func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-			return converge.Plan{Apply: []apply.Intent{in}}, nil
+		Model: func(a *demoapplicationv1.DemoApplication, _ struct{}) converge.Model {
+			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+				in := apply.New(corev1ac.ConfigMap(a.Name, a.Namespace).WithData(map[string]string{"image": a.Spec.Image}),
+					func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+				return converge.Plan{Apply: []apply.Intent{in}}, nil
+			}}
 		},
-	}
+	})
 	rendered := map[string]string{}
 	for _, version := range []string{"v1", "v1beta1"} {
 		doc := "apiVersion: paas.cmft.com/" + version + "\nkind: DemoApplication\nmetadata: {name: a}\nspec: {image: nginx}\n"
 		var out bytes.Buffer
-		if err := Objects(strings.NewReader(doc), "test", &out, s, []Renderer{For(kind)}); err != nil {
+		if err := Objects(strings.NewReader(doc), "test", &out, s, []converge.AnyKind{kind}); err != nil {
 			t.Fatal(err)
 		}
 		rendered[version] = out.String()

@@ -89,7 +89,7 @@ func Kinds() []*Kind {
 			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"},"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true, Restarts: true,
 			subject: func(func() time.Time) testkit.Subject {
-				return subject(func() converge.Kind[*webserverv1.WebServer, webserver.Observed] { return webserver.Kind(platform()) })
+				return subject(webserver.Kind(platform()))
 			},
 			validate: validator(func(o *webserverv1.WebServer) field.ErrorList { return webserverwebhook.Validate(o, platform()) }),
 		},
@@ -99,9 +99,7 @@ func Kinds() []*Kind {
 			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}],"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true,
 			subject: func(func() time.Time) testkit.Subject {
-				return subject(func() converge.Kind[*demoapplicationv1.DemoApplication, demoapplication.Observed] {
-					return demoapplication.Kind(platform())
-				})
+				return subject(demoapplication.Kind(platform()))
 			},
 			validate: validator(func(o *demoapplicationv1.DemoApplication) field.ErrorList {
 				return demoapplicationwebhook.Validate(o, platform())
@@ -113,7 +111,7 @@ func Kinds() []*Kind {
 			Base:     `{"image":"memcached:1.27.1","size":2,"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName,
 			subject: func(func() time.Time) testkit.Subject {
-				return subject(func() converge.Kind[*cachev1alpha1.Memcached, memcached.Observed] { return memcached.Kind(platform()) })
+				return subject(memcached.Kind(platform()))
 			},
 			validate: validator(memcachedwebhook.Validate),
 		},
@@ -123,21 +121,17 @@ func Kinds() []*Kind {
 			Base:     `{"image":"nginx:1.27.1"}`,
 			Workload: Ref{"Pod", objectName + "-immortalpod"}, Policy: objectName + "-immortalpod",
 			subject: func(clock func() time.Time) testkit.Subject {
-				return subject(func() converge.Kind[*immortalv1alpha1.ImmortalContainer, immortalcontainer.Observed] {
-					return immortalcontainer.Kind(clock, platform())
-				})
+				return subject(immortalcontainer.Kind(clock, platform()))
 			},
 			validate: validator(immortalwebhook.Validate),
 		},
 	}
 }
 
-func subject[T converge.Object, S any](kind func() converge.Kind[T, S]) testkit.Subject {
+func subject(k converge.AnyKind) testkit.Subject {
 	return testkit.Subject{
-		Children: kind().Watched(),
-		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, kind(), a, 2)
-		},
+		Children: k.Watched(),
+		Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, k, a, 2) },
 	}
 }
 

@@ -341,7 +341,7 @@ func (s *server) tryChildren(t *testing.T, k Kind, c Case) (applied, unknown int
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := render.Objects(bytes.NewReader(raw), c.String(), &out, s.scheme, controllers.Renderers(c.Platform)); err != nil {
+	if err := render.Objects(bytes.NewReader(raw), c.String(), &out, s.scheme, controllers.Kinds(c.Platform)); err != nil {
 		// What is not there yet, and one that rests.
 		for _, waits := range []string{"ConfigMap", "there is no revision", "holds no object to render"} {
 			if strings.Contains(err.Error(), waits) {

@@ -1,0 +1,15 @@
+package immortalcontainer
+
+import (
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+)
+
+func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.Platform) (converge.Plan, error) {
+	return model{i, o, platform}.Plan()
+}
+
+func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outcome) {
+	model{i, o, config.Default()}.UpdateStatus(out)
+}

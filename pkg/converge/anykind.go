@@ -1,0 +1,125 @@
+package converge
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/references"
+)
+
+// AnyKind is a Kind without its type parameters, so that kinds can be listed.
+// The fields are those of Kind.
+type AnyKind struct {
+	New         func() Object
+	NewList     func() client.ObjectList
+	AddToScheme func(*runtime.Scheme) error
+	Children    []client.Object
+	Optional    []client.Object
+	Related     []Related
+	Foreign     []client.Object
+	Log         LogText
+	References  func(Object) []references.Reference // nil: none
+	Secrets     func(Object) []string               // nil: none
+	Paused      func(Object) bool
+	Teardown    func(context.Context, client.Client, Object) (done bool, err error) // nil: none
+
+	observe func(context.Context, Reader, Object) (Model, error)
+}
+
+// Erase returns a kind without its type parameters. The functions of the result
+// accept only objects of type T.
+func Erase[T Object, S any](k Kind[T, S]) AnyKind {
+	e := AnyKind{
+		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
+		Children: k.Children, Optional: k.Optional, Related: k.Related, Foreign: k.Foreign, Log: k.Log,
+		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
+		observe: func(ctx context.Context, r Reader, o Object) (Model, error) {
+			var observed S
+			if k.Observe != nil {
+				var err error
+				if observed, err = k.Observe(ctx, r, o.(T)); err != nil {
+					return nil, err
+				}
+			}
+			return k.Model(o.(T), observed), nil
+		},
+	}
+	if k.References != nil {
+		e.References = func(o Object) []references.Reference { return k.References(o.(T)) }
+	}
+	if k.Secrets != nil {
+		e.Secrets = func(o Object) []string { return k.Secrets(o.(T)) }
+	}
+	if k.Teardown != nil {
+		e.Teardown = func(ctx context.Context, c client.Client, o Object) (bool, error) { return k.Teardown(ctx, c, o.(T)) }
+	}
+	return e
+}
+
+// Watched returns an empty object of every type that the kind's caches hold in
+// every cluster.
+func (k AnyKind) Watched() []client.Object {
+	all := slices.Clone(k.Children)
+	for _, r := range k.Related {
+		all = append(all, r.Object)
+	}
+	return all
+}
+
+// Observe reads what matters to an object, including the ConfigMaps and Secrets
+// that it refers to, and returns what is decided about it.
+func (k AnyKind) Observe(ctx context.Context, r Reader, refs *references.Reader, obj Object) (Model, error) {
+	if k.Secrets != nil {
+		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
+	}
+	if k.References != nil {
+		var err error
+		if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
+			return nil, err
+		}
+		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies)
+	}
+	return k.observe(ctx, r, obj)
+}
+
+// observeChildren is Observe without anything that the object refers to: enough
+// to name its children.
+func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Model, error) {
+	var err error
+	if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
+		return nil, err
+	}
+	return k.observe(ctx, r, obj)
+}
+
+// Offline returns what is decided about an object as if it had just been created
+// in a cluster in which only the given ConfigMaps exist.
+func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]references.Source) (Model, error) {
+	return k.observe(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
+}
+
+// noObjects is a cluster without objects.
+type noObjects struct{}
+
+// Get does not find the object.
+func (noObjects) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// List leaves the list empty.
+func (noObjects) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// ownConfigMaps returns the ConfigMaps that belong to an object, if its kind
+// creates ConfigMaps and refers to some.
+func (k AnyKind) ownConfigMaps(ctx context.Context, r client.Reader, obj Object) ([]*corev1.ConfigMap, error) {
+	if k.References == nil || !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
+		return nil, nil
+	}
+	return references.Copies(ctx, r, obj)
+}
