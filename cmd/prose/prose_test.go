@@ -48,21 +48,33 @@ var key = "ours"
 		path, content string
 		want          []string // line and expression
 	}{
-		"comments, messages and strings of Go": {"a/b.go", goFile,
-			[]string{"1 nobody", "7 goes back", "9 foreign", "9 anew", "11 somebody"}},
-		"only comments of a test": {"a/b_test.go", goFile,
-			[]string{"1 nobody", "7 goes back", "9 anew", "11 somebody"}},
+		"comments, messages and strings of Go": {
+			"a/b.go", goFile,
+			[]string{"1 nobody", "7 goes back", "9 foreign", "9 anew", "11 somebody"},
+		},
+		"only comments of a test": {
+			"a/b_test.go", goFile,
+			[]string{"1 nobody", "7 goes back", "9 anew", "11 somebody"},
+		},
 		"generated Go": {"a/zz_generated.deepcopy.go", "package p // anew\n", nil},
-		"Markdown without code": {"a.md", "The `pass` of\n\n```\nnobody\n```\n[ours](docs/rights.md) does\nnot tell whether.\n\n    anew\n",
-			[]string{"6 ours", "7 tell whether"}},
-		"comments of YAML": {"values.yaml", "key: nobody # what\n# of rights\nurl: http://a#foreign\n",
-			[]string{"1 what of", "2 rights"}},
-		"descriptions of a JSON schema": {"charts/x/values.schema.json", "{\n\"description\": \"The \\\"foreign\\\" one\", \"title\": \"nobody\"}\n",
-			[]string{"2 foreign"}},
+		"Markdown without code": {
+			"a.md", "The `pass` of\n\n```\nnobody\n```\n[ours](docs/rights.md) does\nnot tell whether.\n\n    anew\n",
+			[]string{"6 ours", "7 tell whether"},
+		},
+		"comments of YAML": {
+			"values.yaml", "key: nobody # what\n# of rights\nurl: http://a#foreign\n",
+			[]string{"1 what of", "2 rights"},
+		},
+		"descriptions of a JSON schema": {
+			"charts/x/values.schema.json", "{\n\"description\": \"The \\\"foreign\\\" one\", \"title\": \"nobody\"}\n",
+			[]string{"2 foreign"},
+		},
 		"NOTES.txt":   {"templates/NOTES.txt", "Look after it.\n", []string{"1 Look after"}},
 		"other files": {"main.c", "/* nobody */", nil},
-		"exceptions": {"a.md", "The name stands for it, it serves on port 80, it is made of parts, they are going to stop, and right after.\n",
-			nil},
+		"exceptions": {
+			"a.md", "The name stands for it, it serves on port 80, it is made of parts, they are going to stop, and right after.\n",
+			nil,
+		},
 		"near an exception": {"a.md", "It serves on and on port 80 it was made by hand.\n", []string{"1 serves on", "1 was made"}},
 	} {
 		t.Run(name, func(t *testing.T) {
