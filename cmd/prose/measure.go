@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -80,7 +81,7 @@ func measure(w io.Writer, root string) error {
 	for e, c := range counted {
 		row(c.name, func(i int) string { return fmt.Sprintf("%.1f", table[i].perThousand(e)) })
 	}
-	row("words", func(i int) string { return fmt.Sprint(table[i].words) })
+	row("words", func(i int) string { return strconv.Itoa(table[i].words) })
 	return out.Flush()
 }
 

@@ -319,7 +319,7 @@ func TestSchemaRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, want string }{
 		"nothing more":   {`{}`, ""},
 		"everything":     {`{env: [{name: A, value: b}], command: [a], args: [b], probes: {liveness: {tcpSocket: {port: 80}}}, resources: {limits: {memory: 1Gi}}, pod: {priorityClassName: high}, security: {profile: Restricted}, networkPolicy: {preset: Isolated}, suspend: true, paused: true}`, ""},
-		"a spread alone": {`{pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}}`, "spec.pod.topologySpreadConstraints: Invalid value: each must have a labelSelector"},
+		"a spread alone": {`{pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}}`, "spec.pod.topologySpreadConstraints: Invalid value: each constraint must have a labelSelector"},
 		"a spread":       {`{pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}}`, ""},
 		"root":           {`{security: {runAsUser: 0}}`, "spec.security.runAsUser"},
 		"a rollout":      {`{rollout: {}}`, `unknown field "spec.rollout"`},

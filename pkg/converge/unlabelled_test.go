@@ -74,7 +74,7 @@ func (e *estranged) restart() {
 			return err
 		}})
 	}
-	e.Reconciler = NewReconciler(e.kind.erase(), get(true), references.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.loop.Reconciler.now)
+	e.Reconciler = NewReconciler(e.kind.erase(), get(true), references.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.now)
 }
 
 // reconcile reconciles once and checks what was called and sent.

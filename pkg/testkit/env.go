@@ -141,8 +141,8 @@ func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
 }
 
 // Stop stops the server. If it is shared, Stop deletes the cluster-scoped
-// objects that the tests have left, except namespaces: deleting a namespace
-// takes about a hundred requests, and another package does not look into it.
+// objects that the tests have left, except namespaces: their deletion lists every
+// type that the server knows, and no other package uses them.
 func (e *Env) Stop() error {
 	if e.server != nil {
 		return e.server.Stop()

@@ -181,13 +181,13 @@ type ServiceSpec struct {
 type Phase string
 
 const (
-	// PhasePending: no node is serving yet.
+	// PhasePending means that no node is serving yet.
 	PhasePending Phase = "Pending"
-	// PhaseRunning: the current spec is completely rolled out and serving.
+	// PhaseRunning means that the current spec is completely rolled out and serving.
 	PhaseRunning Phase = "Running"
-	// PhaseDegraded: only some of the nodes are serving.
+	// PhaseDegraded means that only some of the nodes are serving.
 	PhaseDegraded Phase = "Degraded"
-	// PhaseFailed: progress requires a change of the spec or of the cluster.
+	// PhaseFailed means that progress requires a change of the spec or of the cluster.
 	PhaseFailed Phase = "Failed"
 )
 

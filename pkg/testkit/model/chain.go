@@ -179,8 +179,8 @@ func Run(ctx context.Context, env *testkit.Env, c Chain) (*Result, error) {
 	return run(ctx, env, c, k, false)
 }
 
-func run(ctx context.Context, env *testkit.Env, c Chain, k *Kind, real bool) (*Result, error) {
-	w, err := newWorld(ctx, env, k, real)
+func run(ctx context.Context, env *testkit.Env, c Chain, k *Kind, onCluster bool) (*Result, error) {
+	w, err := newWorld(ctx, env, k, onCluster)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (w *World) play(ctx context.Context, c Chain, r *Result) error {
 			return err
 		}
 	}
-	if w.real {
+	if w.onCluster {
 		return nil
 	}
 	return w.compareWithFresh(ctx)
@@ -245,7 +245,7 @@ func (w *World) pause(ctx context.Context, p pace) error {
 		return w.idle(ctx)
 	case paceSettle:
 	}
-	if w.real {
+	if w.onCluster {
 		return w.holds(ctx)
 	}
 	if err := w.settle(ctx); err != nil || len(w.found) > 0 {

@@ -152,7 +152,7 @@ func (w *World) belongs(s *scene, p *corev1.Pod) bool {
 	if s.deployment == nil || owner == nil {
 		return false
 	}
-	if !w.real {
+	if !w.onCluster {
 		return owner.UID == s.deployment.UID
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s.deployment.Spec.Selector)

@@ -74,7 +74,7 @@ func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unst
 
 // gone waits until an object is gone.
 func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long time.Duration) error {
-	if w.real {
+	if w.onCluster {
 		long = clusterGone
 	}
 	began := time.Now()

@@ -173,7 +173,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 // more. Those with a fixed name are few; revisions and snapshots have a new name
 // for every content.
 func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
-	if w.real {
+	if w.onCluster {
 		return nil // it is another process
 	}
 	all, err := w.children(ctx)

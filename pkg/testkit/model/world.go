@@ -40,14 +40,14 @@ const (
 // World is the namespace of one chain: an operator, a simulated cluster, one
 // object, and what the model remembers of it.
 type World struct {
-	env     *testkit.Env
-	kind    *Kind
-	real    bool // the cluster and the operator are not simulated
-	ns      string
-	cluster *Cluster
-	leaders []*leader // the last one is the leader; earlier ones still run
-	history *history
-	skew    atomic.Int64 // of the operator's clock, in nanoseconds
+	env       *testkit.Env
+	kind      *Kind
+	onCluster bool // the cluster and the operator are not simulated
+	ns        string
+	cluster   *Cluster
+	leaders   []*leader // the last one is the leader; earlier ones still run
+	history   *history
+	skew      atomic.Int64 // of the operator's clock, in nanoseconds
 
 	spec    map[string]any // of the object, before it is created
 	exists  bool
@@ -79,17 +79,17 @@ func (v Violation) String() string { return v.Oracle + ": " + v.Detail }
 
 var errSkip = errors.New("this operation does not apply now")
 
-func newWorld(ctx context.Context, env *testkit.Env, k *Kind, real bool) (*World, error) {
+func newWorld(ctx context.Context, env *testkit.Env, k *Kind, onCluster bool) (*World, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "model-"}}
 	if err := env.Admin.Create(ctx, ns); err != nil {
 		return nil, fmt.Errorf("creating a namespace: %w", err)
 	}
-	w := &World{env: env, kind: k, real: real, ns: ns.Name, cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
+	w := &World{env: env, kind: k, onCluster: onCluster, ns: ns.Name, cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
 	if err := json.Unmarshal([]byte(k.Base), &w.spec); err != nil {
 		return nil, fmt.Errorf("decoding the base spec: %w", err)
 	}
 	var err error
-	w.cluster.real = real
+	w.cluster.real = onCluster
 	if w.history, err = watchHistory(ctx, env.Admin, w.ns); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Loa
 // chain's namespace, and others.
 func (w *World) start(ctx context.Context, others ...string) error {
 	l := &leader{wire: newWire()}
-	if w.real { // the installed operator; what it sends is not seen
+	if w.onCluster { // the installed operator; what it sends is not seen
 		w.leaders = append(w.leaders, l)
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -90,7 +91,7 @@ func linked(folder string) (string, func(), error) {
 	}
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(wd)) // never fails
-	link := filepath.Join(cache, "platform-operator", "sharedserver", fmt.Sprintf("%x", hash.Sum64()))
+	link := filepath.Join(cache, "platform-operator", "sharedserver", strconv.FormatUint(hash.Sum64(), 16))
 	if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 		return "", nil, err
 	}
