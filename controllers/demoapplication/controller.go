@@ -54,6 +54,7 @@ func Kind(platform config.Platform) converge.AnyKind {
 			&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
 		},
 		Optional: []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}},
+		Workload: &appsv1.Deployment{},
 		Related:  []converge.Related{rollout.Pods(kindLabel, nil)},
 		Foreign:  []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{

@@ -37,8 +37,9 @@ func Kind(platform config.Platform) converge.AnyKind {
 			&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
 			&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 		},
-		Related: []converge.Related{rollout.Pods(labelOwner, map[string]string{labelApp: app})},
-		Foreign: []client.Object{&policyv1.PodDisruptionBudget{}},
+		Workload: &appsv1.Deployment{},
+		Related:  []converge.Related{rollout.Pods(labelOwner, map[string]string{labelApp: app})},
+		Foreign:  []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{
 			Logger: "controller_memcached",
 			Key:    "Memcached",

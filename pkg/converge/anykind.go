@@ -21,6 +21,7 @@ type AnyKind struct {
 	AddToScheme func(*runtime.Scheme) error
 	Children    []client.Object
 	Optional    []client.Object
+	Workload    client.Object
 	Related     []Related
 	Foreign     []client.Object
 	Log         LogText
@@ -37,7 +38,7 @@ type AnyKind struct {
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := AnyKind{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Related: k.Related, Foreign: k.Foreign, Log: k.Log,
+		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Related: k.Related, Foreign: k.Foreign, Log: k.Log,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		observe: func(ctx context.Context, r Reader, o Object) (Model, error) {
 			var observed S

@@ -86,6 +86,8 @@ type Kind[T Object, S any] struct {
 	// Optional are children of types that a cluster need not know, such as
 	// HTTPRoute. They are watched from when the cluster knows them.
 	Optional []client.Object
+	// Workload is an empty object of the child that runs the pods.
+	Workload client.Object
 	// Related are types that are not children but matter to the status, such
 	// as the pods of a Deployment.
 	Related []Related

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -27,7 +29,7 @@ import (
 // exist:
 //
 //   - an event said that it disappeared, and the operator had not deleted it;
-//   - the object is paused and the child should exist;
+//   - the object is paused and available, and the child is its workload;
 //   - this process reconciles the object for the first time, and its spec has
 //     changed meanwhile.
 //
@@ -44,13 +46,16 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 	vanished, first := r.takeVanished(key)
 	paused := r.kind.Paused(obj)
 	first = first && owner.Settled && obj.GetGeneration() != obj.GetStatus().ObservedGeneration
+	// Without its workload an object that is available would be reported as
+	// unavailable; nothing in the status depends on its other children.
+	serving := meta.IsStatusConditionTrue(obj.GetStatus().Conditions, common.ConditionAvailable)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
 	}
 	found := map[childKey]client.Object{}
 	for k, o := range seen.of {
-		suspected := vanished[k] || first || paused && planned[k]
+		suspected := vanished[k] || first || paused && planned[k] && serving && isOfType(o, r.kind.Workload)
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}
@@ -73,6 +78,8 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 	r.keepVanished(key, slices.Collect(maps.Keys(found)))
 	return found, nil
 }
+
+func isOfType(o, empty client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(empty) }
 
 // takeVanished returns the children of an object that have disappeared from the
 // cache since the last call, and whether it is the first call for the object.

@@ -34,6 +34,7 @@ func newEstranged(t *testing.T) *estranged {
 	t.Helper()
 	e := &estranged{loop: newLoop(t, object())}
 	var observed *corev1.ConfigMap
+	e.kind.Workload = &corev1.ConfigMap{}
 	e.kind.Paused = func(*webserverv1.WebServer) bool { return e.paused }
 	e.kind.Observe = func(ctx context.Context, r Reader, w *webserverv1.WebServer) (int, error) {
 		var err error
@@ -151,6 +152,29 @@ func TestReconciler_SeesEstrangedChildrenOfAPausedObject(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestReconciler_LooksForNoChildThatAPausedObjectNeverHad(t *testing.T) {
+	for name, prepare := range map[string]func(*estranged){
+		"not available":    func(e *estranged) { e.state.Available.Holds = false },
+		"not the workload": func(e *estranged) { e.kind.Workload = &corev1.Pod{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
+			prepare(e)
+			e.reconcileOnly()
+			if err := e.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-child"}}); err != nil {
+				t.Fatal(err)
+			}
+			e.paused = true
+			e.restart()
+			e.uncached = 0
+			e.reconcileOnly()
+			if e.uncached != 0 {
+				t.Errorf("%d reads past the cache, want none", e.uncached)
+			}
+		})
 	}
 }
 
