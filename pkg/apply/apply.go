@@ -23,38 +23,40 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// onlyCreate as a resource version makes an apply create or answer 409: no
-// stored object ever has it.
+// onlyCreate is a resource version that no stored object has. An apply with it
+// either creates the object or is answered with 409.
 const onlyCreate = "1"
 
-// Owner is whose children are applied.
+// Owner is the object whose children are applied.
 type Owner struct {
 	Object client.Object
 	GVK    metav1.GroupVersionKind
-	// Elapsed returns how long ago the reconcile began, before anything was
-	// read. It bounds for how long a reconcile may write; nil does not.
+	// Elapsed returns the time since the reconcile began, before its first read.
+	// It limits how long a reconcile may write. If nil, there is no limit.
 	Elapsed func() time.Duration
-	// Settled says that the owner's children have all been there before: one
-	// that is missing was deleted, perhaps because the owner is gone and the
-	// cache does not know it yet.
+	// Settled reports that the owner's children have all been created before. A
+	// missing child was then deleted, perhaps because the owner was deleted and
+	// the cache has not observed that yet.
 	Settled bool
 }
 
-// maxAge is how long after its begin a reconcile may still write. A leader that
-// was paused must not act on what it read before another took over. A lease can
-// be taken over 15 s after its last renewal, and a leader steps down if it has
-// not renewed its lease for 10 s: what began while it led may go on for 5 s.
+// maxAge is how long after its start a reconcile may still write. A leader that
+// was paused must not act on data that it read before another leader took over.
+// A lease can be taken over 15 s after its last renewal, and a leader steps
+// down if it has not renewed its lease for 10 s, so a reconcile that began
+// during leadership may continue for 5 s.
 const maxAge = 5 * time.Second
 
-// maxSends is how often a write is sent that status changes make fail.
+// maxSends is how often a write is sent if status updates cause conflicts.
 const maxSends = 3
 
-// stillFresh returns an error if the reconcile began too long ago to write.
-// The next one begins with fresh reads, so each makes progress as long as a
-// single write is answered in time.
+// stillFresh returns an error if the reconcile began too long ago to write. The
+// next reconcile begins with fresh reads, so each one makes progress as long as
+// a single write is answered in time.
 //
-// Stopping the process counts, suspending its machine does not: Go's monotonic
-// clock pauses with the machine. Updates are fenced by the resource version, too.
+// Time while the process is stopped counts. Time while the machine is suspended
+// does not, because Go's monotonic clock stops with the machine. Updates are
+// also fenced by the resource version.
 func (o Owner) stillFresh() error {
 	if o.Elapsed == nil || o.Elapsed() <= maxAge {
 		return nil
@@ -62,10 +64,10 @@ func (o Owner) stillFresh() error {
 	return &fault.Error{Class: fault.Quiet, Message: "the reconcile took too long to write what it decided"}
 }
 
-// Action is what a pass did to a child.
+// Action is what a reconcile did to a child.
 type Action string
 
-// The actions. Unchanged costs no request.
+// The actions of a reconcile. Unchanged costs no request.
 const (
 	Unchanged Action = "unchanged"
 	Created   Action = "created"
@@ -73,32 +75,32 @@ const (
 	TakenOver Action = "taken-over"
 	Deleted   Action = "deleted"
 	Released  Action = "released"
-	// Lost is the answer for a child that was being deleted before it could be
-	// released. It is never counted: nothing is written.
+	// Lost is returned for a child that was being deleted before it could be
+	// released. It is never counted, because nothing is written.
 	Lost Action = "lost"
 )
 
-// Child is a child after the pass: what stands in the cluster, as the cache or
-// the server's answer has it.
+// Child is a child after the reconcile: the live object as held by the cache or
+// returned by the API server.
 type Child struct {
 	Live   client.Object
 	Action Action
 }
 
-// Recorder counts what is written. Its methods may be called concurrently.
+// Recorder counts writes. Its methods may be called concurrently.
 type Recorder interface {
 	// Wrote is called after each successful write of a child.
 	Wrote(owner, child string, action Action)
-	// Contested is called when the server's answer lacks what was just applied,
-	// because something else keeps changing it.
+	// Contested is called when the API server's response lacks fields that were
+	// just applied, because a webhook or another controller keeps changing them.
 	Contested(owner, child string)
 }
 
 // Applier applies intents. It is safe for concurrent use by several
 // controllers, as long as one owner is reconciled by one worker at a time.
 type Applier struct {
-	client  client.Client // cached reads, writes
-	live    client.Reader // uncached reads, for what the cache cannot see
+	client  client.Client // cached reads, and writes
+	live    client.Reader // uncached reads, for objects that the cache does not hold
 	metrics Recorder
 	compare comparer
 
@@ -106,10 +108,10 @@ type Applier struct {
 	owners map[types.UID]*memory
 }
 
-// memory is what is remembered of an owner's children.
+// memory is the state that is remembered about an owner's children.
 type memory struct {
 	written map[childKey]memo
-	refused map[childKey]time.Time // since when a child with a fallback is refused
+	refused map[childKey]time.Time // since when a child with a fallback has been refused
 	// namespace is the UID of the Namespace that retains the children.
 	namespace types.UID
 }
@@ -119,34 +121,37 @@ type childKey struct {
 	client.ObjectKey
 }
 
-// memo remembers the last write of a child. It decides nothing that a restart
-// could lose: it keeps a stale cache from causing a second write, and it stops
-// a quarrel with whoever changes our fields back. It holds no object, because
-// there is one for every child of every owner.
+// memo remembers the last write of a child. Correctness does not depend on it,
+// so a restart may lose it: it avoids a second write because of a stale cache,
+// and it ends a conflict with a webhook or controller that keeps reverting the
+// operator's fields. It does not hold the object, because there is one memo for
+// every child of every owner.
 type memo struct {
 	hash       string
 	uid        types.UID
 	version    string // the resource version
 	generation int64
-	contested  bool // the answer lacked part of the intent
+	contested  bool // the response lacked part of the intent
 }
 
-// NewApplier returns an applier that reads from c's cache, and from live what the
-// cache, which sees only our own children, does not hold.
+// NewApplier returns an Applier that reads from the cache of c, and from live
+// the objects that the cache does not hold because they lack the operator's
+// label.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
 	return &Applier{client: c, live: live, metrics: metrics, owners: map[types.UID]*memory{}}
 }
 
-// Forget drops what is remembered about an owner that is gone.
+// Forget drops the state that is remembered about a deleted owner.
 func (a *Applier) Forget(owner types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.owners, owner)
 }
 
-// ForgetOthers drops what is remembered of an owner's children that are not among the
-// wanted ones. Revisions and snapshots have a new name for every content, and
-// others may delete them, so that only the plan shows which names still matter.
+// ForgetOthers drops the state that is remembered about children of the owner
+// that are not wanted. Revisions and snapshots have a new name for every
+// content, and may be deleted by the garbage collector or by a user, so only
+// the plan shows which names still matter.
 func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,8 +166,8 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
 }
 
-// Remembered returns the number of an owner's children of a kind that occupy
-// memory.
+// Remembered returns the number of an owner's children of a kind whose last
+// write is held in memory.
 func (a *Applier) Remembered(owner types.UID, kind string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,7 +182,8 @@ func (a *Applier) Remembered(owner types.UID, kind string) int {
 	return n
 }
 
-// of returns what is remembered of an owner's children. The caller holds mu.
+// of returns the memory for an owner, and creates it if necessary. The caller
+// holds mu.
 func (a *Applier) of(owner Owner) *memory {
 	uid := owner.Object.GetUID()
 	m := a.owners[uid]
@@ -188,7 +194,8 @@ func (a *Applier) of(owner Owner) *memory {
 	return m
 }
 
-// forgetChild drops what is remembered of a child that was deleted or released.
+// forgetChild drops the state that is remembered about a child that was deleted
+// or released.
 func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,8 +210,9 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 	}
 }
 
-// Apply makes one child as the intent says, with no request when it already is.
-// The child in the answer is what stands in the cluster afterwards.
+// Apply creates or updates one child so that it matches the intent. It sends no
+// request if the child matches already. The returned child is the live object
+// afterwards.
 func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	child, err := a.attempt(ctx, owner, in)
 	if err == nil || in.Fallback == nil {
@@ -226,10 +234,12 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 	return a.attempt(ctx, owner, in.instead(other))
 }
 
-// retryRefused is how often a refusal that may pass is tried again.
+// retryRefused is the interval at which an intent that was refused, perhaps
+// only temporarily, is retried.
 const retryRefused = 250 * time.Millisecond
 
-// refusedFor returns for how long a child has been refused.
+// refusedFor returns how long a child has been refused. The time begins with
+// the first call.
 func (a *Applier) refusedFor(owner Owner, in Intent) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,7 +258,7 @@ func (a *Applier) calm(owner Owner, in Intent) {
 	}
 }
 
-// Look returns a child as it stands, nil where none does, and whether Apply
+// Look returns the live child, or nil if it does not exist, and whether Apply
 // would write it. It writes nothing.
 func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
 	stated, err := a.state(ctx, owner, in)
@@ -269,7 +279,7 @@ func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client
 	return live, r.lacks || r.extra || live.GetAnnotations()[naming.AnnotationApplied] != hashOf(stated), nil
 }
 
-// state completes an intent and returns what it states.
+// state completes an intent and returns the fields that it states.
 func (a *Applier) state(ctx context.Context, owner Owner, in Intent) (map[string]any, error) {
 	namespace, err := a.namespaceUID(ctx, owner, in)
 	if err != nil {
@@ -287,15 +297,15 @@ func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, e
 	return t.run(ctx)
 }
 
-// attempt is one intent on its way to the server.
+// attempt is the application of one intent.
 type attempt struct {
 	*Applier
 	owner  Owner
 	in     Intent
 	stated map[string]any
 	hash   string
-	// handedOver reports that fields were handed over, which need not be done
-	// again if only the status has changed since.
+	// handedOver reports that fields were handed over already. This is not
+	// repeated if only the status has changed since then.
 	handedOver bool
 }
 
@@ -305,10 +315,10 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if client.IgnoreNotFound(err) != nil {
 		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
 	}
-	if seen := t.in.Seen; seen != nil && *seen != live.GetUID() { // of nothing it is ""
+	if seen := t.in.Seen; seen != nil && *seen != live.GetUID() { // "" if the child does not exist
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: t.in.String() + " is not the one that was observed"}
 	}
-	if err != nil { // there is none
+	if err != nil { // the child is not in the cache
 		return t.create(ctx)
 	}
 	if err := t.exists(ctx, live); err != nil {
@@ -321,8 +331,9 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if err := mayWrite(t.owner, t.in, live); err != nil {
 		return Child{}, err
 	}
-	// The cache keeps of the managed fields only who wrote; where we never
-	// did, an older operator made it.
+	// The managed fields in the cache are reduced to the names of the managers.
+	// If the operator is not among them, the child was created by another
+	// operator.
 	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
 		return t.takeOver(ctx)
 	}
@@ -332,7 +343,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	case !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash:
 		return Child{Live: live, Action: Unchanged}, nil
 	case known && last.contested && last.hash == t.hash && last.isOfVersion(live):
-		return Child{Live: live, Action: Unchanged}, nil // asked for once already; a quarrel helps nobody
+		return Child{Live: live, Action: Unchanged}, nil // already applied once; repeating it would only prolong the conflict
 	case r.extra:
 		return t.reclaim(ctx)
 	default:
@@ -340,9 +351,9 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	}
 }
 
-// handOver gives the fields that are about to be unstated a manager of their
-// own, so that the API server does not remove them. It returns the resource
-// version that the child has then.
+// handOver transfers the fields that are about to be removed from the intent to
+// a separate field manager, so that the API server does not remove them. It
+// returns the resulting resource version of the child.
 func (t *attempt) handOver(ctx context.Context, live client.Object) (version string, err error) {
 	version = live.GetResourceVersion()
 	if t.in.HandOver == nil {
@@ -352,7 +363,7 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 	if stays == nil {
 		return version, nil
 	}
-	// What stays is stated as it was seen, and must not undo a later change.
+	// The values to keep were read earlier and must not undo a later change.
 	meta := metaOf(stays)
 	if meta == nil {
 		return "", fmt.Errorf("handing over fields of %s: %T has no metadata", t.in, stays)
@@ -361,16 +372,17 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 	if err := t.owner.stillFresh(); err != nil {
 		return "", err
 	}
-	// The cache need not hold the child yet; the apply that follows brings the label.
+	// Do not wait for the cache: it may not hold the child before the apply that
+	// follows adds the label.
 	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over"), client.DisableReadYourWritesConsistency); err != nil {
 		return "", fmt.Errorf("handing over fields of %s: %w", t.in, err)
 	}
 	return deref(metaOf(stays).ResourceVersion), nil
 }
 
-// create applies a child that the cache does not hold. What stands there all
-// the same is not ours, or was made before our label existed, or is our own
-// write that the cache has not seen.
+// create applies a child that the cache does not hold. If it exists
+// nevertheless, it is unowned, or it lacks the operator's label, or the cache
+// has not observed the operator's own write yet.
 func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.in.Exists {
 		return t.adopt(ctx)
@@ -395,7 +407,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	return t.adopt(ctx)
 }
 
-// adopt applies over a child that exists and that the cache does not hold.
+// adopt applies an intent to a child that exists but is not in the cache.
 func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	live, err := t.readLive(ctx)
 	if err != nil {
@@ -413,8 +425,9 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	return t.claimAndSend(ctx, live, t.claims(), Changed)
 }
 
-// exists turns the intent into the one for a child that exists. A child whose
-// owner reference was removed is not observed as the owner's, and exists.
+// exists replaces the intent with the one for an existing child. A child whose
+// owner reference was removed exists, although it is not observed as a child of
+// the owner.
 func (t *attempt) exists(ctx context.Context, live client.Object) error {
 	if t.in.IfExists == nil {
 		return nil
@@ -428,10 +441,11 @@ func (t *attempt) exists(ctx context.Context, live client.Object) error {
 	return nil
 }
 
-// ownerLives asks the API server whether the owner is still there. Garbage
-// collection deletes the children of a deleted owner, and those events may
-// overtake the owner's: to make the children again would start a chase. It
-// costs one read for a child that was lost, none for one that is new.
+// ownerLives returns an error unless the API server confirms that the owner
+// exists and is not being deleted. The garbage collector deletes the children
+// of a deleted owner, and their events may arrive before the owner's: recreated
+// children would only be deleted again. The check costs one read for a child
+// that was deleted, and none for a new one.
 func (a *Applier) ownerLives(ctx context.Context, owner Owner) error {
 	now := owner.Object.DeepCopyObject().(client.Object)
 	err := a.live.Get(ctx, client.ObjectKeyFromObject(now), now)
@@ -444,7 +458,7 @@ func (a *Applier) ownerLives(ctx context.Context, owner Owner) error {
 	return nil
 }
 
-// takeOver takes over a child that an older operator made.
+// takeOver adopts a child that another operator created.
 func (t *attempt) takeOver(ctx context.Context) (Child, error) {
 	live, err := t.readLive(ctx)
 	if err != nil {
@@ -453,7 +467,7 @@ func (t *attempt) takeOver(ctx context.Context) (Child, error) {
 	return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
 }
 
-// reclaim removes what others put where only we may write.
+// reclaim removes additions by other managers from exclusive paths.
 func (t *attempt) reclaim(ctx context.Context) (Child, error) {
 	live, err := t.readLive(ctx)
 	if err != nil {
@@ -462,7 +476,8 @@ func (t *attempt) reclaim(ctx context.Context) (Child, error) {
 	return t.claimAndSend(ctx, live, t.claims(), Changed)
 }
 
-// claims is what a child may hold only if it is stated.
+// claims selects the fields that a child may hold only if the intent states
+// them.
 func (t *attempt) claims() scope {
 	exclusive := within(t.in.Exclusive, t.stated)
 	return func(e metav1.ManagedFieldsEntry, path string) bool {
@@ -470,12 +485,12 @@ func (t *attempt) claims() scope {
 	}
 }
 
-// readLive reads the child past the cache, with its managed fields whole, and
-// refuses what we may not write.
+// readLive reads the child from the API server, with complete managed fields.
+// It returns an error if the child must not be written.
 func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
 	live := t.in.newLive()
 	if err := t.live.Get(ctx, t.in.Key(), live); err != nil {
-		if apierrors.IsNotFound(err) { // gone between the two requests: look again soon
+		if apierrors.IsNotFound(err) { // deleted between the two requests: retry soon
 			return nil, &fault.Error{Class: fault.Quiet, Message: "reading " + t.in.String(), Err: err}
 		}
 		return nil, fmt.Errorf("reading %s: %w", t.in, err)
@@ -495,8 +510,8 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 		if err := t.owner.stillFresh(); err != nil {
 			return Child{}, err
 		}
-		// Without our label the cache would not see this write, and a later
-		// read would wait for it; the apply that follows brings the label.
+		// Do not wait for the cache: without the operator's label it would not
+		// observe this write. The apply that follows adds the label.
 		if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
 			return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 		}
@@ -504,14 +519,15 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope,
 	return t.send(ctx, live, act)
 }
 
-// send applies over an existing child. The write is fenced by the UID and by
-// the resource version: it must not undo what happened since the child was
-// read, such as the garbage collector's removing the owner of an orphan. If
-// nothing but the status has changed since, it is sent again.
+// send applies an intent to an existing child. The write is fenced by the UID
+// and by the resource version, so that it does not undo what happened since the
+// child was read, such as the garbage collector's removal of the owner
+// reference of an orphan. If only the status has changed since then, the write
+// is repeated.
 func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Child, error) {
 	if !metav1.IsControlledBy(live, t.owner.Object) {
-		// The garbage collector may have removed the owner reference, to orphan
-		// the child. If it was restored, the child would be deleted with the owner.
+		// The garbage collector may have removed the owner reference to orphan the
+		// child. Restoring the reference would delete the child with its owner.
 		if err := t.ownerLives(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
@@ -560,8 +576,8 @@ func (t *attempt) sendOnce(ctx context.Context, live client.Object) error {
 	return nil
 }
 
-// onlyStatusDiffers reports whether two versions of an object differ in nothing
-// but the status and the bookkeeping of the API server.
+// onlyStatusDiffers reports whether two versions of an object differ only in
+// the status and in metadata that the API server maintains.
 func onlyStatusDiffers(a, b client.Object) bool {
 	var specs [2]any
 	for i, o := range []client.Object{a, b} {
@@ -574,14 +590,15 @@ func onlyStatusDiffers(a, b client.Object) bool {
 			delete(meta, "resourceVersion")
 			delete(meta, "managedFields")
 		}
-		delete(m, "kind") // which only one of cache and API server may fill in
+		delete(m, "kind") // set either by the cache or by the API server, depending on the source
 		delete(m, "apiVersion")
 		specs[i] = m
 	}
 	return reflect.DeepEqual(specs[0], specs[1])
 }
 
-// replace deletes what stands, so that it can be made anew once it is gone.
+// replace deletes the live object, so that the child can be created again once
+// the deletion is complete.
 func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 	if err := t.owner.stillFresh(); err != nil {
 		return err
@@ -595,12 +612,14 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 	}
 	t.forgetChild(t.owner, t.in.Kind, t.in.Key())
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, Deleted)
-	// What never had our label goes without an event: neither the client may
-	// wait for one, above, nor we.
+	// A child that never had the operator's label triggers no event when it is
+	// deleted. So the client must not wait for the cache, above, and the next
+	// reconcile is requested explicitly.
 	return fault.Waiting(2*time.Second, "%s cannot be changed in place; it is made anew when it is gone", t.in)
 }
 
-// wrote looks at the server's answer and remembers it.
+// wrote counts a successful write, compares the API server's response with the
+// intent, and remembers the result.
 func (t *attempt) wrote(act Action) (Child, error) {
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
 	answer, err := t.in.answer()
@@ -634,17 +653,18 @@ func (t *attempt) recall() (memo, bool) {
 
 func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 
-// Delete deletes an owned child that is no longer wanted, as it was observed: if
-// it has changed since, it may be unowned, or wanted by a later leader. A child
-// that is unowned or being deleted is left alone.
+// Delete deletes an owned child that is no longer wanted, provided that it is
+// still in the observed version: if it has changed since, it may be unowned, or
+// wanted by a later leader. A child that is unowned or already being deleted is
+// not changed.
 func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live client.Object) error {
 	a.forgetChild(owner, kind, client.ObjectKeyFromObject(live))
 	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	if !metav1.IsControlledBy(live, owner.Object) && owner.Object.GetDeletionTimestamp().IsZero() {
-		// The garbage collector may have removed the owner reference, to orphan
-		// the child.
+		// The garbage collector may have removed the owner reference to orphan the
+		// child.
 		if err := a.ownerLives(ctx, owner); err != nil {
 			return err
 		}
@@ -665,10 +685,12 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	return nil
 }
 
-// Release removes from a child its owner and every mark of the operator, so
-// that it is kept when the owner is deleted. An unowned child is left alone.
+// Release removes the owner references and all labels and annotations of the
+// operator from a child, so that it is kept when the owner is deleted. An
+// unowned child is not changed.
 //
-// The pod template keeps its annotations: changing it would replace the pods.
+// The pod template keeps its annotations, because changing it would replace the
+// pods.
 func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
 	live, err := a.readAnywhere(ctx, in)
 	if err != nil {
@@ -707,7 +729,8 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 }
 
 // readAnywhere reads a child from the cache, or else from the API server: the
-// cache does not hold a child that lost our label, or that was just created.
+// cache does not hold a child that lost the operator's label or was just
+// created.
 func (a *Applier) readAnywhere(ctx context.Context, in Intent) (client.Object, error) {
 	live := in.newLive()
 	err := a.client.Get(ctx, in.Key(), live)
@@ -718,8 +741,9 @@ func (a *Applier) readAnywhere(ctx context.Context, in Intent) (client.Object, e
 	return live, err
 }
 
-// withoutMarks drops the operator's labels or annotations. Another tool's value
-// of the common label is not ours to remove.
+// withoutMarks removes the operator's labels or annotations. The
+// app.kubernetes.io/managed-by label is kept if it has the value of another
+// tool.
 func withoutMarks(m map[string]string) map[string]string {
 	maps.DeleteFunc(m, func(k, v string) bool {
 		return strings.HasPrefix(k, naming.Domain+"/") || k == naming.LabelManagedBy && v == naming.ManagedBy
@@ -727,7 +751,9 @@ func withoutMarks(m map[string]string) map[string]string {
 	return m
 }
 
-// mayWrite decides whose a child is: nil when it is ours or was handed to us.
+// mayWrite returns nil if the child is controlled by the owner or was handed
+// over to it, and is not being deleted. Otherwise it returns the error to
+// report.
 func mayWrite(owner Owner, in Intent, live client.Object) error {
 	if !live.GetDeletionTimestamp().IsZero() {
 		return fault.Waiting(fault.Probe, "%s is being deleted; it is made again when it is gone", in)
@@ -754,15 +780,15 @@ func mayWrite(owner Owner, in Intent, live client.Object) error {
 	}
 }
 
-// handedOver tells whether an object without a controller is meant for that
-// owner and nobody else has a hand on it: it was ours and somebody took the
-// owner reference away, or a user gave it to us.
+// handedOver reports whether an object without a controller is meant for the
+// given owner and has no other owner. Either its owner reference was removed,
+// or a user handed it over by setting the annotation.
 func handedOver(live client.Object, owner types.UID) bool {
 	return live.GetAnnotations()[naming.AnnotationOwner] == string(owner) && !naming.HasOtherOwner(live, owner)
 }
 
-// managedElsewhere names the tool that an unowned object belongs to; it would
-// fight us for it.
+// managedElsewhere returns the name or the label of the tool that manages an
+// unowned object, or "". Such a tool would revert the operator's changes.
 func managedElsewhere(live client.Object) string {
 	if by := live.GetLabels()[naming.LabelManagedBy]; by != "" && by != naming.ManagedBy {
 		return by
@@ -787,8 +813,8 @@ func hashOf(stated map[string]any) string {
 	return h
 }
 
-// isNewerThan reports whether the remembered write is later than the version
-// of the same object that the cache holds.
+// isNewerThan reports whether the remembered write is later than the version of
+// the same object in the cache.
 func (m memo) isNewerThan(live client.Object) bool {
 	if m.uid != live.GetUID() {
 		return false
@@ -797,9 +823,9 @@ func (m memo) isNewerThan(live client.Object) bool {
 	return err == nil && c > 0
 }
 
-// isOfVersion reports whether nothing that we could repair has changed since
-// the remembered write: the generation, or the resource version for kinds
-// without a generation.
+// isOfVersion reports whether the object has not changed since the remembered
+// write in a way that an apply could repair. It compares the generation, or the
+// resource version of kinds without a generation.
 func (m memo) isOfVersion(live client.Object) bool {
 	if m.uid != live.GetUID() {
 		return false

@@ -42,7 +42,7 @@ func TestAbsentChildIsCreatedOnceAndThenLeftAlone(t *testing.T) {
 	diff(t, "answer", d.Spec, c.Live.(*appsv1.Deployment).Spec)
 
 	diff(t, "action", Unchanged, w.pass(deployment()).Action)
-	w.restart() // nothing needs to be remembered for it
+	w.restart() // no memory is needed to find that nothing differs
 	diff(t, "action", Unchanged, w.pass(deployment()).Action)
 	w.wrote()
 	diff(t, "counted", []Action{Created}, w.actions)
@@ -53,7 +53,7 @@ func TestWhatTheCacheHasNotSeenIsNotWrittenAgain(t *testing.T) {
 		w := newWorld(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", ResourceVersion: "1"}})
 		w.pass(deployment())
 		w.cache = func(client.Object) bool { return false }
-		w.refuse = func(string, int) error { return conflict() } // what a server says to resourceVersion 1
+		w.refuse = func(string, int) error { return conflict() } // the API server's response to resourceVersion 1
 		w.wrote("apply")
 		diff(t, "action", Unchanged, w.pass(deployment()).Action)
 		w.wrote("apply")
@@ -124,7 +124,7 @@ func TestFieldThatLeavesTheIntentLeavesTheChild(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithMinReadySeconds(9) }))
 	diff(t, "minReadySeconds", int32(9), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
-	w.pass(deployment()) // nothing stated is missing; only the hash tells
+	w.pass(deployment()) // nothing stated is missing; only the hash differs
 	w.wrote("apply", "apply")
 	diff(t, "minReadySeconds", int32(0), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
 }
@@ -141,13 +141,13 @@ func TestContestedChildIsWrittenOnce(t *testing.T) {
 	}
 	w.wrote()
 
-	w.pass(deployment(replicas(3))) // the user wants something else: worth asking again
+	w.pass(deployment(replicas(3))) // the spec changed, so the change is worth another attempt
 	w.wrote("apply")
 	w.pass(deployment(replicas(3)))
 	w.wrote()
 
 	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
-	w.pass(deployment(replicas(3))) // it was changed: perhaps the other gave in
+	w.pass(deployment(replicas(3))) // the object changed: the other controller may have given up
 	w.wrote("apply")
 	w.mutate = nil
 	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
@@ -205,11 +205,12 @@ func TestSeedsChildIsTakenOver(t *testing.T) {
 	if err := w.server.Create(t.Context(), old, client.FieldOwner("manager")); err != nil {
 		t.Fatal(err)
 	}
-	// kubectl rollout restart: taking this over would restart the pods once more.
+	// The annotation of kubectl rollout restart: removing it would restart the
+	// pods again.
 	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
 		d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "then"}
 	})
-	// The create with resourceVersion 1 meets the fake's own first version.
+	// The fake client's first resource version is 1, as in the create.
 	byHand(w, "web", &appsv1.Deployment{}, func(*appsv1.Deployment) {})
 	w.writes = nil
 
@@ -247,7 +248,7 @@ func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
 	w.cache = func(client.Object) bool { return false }
 	w.refuse = func(_ string, n int) error {
 		if n == 1 {
-			return conflict() // what a server says to resourceVersion 1
+			return conflict() // the API server's response to resourceVersion 1
 		}
 		return nil
 	}
@@ -262,8 +263,8 @@ func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
 	diff(t, "explained", Unchanged, f.Action)
 }
 
-// A child that carries our label but was never applied by us: an older version
-// of this operator, or somebody's copy, wrote it by updates.
+// The child has the operator's label but was written by updates: by an older
+// version of the operator, or as a copy that a user made.
 func TestLabelledChildThatWeNeverAppliedIsTakenOver(t *testing.T) {
 	w := newWorld(t)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
@@ -330,7 +331,8 @@ func TestFallback(t *testing.T) {
 			t.Errorf("first stated node port %v, the fallback states one: %v", first, stated)
 		}
 		w.wrote("apply", "apply")
-		// The cluster's choice is learned: the same hash, so no write.
+		// Learning the value that the cluster chose does not change the hash, so
+		// nothing is written.
 		byHand(w, "web-service", &corev1.Service{}, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 31234 })
 		learned, anyPort := service(31234), service(0)
 		learned.HashAs = &anyPort
@@ -399,14 +401,15 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// A child whose owner reference was removed is never collected, so it is deleted
-// here, unless the garbage collector orphans it: that is known by its owner,
-// which the cache does not know to be deleted yet.
+// A child whose owner reference was removed is never garbage-collected, so the
+// operator deletes it, unless the garbage collector orphaned it. It orphans
+// children only if their owner is being deleted, which the cache may not have
+// observed yet.
 func TestApplier_DeletesChildWhoseOwnerReferenceWasRemoved(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	for name, tc := range map[string]struct {
-		stored  func(*corev1.ConfigMap) // what the API server has of the owner
-		going   bool                    // the owner is known to be being deleted
+		stored  func(*corev1.ConfigMap) // changes the owner in the API server
+		going   bool                    // the owner is observed to be being deleted
 		deletes bool
 	}{
 		"its owner exists":                    {stored: func(*corev1.ConfigMap) {}, deletes: true},
@@ -482,7 +485,7 @@ func TestMayWrite(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		live metav1.ObjectMeta
-		want string // class and reason; "" may write
+		want string // class and reason; "" if the child may be written
 		says []string
 	}{
 		"ours": {live: metav1.ObjectMeta{OwnerReferences: ours()}},
@@ -540,7 +543,8 @@ func TestMayWrite(t *testing.T) {
 		"handed over, but Flux's": {
 			metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "a"}}, "stall Conflict", []string{"fluxcd"},
 		},
-		// A chart's label on what we control says nothing about the owner: we made it.
+		// A chart's label does not change the owner of a child that the operator
+		// controls.
 		"ours, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ours(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -637,8 +641,8 @@ func TestIntentAsObject(t *testing.T) {
 	}
 }
 
-// Garbage collection deletes the children of a deleted owner, and the cache may
-// hear of them first.
+// The garbage collector deletes the children of a deleted owner, and the cache
+// may observe their deletion first.
 func TestLostChildIsMadeAgainOnlyForAnOwnerThatLives(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	lives := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
@@ -716,7 +720,7 @@ func TestApplier_AnnotatesAndLogsWhatIsAppliedInstead(t *testing.T) {
 			if got := stored(w, "web", &appsv1.Deployment{}).Annotations["example.com/mark"]; got != "yes" {
 				t.Errorf("the annotation is %q", got)
 			}
-			if logged := strings.Contains(strings.Join(lines, "\n"), "it changes"); logged != (name != "Fallback") { // it was created
+			if logged := strings.Contains(strings.Join(lines, "\n"), "it changes"); logged != (name != "Fallback") { // the fallback is a create
 				t.Errorf("logged %q", lines)
 			}
 		})
@@ -727,7 +731,7 @@ func TestApplier_NeverCreatesWhatIsKnownToExist(t *testing.T) {
 	w := newWorld(t)
 	in := deployment()
 	in.Exists = true
-	w.retries(in) // it is gone meanwhile
+	w.retries(in) // deleted in the meantime
 	w.wrote()
 
 	w.pass(deployment())

@@ -13,25 +13,26 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Server-side apply removes only what its manager owns. What an older operator
-// wrote by plain updates, and what somebody added where nothing of others may
-// stand, belongs to other managers, and applying would leave it there for
-// ever. So ownership of those fields is moved to us first; the apply that
-// follows then removes whatever of it we do not state.
+// Server-side apply removes only fields that its manager owns. The fields that
+// a legacy operator wrote by plain updates, and additions in exclusive paths,
+// belong to other managers, so an apply would leave them in place permanently.
+// Therefore their ownership is first transferred to the operator. The apply
+// that follows then removes those of them that the intent does not state.
 
-// scope says which fields are to be claimed from which managers.
+// scope reports whether a field of a managed fields entry is to be claimed.
 type scope func(entry metav1.ManagedFieldsEntry, path string) bool
 
-// everythingOfSeeds claims all that was written by plain updates, as the seed
-// operators did, but not by Kubernetes' own controllers and not by people:
-// a restart annotation of kubectl rollout must survive, or pods restart again.
+// everythingOfSeeds claims all fields that were written by plain updates, as
+// legacy operators did, except by Kubernetes' own controllers and by kubectl:
+// the annotation of kubectl rollout restart must survive, because its removal
+// would restart the pods again.
 func everythingOfSeeds(e metav1.ManagedFieldsEntry, _ string) bool {
 	return e.Operation == metav1.ManagedFieldsOperationUpdate && !keepsOwnership(e.Manager)
 }
 
-// within claims what exists under the exclusive paths, from every manager. For
-// a path that is exclusive for its elements only, it claims the elements that
-// are not stated.
+// within claims the fields under the exclusive paths, from every manager. For a
+// path whose list is exclusive only in its elements, it claims the elements
+// that are not stated.
 func within(exclusive []string, stated map[string]any) scope {
 	owned := map[string]map[string]bool{}
 	for _, e := range exclusive {
@@ -80,9 +81,10 @@ func keepsOwnership(manager string) bool {
 	return strings.HasPrefix(manager, "kubectl") || strings.HasPrefix(manager, "kube-")
 }
 
-// claim moves ownership of the fields in scope to us and returns the JSON patch
-// that does it; nil when there is nothing to move. The patch holds the
-// resource version that live had, so that it cannot undo a change in between.
+// claim transfers ownership of the fields in scope to the operator. It returns
+// the JSON patch to be sent, or nil if no field has to be transferred. The
+// patch contains the resource version of live, so that it cannot undo a change
+// in between.
 func claim(live client.Object, in scope) (client.Patch, error) {
 	ours := fieldpath.NewSet()
 	oursAt, version := -1, ""
@@ -169,9 +171,9 @@ func setFields(e *metav1.ManagedFieldsEntry, s *fieldpath.Set) error {
 	return nil
 }
 
-// pathString writes a field path as exclusive paths are written: list elements
-// by their name, "spec.template.spec.containers[webserver].env"; elements of
-// lists with another key by nothing but the list.
+// pathString writes a field path in the form of exclusive paths: list elements
+// by their name, "spec.template.spec.containers[webserver].env". An element of
+// a list with another key is written as the path of the list.
 func pathString(p fieldpath.Path) string {
 	var b strings.Builder
 	for _, e := range p {

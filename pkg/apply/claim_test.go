@@ -35,7 +35,7 @@ func entry(manager string, op metav1.ManagedFieldsOperationType, fields string, 
 	}
 }
 
-// owned writes entries as "manager operation subresource" and their paths.
+// owned formats each entry as "manager operation subresource", with its paths.
 func owned(t *testing.T, entries []metav1.ManagedFieldsEntry) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -57,7 +57,7 @@ func TestClaim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		scope  scope
 		before []metav1.ManagedFieldsEntry
-		want   []metav1.ManagedFieldsEntry // nil: nothing to move
+		want   []metav1.ManagedFieldsEntry // nil if no field has to be transferred
 	}{
 		"all of a seed's operator": {
 			everythingOfSeeds,
@@ -196,7 +196,7 @@ func body(t *testing.T, p client.Patch, o client.Object) []byte {
 	return raw
 }
 
-// sorted makes sets of the lists of paths.
+// sorted converts the lists of paths to sets.
 func sorted(m map[string][]string) map[string]map[string]bool {
 	sets := map[string]map[string]bool{}
 	for k, paths := range m {

@@ -15,30 +15,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// comparer answers whether a live object holds everything that is stated, and
-// nothing more in the exclusive paths. It walks the typed live object beside
-// the stated JSON: converting the live object would cost several times as much
-// and every reconcile does it for every child.
+// comparer reports whether a live object holds everything that is stated, and
+// nothing else in the exclusive paths. It walks the typed live object in
+// parallel with the stated JSON: converting the live object would cost several
+// times as much, for every child in every reconcile.
 //
-// Lists are compared by the merge key in the Go type's patchMergeKey tag, and
-// by the second one that secondKey has, as in the API server's own schema; lists without one are compared element
-// by element, in order. Quantities are compared by value: "1000m" is "1".
+// Lists are compared by the merge key in the Go type's patchMergeKey tag and by
+// the second key in secondKey, as in the API server's schema. Lists without a
+// merge key are compared element by element, in order. Quantities are compared
+// by value: "1000m" equals "1".
 type comparer struct {
 	fields sync.Map // reflect.Type -> map[string]field
 }
 
-// field is how a JSON name is reached in a struct.
+// field describes how a JSON name is accessed in a struct.
 type field struct {
 	index    []int
 	mergeKey string
 	set      bool // patchStrategy merge without a key: a set of scalars
 }
 
-// result of a comparison: two different things can be wrong, and they are
-// mended in different ways.
+// result is the result of a comparison. The two kinds of differences are
+// repaired in different ways.
 type result struct {
-	lacks bool // something stated is absent or different
-	extra bool // something not stated stands in an exclusive path
+	lacks bool // a stated field is absent or different
+	extra bool // an exclusive path holds a field that is not stated
 }
 
 func (c *comparer) compare(live any, stated map[string]any, exclusive []string) result {
@@ -62,7 +63,7 @@ func (c *comparer) compare(live any, stated map[string]any, exclusive []string) 
 type walk struct {
 	*comparer
 	exclusive []string
-	below     map[string][]string // the exclusive fields by the path of their object
+	below     map[string][]string // the exclusive fields, by the path of their parent object
 	extra     bool
 }
 
@@ -75,9 +76,9 @@ var (
 	rawType      = reflect.TypeFor[runtime.RawExtension]()
 )
 
-// covers tells whether live holds all of stated. It goes on after the first
-// difference only where an exclusive path may still have to be looked at, so
-// extra is complete whenever covers is true.
+// covers reports whether live holds all of stated. It also records unstated
+// content of exclusive paths in w.extra, which is complete if covers returns
+// true. Below a difference, exclusive paths may not be examined.
 func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool {
 	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
 		if live.IsNil() {
@@ -89,7 +90,7 @@ func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool
 	case nil:
 		return true
 	case map[string]any:
-		if live.Type() == rawType { // whose content is opaque, so all of it is stated
+		if live.Type() == rawType { // its content is opaque, so it is stated as a whole
 			var content any
 			return json.Unmarshal(live.Interface().(runtime.RawExtension).Raw, &content) == nil && reflect.DeepEqual(content, stated)
 		}
@@ -128,7 +129,7 @@ func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path stri
 	for name, sv := range stated {
 		f, known := fields[name]
 		if !known {
-			return false // a field newer than our types: let the server say
+			return false // a field newer than the Go types: let the API server decide
 		}
 		ok = w.covers(live.FieldByIndex(f.index), sv, join(path, name), f) && ok
 	}
@@ -146,27 +147,27 @@ func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path stri
 	return ok
 }
 
-// look looks for an addition in a field of an exclusive path.
+// look records an unstated value in a field of an exclusive path.
 func (w *walk) look(live reflect.Value, name string, f field, stated map[string]any, path string) {
 	if _, isStated := stated[name]; isStated {
-		return // the walk looks for additions in it
+		return // covers examines a stated field
 	}
 	if v := live.FieldByIndex(f.index); !isEmpty(v) && !isDefault(join(path, name), v) {
 		w.extra = true
 	}
 }
 
-// elementsOnly ends an exclusive path whose list may have no unstated elements,
-// but whose stated elements may have unstated fields.
+// elementsOnly ends an exclusive path whose list may not have unstated
+// elements, although its stated elements may have unstated fields.
 const elementsOnly = "[]"
 
-// isExclusive reports whether a path is exclusive itself.
+// isExclusive reports whether a path is itself an exclusive path.
 func (w *walk) isExclusive(path string) bool {
 	return slices.Contains(w.exclusive, path) || slices.Contains(w.exclusive, path+elementsOnly)
 }
 
 // within reports whether an object is at or below an exclusive path, without a
-// list between the two: the API server fills in defaults of elements.
+// list in between, because the API server sets defaults in list elements.
 func (w *walk) within(path string) bool {
 	return slices.ContainsFunc(w.exclusive, func(e string) bool {
 		rest, under := strings.CutPrefix(path, e)
@@ -174,8 +175,8 @@ func (w *walk) within(path string) bool {
 	})
 }
 
-// isEmpty reports whether a value says nothing: an empty object is what the API
-// server stores for a security context that nobody set.
+// isEmpty reports whether a value sets nothing. The API server stores an empty
+// object for a security context that is not set.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -194,8 +195,8 @@ func isEmpty(v reflect.Value) bool {
 	}
 }
 
-// isDefault reports whether a scalar has the value that the API server gives
-// to its field.
+// isDefault reports whether a scalar has the default that the API server sets
+// for its field.
 func isDefault(path string, v reflect.Value) bool {
 	v = reflect.Indirect(v)
 	given, known := givenBy(path)
@@ -230,24 +231,24 @@ func (w *walk) coversList(live reflect.Value, stated []any, path string, f field
 			ok = w.covers(live.Index(i), s, path+elementsOnly, field{}) && ok
 		}
 	}
-	// An element under another key is an addition even when ours is missing:
-	// a port that was renumbered by hand still holds our node port.
+	// An element with another key is an addition even if the stated element is
+	// missing: a port that was renumbered by hand still occupies the node port.
 	if live.Len() > found && w.isExclusive(path) {
 		w.extra = true
 	}
 	return ok
 }
 
-// secondKey completes a merge key as the server's schema has it: the Go tag
-// names only the first of the keys. What is not stated has the default.
+// secondKey completes merge keys, because the Go tag names only the first key
+// of the API server's schema. A key that is not stated has the value in unset.
 var secondKey = map[string]struct{ name, unset string }{
 	"containerPort": {"protocol", "TCP"},
 	"port":          {"protocol", "TCP"},
 	"topologyKey":   {"whenUnsatisfiable", ""},
 }
 
-// element finds the element that the server takes for the stated one: that
-// with the same keys.
+// element returns the live element that the API server matches with the stated
+// one, by the same keys.
 func (w *walk) element(live reflect.Value, stated any, mergeKey string) (reflect.Value, bool) {
 	s, isMap := stated.(map[string]any)
 	if !isMap {
@@ -275,7 +276,8 @@ func (w *walk) element(live reflect.Value, stated any, mergeKey string) (reflect
 	return reflect.Value{}, false
 }
 
-// elementPath is the path of an element, by its name if that is its key.
+// elementPath returns the path of an element, with its name if the list is
+// keyed by name.
 func elementPath(path string, stated any, mergeKey string) string {
 	if s, isMap := stated.(map[string]any); isMap {
 		if name, isString := s[mergeKey].(string); isString && mergeKey == "name" {
@@ -330,7 +332,7 @@ func coversScalar(live reflect.Value, stated any) bool {
 		t := live.Interface().(metav1.Time)
 		raw, err := t.MarshalQueryParameter()
 		return err == nil && raw == stated
-	case microType, durationType: // written in one way only
+	case microType, durationType: // their JSON has a single notation
 		var want string
 		raw, err := json.Marshal(live.Interface())
 		return err == nil && json.Unmarshal(raw, &want) == nil && want == stated
@@ -356,7 +358,8 @@ func coversScalar(live reflect.Value, stated any) bool {
 	return false
 }
 
-// fieldsOf maps a struct's JSON names to its fields, inlined ones included.
+// fieldsOf maps the JSON names of a struct to its fields, including inlined
+// ones.
 func (c *comparer) fieldsOf(t reflect.Type) map[string]field {
 	if m, ok := c.fields.Load(t); ok {
 		return m.(map[string]field)

@@ -32,13 +32,13 @@ func decoded(t *testing.T, doc string) map[string]any {
 		t.Fatal(err)
 	}
 	var m map[string]any
-	if err := json.Unmarshal(raw, &m); err != nil { // float64, as from an intent
+	if err := json.Unmarshal(raw, &m); err != nil { // decodes numbers as float64, as for an intent
 		t.Fatal(err)
 	}
 	return m
 }
 
-// live reads a pod as a cache would have it.
+// live decodes a pod as a cache returns it.
 func live(t *testing.T, doc string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -286,7 +286,8 @@ func TestComparerServesSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// What every pass over every child costs: `go test -bench Compare -benchmem`.
+// BenchmarkCompare measures the comparison, which every reconcile does for
+// every child: `go test -bench Compare -benchmem`.
 func BenchmarkCompare(b *testing.B) {
 	in := deployment()
 	stated, err := in.complete(owner().Object, owner().GVK, "")

@@ -19,20 +19,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Finding is what Apply would do to a child.
+// Finding describes what Apply would do to a child.
 type Finding struct {
 	// Action is Unchanged, Created, Changed or TakenOver.
 	Action Action
-	// Live is the child as it stands, nil where none does.
+	// Live is the live child, or nil if it does not exist.
 	Live client.Object
-	// Differences are why, sorted by path; none where the child is left alone
-	// or would be created.
+	// Differences lists the reasons, sorted by path. It is empty if the child
+	// would be left unchanged or created.
 	Differences []Difference
 }
 
 // Difference is a field that Apply would change.
 type Difference struct {
-	// Path is as kubectl explain writes it, elements of lists by their key:
+	// Path has the notation of kubectl explain, with list elements by their key:
 	// "spec.template.spec.containers[web].image".
 	Path string
 	// Verb is "be added", "be removed" or "change".
@@ -45,16 +45,16 @@ const (
 	changed = "change"
 )
 
-// String is a sentence, in the words of status.pendingChanges.
+// String returns a sentence as in status.pendingChanges.
 func (d Difference) String() string { return d.Path + " would " + d.Verb }
 
-// Explain says what Apply would do to a child, and which fields are the reason.
-// It writes nothing. Like Look, it answers of a child that is not ours with the
-// error that Apply would return. Unlike Look, it looks past the cache for what
-// the cache does not hold, because what stands there would be taken over.
+// Explain returns what Apply would do to a child, and which fields are the
+// reason. It writes nothing. For an unowned child it returns the error that
+// Apply would return, as Look does. Unlike Look, it also reads children from
+// the API server that the cache does not hold, because Apply would adopt them.
 //
-// Fields that would be removed are known only where the reader returns managed
-// fields whole, which the operator's own cache does not.
+// Fields that would be removed are reported only if the reader returns complete
+// managed fields, which the operator's own cache does not.
 func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding, error) {
 	stated, err := a.state(ctx, owner, in)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 	switch {
 	case !slices.ContainsFunc(live.GetManagedFields(), isOurs):
 		f.Action, claims = TakenOver, everythingOfSeeds
-	case !r.lacks && !r.extra: // the hash is among what is stated
+	case !r.lacks && !r.extra: // the hash is among the stated fields
 		f.Action = Unchanged
 		return f, nil
 	case r.extra:
@@ -98,8 +98,9 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 	return f, nil
 }
 
-// inOrder sorts differences. That the hash of what was applied differs follows
-// from the others, so it is told only where there are none.
+// inOrder sorts differences and removes duplicates. A difference of the hash of
+// the last applied intent follows from the others, so it is kept only if it is
+// the only one.
 func inOrder(all []Difference) []Difference {
 	slices.SortFunc(all, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
 	all = slices.CompactFunc(all, func(a, b Difference) bool { return a.Path == b.Path })
@@ -109,8 +110,8 @@ func inOrder(all []Difference) []Difference {
 	return all
 }
 
-// differences names what of stated live does not hold. It finds something
-// exactly where compare says that live lacks something.
+// differences returns the stated fields that live does not hold. The result is
+// empty if and only if compare does not report that live lacks something.
 func (c *comparer) differences(live any, stated map[string]any) []Difference {
 	top := maps.Clone(stated)
 	delete(top, "apiVersion")
@@ -120,7 +121,8 @@ func (c *comparer) differences(live any, stated map[string]any) []Difference {
 	return n.found
 }
 
-// namer walks as covers does, and writes down where that says no.
+// namer walks an object as covers does, and records the paths of the
+// differences.
 type namer struct {
 	walk
 	found []Difference
@@ -212,8 +214,9 @@ func (n *namer) list(live reflect.Value, stated []any, path string, f field) {
 	}
 }
 
-// dropped names the fields that an apply takes away: we own them, or would
-// claim them first, we do not state them, and nobody else owns them, too.
+// dropped returns the fields that an apply would remove: the operator owns
+// them, or would claim them first, the intent does not state them, and no other
+// manager owns them.
 func dropped(live client.Object, stated map[string]any, claims scope, handOver func(client.Object) runtime.ApplyConfiguration) ([]string, error) {
 	ours, others := fieldpath.NewSet(), fieldpath.NewSet()
 	for _, e := range live.GetManagedFields() {
@@ -251,10 +254,10 @@ func dropped(live client.Object, stated map[string]any, claims scope, handOver f
 		_, isStated := at(stated, p)
 		_, isLeft := at(stays, p)
 		if !there || isStated || isLeft || keepsValue(v, p) || heldBelow(others, p, true) || heldBelow(all, p, false) {
-			return // what is below it decides, or nothing changes
+			return // decided by the fields below it, or nothing changes
 		}
 		top := len(p)
-		for i := range p { // the highest that is not stated
+		for i := range p { // the topmost path that is not stated
 			if _, ok := at(stated, p[:i+1]); !ok && !heldBelow(others, p[:i+1], true) {
 				top = i + 1
 				break
@@ -265,7 +268,8 @@ func dropped(live client.Object, stated map[string]any, claims scope, handOver f
 	return gone, nil
 }
 
-// heldBelow tells whether a set holds something below a path, or at it.
+// heldBelow reports whether a set holds a path below p, or p itself if at is
+// true.
 func heldBelow(s *fieldpath.Set, p fieldpath.Path, at bool) bool {
 	if at && s.Has(p) {
 		return true
@@ -276,7 +280,7 @@ func heldBelow(s *fieldpath.Set, p fieldpath.Path, at bool) bool {
 	return !s.Empty()
 }
 
-// at returns what stands at a path of decoded JSON.
+// at returns the value at a path of decoded JSON, and whether it exists.
 func at(v any, p fieldpath.Path) (any, bool) {
 	for _, e := range p {
 		switch {
@@ -302,7 +306,7 @@ func at(v any, p fieldpath.Path) (any, bool) {
 				return nil, false
 			}
 			v = l[i]
-		default: // by position: its list is owned as a whole
+		default: // by position: such a list is owned as a whole
 			return v, true
 		}
 	}
@@ -317,7 +321,7 @@ func hasKey(element any, key value.FieldList) bool {
 	for _, k := range key {
 		have, there := m[k.Name]
 		if !there {
-			for _, second := range secondKey { // what is not stated has the default
+			for _, second := range secondKey { // a key that is not set has the default
 				if second.name == k.Name {
 					have = second.unset
 				}
@@ -330,7 +334,8 @@ func hasKey(element any, key value.FieldList) bool {
 	return true
 }
 
-// sameScalar compares what was decoded in two ways, of which one knows integers.
+// sameScalar compares scalars from two decoders, only one of which
+// distinguishes integers from floating-point numbers.
 func sameScalar(a, b any) bool { return text(a) == text(b) }
 
 func text(v any) string {
@@ -340,7 +345,7 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// nameOf writes a path as Difference has it.
+// nameOf writes a path in the notation of Difference.Path.
 func nameOf(p fieldpath.Path) string {
 	var b strings.Builder
 	for _, e := range p {
@@ -359,9 +364,9 @@ func nameOf(p fieldpath.Path) string {
 	return b.String()
 }
 
-// unset are the values that the API server itself gives to fields of pods,
-// Deployments and Services: to state them no longer changes nothing. nil
-// stands for any value, of what the server allocates.
+// unset lists the defaults that the API server sets for fields of pods,
+// Deployments and Services: removing such a value from the intent changes
+// nothing. nil means any value, for fields that the API server allocates.
 var unset = map[string]any{
 	"clusterIP": nil, "clusterIPs": nil, "ipFamilies": nil,
 	"creationTimestamp":                    nil,
@@ -391,7 +396,8 @@ var unset = map[string]any{
 	"defaultMode":                          420,
 }
 
-// givenBy returns the value that the API server gives to a field, nil for any.
+// givenBy returns the value that the API server sets for a field, or nil for
+// any value, and whether it sets one.
 func givenBy(path string) (given any, known bool) {
 	if given, known = unset[path]; known {
 		return given, true
@@ -401,7 +407,7 @@ func givenBy(path string) (given any, known bool) {
 	return given, known
 }
 
-// keepsValue tells whether a field keeps its value when it is stated no longer.
+// keepsValue reports whether a field keeps its value if it is no longer stated.
 func keepsValue(v any, p fieldpath.Path) bool {
 	path := pathString(p)
 	if path == "status" || strings.HasPrefix(path, "status.") {

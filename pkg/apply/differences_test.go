@@ -17,7 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// explain asks with managed fields whole, as preflight does.
+// explain reads complete managed fields, as preflight does.
 func (w *world) explain(in Intent) (Finding, error) {
 	w.t.Helper()
 	before := len(w.writes)
@@ -40,13 +40,13 @@ func container(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.ContainerAppl
 	return &d.Spec.Template.Spec.Containers[0]
 }
 
-// What Explain says is what Apply does: it says Unchanged exactly where Apply
-// makes no request.
+// Explain agrees with Apply: it returns Unchanged if and only if Apply sends no
+// request.
 func TestExplainSaysWhatApplyDoes(t *testing.T) {
 	type change = func(*appsv1ac.DeploymentApplyConfiguration)
 	const template = "spec.template.spec.containers[web]"
 	for name, tc := range map[string]struct {
-		before, after change // what is stated first, and then
+		before, after change // the stated fields at first, and afterwards
 		drift         func(*appsv1.Deployment)
 		want          []string
 	}{
@@ -208,8 +208,8 @@ func TestExplainOfWhatTheCacheDoesNotHold(t *testing.T) {
 	}
 }
 
-// A fleet that an autoscaler is to scale keeps its size: what is handed over is
-// not removed.
+// A Deployment that is about to be autoscaled keeps its size: fields that are
+// handed over are not removed.
 func TestExplainKnowsWhatIsHandedOver(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())
@@ -229,7 +229,7 @@ func TestExplainKnowsWhatIsHandedOver(t *testing.T) {
 	diff(t, "with", []string{"metadata.annotations." + naming.AnnotationApplied + " would change"}, said(f))
 }
 
-// Whatever compare calls lacking has a name, and nothing else has.
+// differences is empty if and only if compare reports that nothing is lacking.
 func TestDifferencesAgreeWithCompare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stated, live string

@@ -1,16 +1,16 @@
-// Package apply makes children as they are meant to be, with as few requests
-// as that takes, and touches nothing that is not ours. It is the only caller
-// of client.Apply.
+// Package apply creates, updates and deletes children so that they match their
+// intents, with as few requests as possible, and never modifies objects that
+// the operator does not own. It is the only caller of client.Apply.
 //
-//	absent in the cache   apply so that it only creates: "resourceVersion 1"
-//	                      makes the server answer 409 where something stands
-//	  409                 one live read: ours → apply; handed over → take over;
-//	                      else a conflict, and nothing is written
-//	present, ours         hash of the intent on it equal, and everything stated
-//	                      is there → no request; else one apply, fenced by UID
-//	present, going away   wait
-//	present, foreign      conflict, nothing is written
+//	not in the cache       apply with resource version "1", which creates the
+//	                       child or is answered with 409 if it exists
+//	  409                  one uncached read: owned → apply; handed over → adopt;
+//	                       otherwise report a conflict and write nothing
+//	in the cache, owned    no request if the child has the hash of the intent and
+//	                       all stated fields; else one apply, fenced by the UID
+//	being deleted          wait
+//	in the cache, unowned  report a conflict and write nothing
 //
-// The hash tells that a field was dropped from the intent; the comparison
-// tells drift. Neither is needed in memory, so a restart costs no request.
+// The hash shows that a field was removed from the intent, and the comparison
+// shows drift. Neither has to be kept in memory, so a restart costs no request.
 package apply

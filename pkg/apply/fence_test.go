@@ -17,7 +17,7 @@ func image(s string) func(*appsv1ac.DeploymentApplyConfiguration) {
 	return func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template.Spec.Containers[0].WithImage(s) }
 }
 
-// staleCache lets the cache hold the Deployment as it is now, whatever follows.
+// staleCache makes the cache keep the Deployment in its current state.
 func (w *world) staleCache() {
 	before := stored(w, "web", &appsv1.Deployment{})
 	w.cache = func(o client.Object) bool {
@@ -49,7 +49,7 @@ func TestApplier_DoesNotUndoWhatTheCacheHasNotSeen(t *testing.T) {
 				diff(t, "image", "web:2", d.Spec.Template.Spec.Containers[0].Image)
 			},
 		},
-		"another leader applied the same spec with another hash": { // learned values
+		"another leader applied the same spec with another hash": { // because of values that it learned from the cluster
 			func(w *world) {
 				w.restart()
 				w.pass(deployment(image("web:0"), func(d *appsv1ac.DeploymentApplyConfiguration) { d.WithLabels(map[string]string{"team": "a"}) }))
@@ -72,8 +72,8 @@ func TestApplier_DoesNotUndoWhatTheCacheHasNotSeen(t *testing.T) {
 	}
 }
 
-// The status of a Deployment changes many times during a rollout. It must not
-// keep a spec from being applied until the rollout is over.
+// The status of a Deployment changes many times during a rollout. This must not
+// prevent a spec from being applied until the rollout is over.
 func TestApplier_AppliesThoughTheStatusChanged(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(image("web:0")))
@@ -110,7 +110,8 @@ func TestApplier_HandsOverOnlyWhatItHasSeen(t *testing.T) {
 }
 
 // The garbage collector removes the owner reference of an orphan before the
-// owner is gone from the cache. To restore it would delete the child.
+// cache observes the deletion of the owner. Restoring the reference would
+// delete the child.
 func TestApplier_RestoresTheOwnerOnlyIfItExists(t *testing.T) {
 	now := func(o *corev1.ConfigMap) {
 		o.DeletionTimestamp, o.Finalizers = new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))), []string{"orphan"}

@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// autoscaled is the intent without replicas, which are handed over.
+// autoscaled returns an intent without replicas, which are handed over.
 func autoscaled() Intent {
 	in := deployment(func(d *appsv1ac.DeploymentApplyConfiguration) {
 		d.Spec.Replicas = nil
@@ -30,7 +30,7 @@ func autoscaled() Intent {
 	return in
 }
 
-// legacy is a Deployment that another operator created for owner().
+// legacy returns a Deployment that another operator created for owner().
 func legacy(labels map[string]string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", OwnerReferences: ours(), Labels: labels},
@@ -45,7 +45,7 @@ func legacy(labels map[string]string) *appsv1.Deployment {
 }
 
 // Server-side apply removes the replicas if no other manager owns them: 40 pods
-// become one.
+// would become one.
 func TestApplier_HandsOverReplicasOnEveryPath(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*world)

@@ -17,9 +17,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// hashVersion is the version of how an intent is hashed. Changing it costs one
-// request a child after the next upgrade, so it changes only when the hash of
-// the same intent would.
+// hashVersion is the version of the hash of an intent. Changing it costs one
+// request per child after the next upgrade, so it is changed only if the hash
+// of the same intent would change anyway.
 const hashVersion = "1"
 
 // Configuration is a typed apply configuration of a namespaced object, such as
@@ -36,82 +36,89 @@ type Configuration[C any] interface {
 	WithResourceVersion(string) C
 }
 
-// Intent is one child as it should be. It is used once: applying it writes the
-// server's answer back into the configuration, so a kind builds its intents
-// anew in every pass.
+// Intent is the desired state of one child. It is used once: applying it
+// decodes the API server's response into the configuration, so each kind builds
+// new intents in every reconcile.
 type Intent struct {
 	// Kind, Namespace and Name identify the child.
 	Kind, Namespace, Name string
-	// Exclusive lists the paths that may hold nothing but what is stated, and
-	// the API server's defaults, such as "spec.ports", "spec.template.spec.hostPID"
-	// or "spec.template.spec.containers[webserver].env". A path that ends in [],
-	// such as "spec.template.spec.containers[]", is that of a list of named
-	// elements that may hold no other elements; unstated fields of the stated
-	// ones stay. Everywhere else additions by others stay.
+	// Exclusive lists the paths that may hold only what is stated and the API
+	// server's defaults, such as "spec.ports", "spec.template.spec.hostPID" or
+	// "spec.template.spec.containers[webserver].env". A path that ends in [],
+	// such as "spec.template.spec.containers[]", is a list of named elements that
+	// may not have other elements, although unstated fields of the stated
+	// elements are kept. In all other paths, additions by other managers are
+	// kept.
 	Exclusive []string
-	// Fallback is tried, once, when the server refuses this intent: it returns
-	// what to apply instead. Nil, or a false, leaves the refusal as it is.
+	// Fallback returns an intent to apply instead if the API server refuses this
+	// one. It is used once. If it is nil or returns false, the refusal is
+	// returned as it is.
 	Fallback func(refused error) (Intent, bool)
-	// Patience is for how long a refusal that has a fallback is taken for
-	// passing: what was just deleted may not have let go of everything yet.
+	// Patience is how long a refused intent is retried before its fallback is
+	// applied: an object that was just deleted may occupy a resource, such as a
+	// node port, for a moment longer.
 	Patience time.Duration
-	// Replace tells whether a refusal means that what stands cannot become what
-	// is stated, so that it has to be deleted and made anew. Nil: never.
+	// Replace reports whether a refusal means that the live object cannot be
+	// changed into the stated one, so that it has to be deleted and created
+	// again. If nil, the child is never replaced.
 	Replace func(refused error) bool
-	// HashAs, where set, is hashed in the place of this intent. It leaves out
-	// what is stated only to keep it as it is, such as a node port that
-	// Kubernetes allocated: learning the value is then no reason to write.
+	// HashAs, if set, is hashed instead of this intent. It omits fields that are
+	// stated only to keep their value, such as a node port that Kubernetes
+	// allocated, so that learning the value causes no write.
 	HashAs *Intent
-	// HandOver returns, of a child that stands, what is about to be stated no
-	// longer and has to stay as it is; nil where there is nothing. It is
-	// applied first, under a field manager of its own.
+	// HandOver returns the fields of a live child that are about to be removed
+	// from the intent and have to keep their value, or nil if there are none.
+	// They are applied first, by a separate field manager.
 	HandOver func(live client.Object) runtime.ApplyConfiguration
-	// IfKnown says that the child is left out, without a word, in a cluster
-	// that does not know its type.
+	// IfKnown reports that the child is omitted without an error if its API is
+	// not served by the cluster.
 	IfKnown bool
-	// Unmade says that the child has never been made: where it does not stand,
-	// nobody has deleted it, and the owner need not be asked after.
+	// Unmade reports that the child has never been created. If it does not exist,
+	// it was not deleted, so there is no need to check that the owner still
+	// exists.
 	Unmade bool
-	// Bound says that the child is of no use without its owner: where the
-	// deletion policy is Orphan it goes all the same.
+	// Bound reports that the child is useless without its owner. It is deleted
+	// with the owner even if the deletion policy is Orphan.
 	Bound bool
 	// OnRelease, if set, changes a child that is released so that it works
 	// without the operator. The change is part of the releasing request.
 	OnRelease func(live client.Object)
-	// Seen, where set, is the UID of what stood when the intent was made, "" for
-	// nothing. Where that is not so any more nothing is written: what is right
-	// for a pod that runs may be wrong for one that has to be made.
+	// Seen, if set, is the UID of the object that was observed when the intent
+	// was built, or "" if there was none. If the live object differs, nothing is
+	// written: an intent for a running pod may be wrong for a pod that has to be
+	// created.
 	Seen *types.UID
-	// Accompanies lists children that this one is of no use without, such as
-	// the Deployment that an autoscaler scales. It is not written while one of
-	// them belongs to another owner: two objects that want the same children
-	// would otherwise end up with some of them each. Any other failure of theirs
-	// does not affect it.
+	// Accompanies lists children that this one is useless without, such as the
+	// Deployment that an autoscaler scales. The child is not written while one of
+	// them belongs to another owner: otherwise, two objects that want the same
+	// children would each end up with some of them. Any other failure to apply
+	// them does not affect it.
 	Accompanies []Ref
-	// Requires lists children that must have been applied without an error in
-	// the same reconcile before this one is written. They come earlier in the
-	// plan; one that the plan does not have is not required.
+	// Requires lists children that must have been applied without an error in the
+	// same reconcile before this one is written. They precede it in the plan. A
+	// child that is not in the plan is not required.
 	Requires []Ref
-	// CreateAfter is Requires for a child that does not exist yet. One that
-	// exists is written in any case.
+	// CreateAfter is like Requires, but applies only if the child does not exist
+	// yet. An existing child is always written.
 	CreateAfter []Ref
 	// Otherwise returns the intent to apply if a child in Requires was not
 	// applied, or false for none. The alternative requires nothing.
 	Otherwise func() (Intent, bool)
-	// IfExists returns what to apply instead if the child turns out to exist
-	// although it was not observed as the owner's: what a child is created with
-	// may be wrong for one that serves. Nil: the same.
+	// IfExists returns the intent to apply instead if the child turns out to
+	// exist although it was not observed as a child of the owner: values that are
+	// right for a new child may be wrong for one that serves requests. If nil,
+	// the intent does not change.
 	IfExists func(live client.Object) Intent
-	// Exists says that the child exists, although the cache does not hold it. It
-	// is never created.
+	// Exists reports that the child exists although the cache does not hold it.
+	// It is never created.
 	Exists bool
-	// Changes are log lines about what this intent changes, written only when
-	// it is really sent.
+	// Changes are log messages about the changes of this intent. They are written
+	// only if the intent is sent.
 	Changes []Change
 
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
-	notes    map[string]string // by Annotate
+	notes    map[string]string // set by Annotate
 	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
 	note     func(key, value string)
 	annotate func(hash string)
@@ -122,14 +129,14 @@ type Intent struct {
 // Ref identifies a child in the namespace of its owner.
 type Ref struct{ Kind, Name string }
 
-// Change is a log line with its keys and values.
+// Change is a log message with its keys and values.
 type Change struct {
 	Message       string
 	KeysAndValues []any
 }
 
-// New makes an intent from a typed apply configuration; live is an empty
-// object of the same type, which the child is read into.
+// New returns an intent for a typed apply configuration. live returns an empty
+// object of the same type, into which the child is read.
 func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 	return Intent{
 		Kind:      deref(config.GetKind()),
@@ -150,15 +157,15 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 	}
 }
 
-// Annotate adds an annotation to what is stated, and to what is applied instead
-// by IfExists or Fallback.
+// Annotate adds an annotation to the stated fields, and to those of an intent
+// that replaces this one through IfExists or Fallback.
 func (in Intent) Annotate(key, value string) {
 	in.notes[key] = value
 	in.note(key, value)
 }
 
-// instead returns an intent that takes the place of in: what was said about the
-// child as a whole holds for it, too.
+// instead returns other as a replacement of in, with the annotations and log
+// messages of in, because they are about the child as a whole.
 func (in Intent) instead(other Intent) Intent {
 	for k, v := range in.notes {
 		other.Annotate(k, v)
@@ -175,13 +182,13 @@ func (in Intent) String() string { return fmt.Sprintf("%s %q", in.Kind, in.Name)
 // Ref returns the reference by which other intents name the child.
 func (in Intent) Ref() Ref { return Ref{in.Kind, in.Name} }
 
-// Key is the child's name as a map key.
+// Key returns the namespace and the name of the child.
 func (in Intent) Key() client.ObjectKey {
 	return client.ObjectKey{Namespace: in.Namespace, Name: in.Name}
 }
 
-// Object returns the child as it would be sent: with owner, label and hash.
-// It is what render prints.
+// Object returns the child as it would be sent, with owner, label and hash. It
+// is the output of the render command.
 func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.RawMessage, error) {
 	if _, err := in.complete(owner, gvk, ""); err != nil {
 		return nil, err
@@ -189,10 +196,10 @@ func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.
 	return json.Marshal(in.config)
 }
 
-// complete adds to the configuration what every child carries, and returns
-// what is stated, as decoded JSON. The hash is of everything stated. If
-// namespace is not empty, it is the UID of the Namespace that owns the child as
-// well.
+// complete adds the metadata that every child has to the configuration, and
+// returns all stated fields as decoded JSON. The hash covers all stated fields.
+// If namespace is not empty, it is the UID of the Namespace that owns the child
+// in addition to owner.
 func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (stated map[string]any, err error) {
 	refs := []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
 		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
@@ -233,7 +240,8 @@ func (in Intent) hash() (string, error) {
 	return hashVersion + "-" + strconv.FormatUint(h.Sum64(), 16), nil
 }
 
-// answer decodes what the server wrote back into the configuration.
+// answer decodes the configuration, which holds the API server's response, into
+// a typed object.
 func (in Intent) answer() (client.Object, error) {
 	raw, err := json.Marshal(in.config)
 	if err != nil {
@@ -246,8 +254,8 @@ func (in Intent) answer() (client.Object, error) {
 	return live, nil
 }
 
-// metaOf returns the metadata of a generated apply configuration, nil if it has
-// none.
+// metaOf returns the metadata of a generated apply configuration, or nil if it
+// has none.
 func metaOf(config runtime.ApplyConfiguration) *metav1ac.ObjectMetaApplyConfiguration {
 	f := reflect.Indirect(reflect.ValueOf(config)).FieldByName("ObjectMetaApplyConfiguration")
 	if !f.IsValid() {

@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Snapshots of ConfigMaps have a new name for every content, so whatever is
-// kept of a child that no longer exists adds up as long as its owner lives.
+// Snapshots of ConfigMaps have a new name for every content, so any state that
+// is kept about deleted children would accumulate for the lifetime of their
+// owner.
 func TestApplier_ForgetsChildrenThatItDeletedOrReleased(t *testing.T) {
 	w := newWorld(t)
 	for i := range 10 {
@@ -39,7 +40,7 @@ func TestApplier_ForgetsChildrenThatThePlanDoesNotName(t *testing.T) {
 	diff(t, "remembered", 0, w.applier.Remembered(owner().Object.GetUID(), "Deployment"))
 }
 
-// remembered counts the children that are remembered.
+// remembered returns the number of children that are remembered.
 func (a *Applier) remembered() int {
 	n := 0
 	for _, m := range a.owners {
@@ -48,7 +49,7 @@ func (a *Applier) remembered() int {
 	return n
 }
 
-// An answer may be a ConfigMap of 1 MiB.
+// The response may be a ConfigMap of 1 MiB.
 func TestMemo_HoldsNoObject(t *testing.T) {
 	for f := range reflect.TypeFor[memo]().Fields() {
 		switch f.Type.Kind() {
@@ -67,7 +68,7 @@ func TestApplier_WaitsForTheCacheToHoldItsLastWrite(t *testing.T) {
 	w.writes = nil
 	w.cache = func(o client.Object) bool { before.DeepCopyInto(o.(*appsv1.Deployment)); return true }
 	w.retries(deployment(replicas(5)))
-	w.retries(deployment(replicas(6))) // what is stale is no base for another intent, either
+	w.retries(deployment(replicas(6))) // a stale object is not a base for another intent, either
 	w.wrote()
 	w.cache = nil
 	diff(t, "action", Unchanged, w.pass(deployment(replicas(5))).Action)

@@ -11,16 +11,16 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Owns reports whether a live child belongs to owner. It does, too, if its owner
-// reference was removed by hand and nothing else has a claim on it: an apply
-// would restore the reference, but a child that is no longer wanted, or one of a
-// paused object, is not applied.
+// Owns reports whether a live child belongs to owner. This includes a child
+// whose owner reference was removed by hand, if no other owner or tool claims
+// it: an apply would restore the reference, but a child that is no longer
+// wanted, or whose owner is paused, is not applied.
 func Owns(owner, live client.Object) bool {
 	return naming.OwnerUID(live) == owner.GetUID() && (metav1.IsControlledBy(live, owner) || managedElsewhere(live) == "")
 }
 
-// Owned reports whether the cache holds the child. The error says why Apply
-// would not write the live object, such as that it has another owner.
+// Owned reports whether the cache holds the child. The error explains why Apply
+// would not write the live object, for example because it has another owner.
 func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
 	live := in.newLive()
 	if err := a.client.Get(ctx, in.Key(), live); err != nil {
@@ -32,13 +32,14 @@ func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists boo
 	return true, mayWrite(owner, in, live)
 }
 
-// OwnedUncached reports whether a child that the cache does not hold exists, and
-// belongs to the owner: its label was removed by hand. It costs one request.
+// OwnedUncached reports whether a child that the cache does not hold, because
+// its label was removed by hand, exists and belongs to the owner. It costs one
+// request.
 func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (bool, error) {
 	return a.ReadOwned(ctx, owner, in.Key(), in.newLive())
 }
 
-// ReadOwned reads a child past the cache into an empty object, and reports
+// ReadOwned reads a child from the API server into an empty object, and reports
 // whether it exists and belongs to the owner.
 func (a *Applier) ReadOwned(ctx context.Context, owner Owner, key client.ObjectKey, into client.Object) (bool, error) {
 	if err := a.live.Get(ctx, key, into); err != nil {

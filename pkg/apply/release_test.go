@@ -13,7 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// release releases the child and returns what became of it.
+// release releases the child and returns the action.
 func (w *world) release(in Intent) Action {
 	w.t.Helper()
 	action, err := w.applier.Release(w.t.Context(), owner(), in)
@@ -26,7 +26,7 @@ func (w *world) release(in Intent) Action {
 func TestApplier_ReleasesAChildThatTheCacheDoesNotHold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*appsv1.Deployment)
-		label  string // what is left of app.kubernetes.io/managed-by
+		label  string // the remaining value of app.kubernetes.io/managed-by
 	}{
 		"its label was removed":     {func(d *appsv1.Deployment) { delete(d.Labels, naming.LabelManagedBy) }, ""},
 		"its label was overwritten": {func(d *appsv1.Deployment) { d.Labels[naming.LabelManagedBy] = "Helm" }, "Helm"},
@@ -52,8 +52,9 @@ func TestApplier_ReleasesAChildThatDoesNotExist(t *testing.T) {
 	w.wrote()
 }
 
-// A leftover annotation has a meaning if the child is handed over to an object
-// again: scaled-by, for example, says that its replicas were handed over.
+// A leftover annotation would take effect if the child was handed over to an
+// object again: scaled-by, for example, means that its replicas were handed
+// over.
 func TestApplier_ReleasesEveryMark(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())
@@ -68,7 +69,7 @@ func TestApplier_ReleasesEveryMark(t *testing.T) {
 	d := stored(w, "web", &appsv1.Deployment{})
 	diff(t, "labels", map[string]string{"team": "a"}, d.Labels)
 	diff(t, "annotations", map[string]string{"note": "b"}, d.Annotations)
-	// Removing this one would replace the pods.
+	// Removing this annotation would replace the pods.
 	diff(t, "annotations of the pods", map[string]string{naming.AnnotationRestartedAt: "then"}, d.Spec.Template.Annotations)
 }
 

@@ -20,17 +20,18 @@ import (
 // Foreground deletion, which is Argo CD's default, deletes all children of an
 // object as soon as the object is being deleted. The garbage collector does not
 // wait for finalizers, and blockOwnerDeletion only decides whether the object
-// waits for a child. The one thing that keeps a child is a second owner that
-// exists: the collector then removes the reference to the deleted owner. So
-// children that are to be orphaned are also owned by their Namespace
+// waits for a child. A child is kept only if it has a second owner that exists:
+// the garbage collector then removes the reference to the deleted owner.
+// Therefore children that are to be orphaned are also owned by their Namespace
 // (docs/decisions/0004-orphaning.md).
 
-// retainManager owns the reference to the Namespace if it was written without
-// the rest of the child.
+// retainManager owns the reference to the Namespace if it was written
+// separately from the rest of the child.
 const retainManager = naming.FieldManager + "-retain"
 
-// retained reports whether a child outlives its owner. A bound child must not
-// have a second owner: it would never be collected.
+// retained reports whether a child outlives its owner. A child that is bound to
+// its owner must not have a second owner, because it would never be
+// garbage-collected.
 func retained(owner Owner, in Intent) bool { return !in.Bound && retains(owner) }
 
 // retains reports whether the owner's deletion policy keeps its children.
@@ -39,11 +40,12 @@ func retains(owner Owner) bool {
 	return ok && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
 }
 
-// Retain writes of a child that was not applied nothing but the owner reference
-// that keeps it if its owner is deleted in the foreground, or removes it. Whether
-// a child outlives its owner must not depend on whether its spec can be written:
-// the owner may be paused, or the API server may refuse the child. It costs one
-// request for each such child when the deletion policy changes.
+// Retain changes only the owner references of a child that was not applied: it
+// adds or removes the reference to the Namespace, depending on the deletion
+// policy. Whether a child outlives its owner must not depend on whether its
+// spec can be written: the owner may be paused, or the API server may refuse
+// the child. It costs one request per such child when the deletion policy
+// changes.
 func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
 	if in.Bound {
 		return nil
@@ -58,7 +60,8 @@ func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
 	return a.RetainLive(ctx, owner, in.Kind, live)
 }
 
-// RetainLive is Retain for a child as it was observed. live is not changed.
+// RetainLive is like Retain, for a child that was already read. It does not
+// modify live.
 func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live client.Object) error {
 	refs := live.GetOwnerReferences()
 	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return isNamespace(r, live.GetNamespace()) })
@@ -93,26 +96,27 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 	return nil
 }
 
-// labelled reports whether the caches of children hold a child.
+// labelled reports whether a child has the label that the caches select by.
 func labelled(live client.Object) bool {
 	return live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
 }
 
 // retainedByPatch reports whether a child has a reference to its Namespace that
-// Retain wrote. To stop stating it does not remove it: it has to be claimed.
+// Retain wrote. Omitting it from the intent does not remove it, so it has to be
+// claimed.
 func retainedByPatch(live client.Object) bool {
 	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isNamespace(r, live.GetNamespace()) }) &&
 		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == retainManager })
 }
 
-// ownersByPatch claims what Retain wrote.
+// ownersByPatch claims the owner references that Retain wrote.
 func ownersByPatch(e metav1.ManagedFieldsEntry, path string) bool {
 	return e.Manager == retainManager && strings.HasPrefix(path, "metadata.ownerReferences")
 }
 
-// namespaceUID returns the UID of the Namespace that is to own a child as well,
-// or "" if the child is not retained. It costs one read in the life of an
-// object: later it is remembered, or the live child shows it.
+// namespaceUID returns the UID of the Namespace that additionally owns a child,
+// or "" if the child is not retained. It costs one read in the lifetime of an
+// object: later, the UID is in memory or in the live child.
 func (a *Applier) namespaceUID(ctx context.Context, owner Owner, in Intent) (types.UID, error) {
 	if !retained(owner, in) {
 		return "", nil
@@ -133,7 +137,8 @@ func (a *Applier) namespaceUID(ctx context.Context, owner Owner, in Intent) (typ
 	return uid, nil
 }
 
-// readNamespaceUID returns the UID of the owner's Namespace, which is read once.
+// readNamespaceUID returns the UID of the owner's Namespace, which is read once
+// per owner.
 func (a *Applier) readNamespaceUID(ctx context.Context, owner Owner, name string) (types.UID, error) {
 	a.mu.Lock()
 	uid := a.of(owner).namespace

@@ -62,14 +62,14 @@ func TestApplier_RetainsChildrenOfAnOrphaningOwner(t *testing.T) {
 		diff(t, "reads of the Namespace", wantReads, *reads)
 		diff(t, "owners", wantOwners, ownersOf(w))
 	}
-	w.pass(deployment()) // as an earlier version does: an upgrade writes nothing if the policy is Delete
+	w.pass(deployment()) // an earlier version: an upgrade writes nothing if the policy is Delete
 	w.writes = nil
 	one, two := []string{"WebServer"}, []string{"WebServer", "Namespace"}
 	apply(common.DeletionPolicyDelete, 0, one)
 	apply(common.DeletionPolicyOrphan, 1, two, "apply")
 	apply(common.DeletionPolicyOrphan, 1, two)
 
-	// A restarted operator takes the UID from the child.
+	// A restarted operator reads the UID from the child.
 	w.applier = NewApplier(w.cached, w.server, w)
 	apply(common.DeletionPolicyOrphan, 1, two)
 
@@ -92,7 +92,8 @@ func TestApplier_RetainsNoChildThatIsBound(t *testing.T) {
 func TestApplier_ReleasesTheSecondOwner(t *testing.T) {
 	for name, before := range map[string]func(*appsv1.Deployment){
 		"both owners": func(*appsv1.Deployment) {},
-		// The garbage collector removes the reference to an owner that is deleted in the foreground.
+		// The garbage collector removes the reference to an owner that is deleted
+		// in the foreground.
 		"the Namespace alone": func(d *appsv1.Deployment) { d.OwnerReferences = d.OwnerReferences[1:] },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestApplier_RetainsAChildThatIsNotApplied(t *testing.T) {
 	retain(common.DeletionPolicyOrphan, two, patch)
 	diff(t, "reads of the Namespace", 1, *reads)
 
-	// What was written without the rest is neither lost nor left behind later.
+	// A reference that was written separately is neither lost nor left behind.
 	apply(common.DeletionPolicyOrphan, two, "apply")
 	apply(common.DeletionPolicyOrphan, two)
 	apply(common.DeletionPolicyDelete, one, claim, "apply")

@@ -32,8 +32,8 @@ import (
 
 const ownerUID = types.UID("owner-1")
 
-// owner is a ConfigMap that stands for an object of one of our kinds: nothing
-// in this package looks at more than its metadata.
+// owner returns a ConfigMap that represents an object of one of the kinds. This
+// package uses only its metadata.
 func owner() Owner {
 	return Owner{
 		Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: ownerUID}},
@@ -48,25 +48,26 @@ func ownedBy(apiVersion, kind, name string, uid types.UID) []metav1.OwnerReferen
 	}}
 }
 
-// ours is the owner reference of what belongs to owner().
+// ours returns the owner reference of the children of owner().
 func ours() []metav1.OwnerReference { return ownedBy("my.domain/v1", "WebServer", "web", ownerUID) }
 
-// world is an API server, and a cache in front of it that holds, as the
-// operator's does, only children with our label and only the managers' names.
+// world is an API server with a cache. The cache holds only children with the
+// operator's label, and reduces managed fields to the managers' names, as the
+// operator's does.
 type world struct {
 	t       *testing.T
 	server  client.WithWatch
 	cached  client.Client
 	applier *Applier
 
-	writes    []string         // what the applier sent, in order
-	bodies    []map[string]any // what was stated in each apply
-	actions   []Action         // what was counted
+	writes    []string         // requests of the applier, in order
+	bodies    []map[string]any // the stated fields of each apply
+	actions   []Action         // the actions counted
 	contested int
 
-	refuse func(verb string, n int) error // by the number of the write
+	refuse func(verb string, n int) error // n is the number of the write
 	mutate func(client.Object)            // a mutating webhook
-	cache  func(client.Object) bool       // fills in what the cache has; false: nothing; nil: up to date
+	cache  func(client.Object) bool       // modifies the cached object; false means not found; if nil, the cache is up to date
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -78,7 +79,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// restart is a new process: nothing remembered.
+// restart simulates a new process, which remembers nothing.
 func (w *world) restart() { w.applier = NewApplier(w.cached, w.server, w) }
 
 func (w *world) Wrote(_, _ string, a Action) { w.actions = append(w.actions, a) }
@@ -189,7 +190,7 @@ func (w *world) pass(in Intent) Child {
 	return c
 }
 
-// retries applies the intent and expects that it has to be tried again soon.
+// retries applies the intent and expects that it is to be retried soon.
 func (w *world) retries(in Intent) {
 	w.t.Helper()
 	_, err := w.applier.Apply(w.t.Context(), owner(), in)
@@ -198,7 +199,7 @@ func (w *world) retries(in Intent) {
 	}
 }
 
-// wrote checks what was sent since the last call.
+// wrote checks the requests since the last call.
 func (w *world) wrote(want ...string) {
 	w.t.Helper()
 	if !slices.Equal(w.writes, want) {
@@ -208,7 +209,7 @@ func (w *world) wrote(want ...string) {
 }
 
 // create creates an object as another operator does. Its resource version is
-// never the one that only creates.
+// never the one that onlyCreate uses.
 func (w *world) create(o client.Object) {
 	w.t.Helper()
 	if err := w.server.Create(w.t.Context(), o, client.FieldOwner("manager")); err != nil {
@@ -219,7 +220,7 @@ func (w *world) create(o client.Object) {
 	}
 }
 
-// stored reads a child past the cache.
+// stored reads a child from the API server.
 func stored[L client.Object](w *world, name string, into L) L {
 	w.t.Helper()
 	if err := w.server.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, into); err != nil {
@@ -237,7 +238,7 @@ func byHand[L client.Object](w *world, name string, into L, change func(L)) {
 	}
 }
 
-// deployment is an intent that has a bit of everything.
+// deployment returns an intent with all kinds of fields.
 func deployment(change ...func(*appsv1ac.DeploymentApplyConfiguration)) Intent {
 	labels := map[string]string{"app": "web"}
 	d := appsv1ac.Deployment("web", "ns").WithSpec(appsv1ac.DeploymentSpec().
