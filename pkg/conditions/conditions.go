@@ -1,7 +1,7 @@
-// Package conditions turns what a kind found out about its children, and the
-// error of the pass if there was one, into the conditions that every kind
-// reports. It is pure: same input, same conditions, so that a pass in which
-// nothing changed writes nothing.
+// Package conditions computes the conditions that every kind reports, from the
+// observed state of the children and the error of the reconcile, if any. It is
+// pure: equal inputs yield equal conditions, so a reconcile that finds no
+// change writes nothing.
 package conditions
 
 import (
@@ -14,34 +14,39 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// Finding is one statement: whether it holds, why, and a sentence.
+// Finding is the content of a condition: whether it is true, the reason, and a
+// message.
 type Finding struct {
 	Holds   bool
 	Reason  string
 	Message string
 }
 
-// State is what a kind says about its children.
+// State is the state of an object's children.
 type State struct {
-	// Available: something healthy serves now.
+	// Available is true if something healthy serves requests, even with an
+	// earlier spec.
 	Available Finding
-	// Ready: the current spec is what serves, completely.
+	// Ready is true if the current spec is rolled out completely.
 	Ready Finding
-	// Stalled: the children themselves cannot get on, whatever we do.
+	// Stalled is true if the children cannot make progress, and the operator
+	// cannot change that.
 	Stalled Finding
 }
 
-// Report writes the conditions and the observed generation into status.
-// problem is what became of the pass: with its class None the state decides;
-// else Ready is False for the problem's reason, because the spec may not have
-// reached the cluster. Available always speaks about the children alone.
+// Report writes the conditions and the observed generation into status. problem
+// is the result of the reconcile. If its class is None or Quiet, the state
+// decides. Otherwise Ready is False with the reason of the problem, because the
+// spec may not have been applied to the cluster. Available always depends on
+// the children alone.
 func Report(status *common.Status, generation int64, now time.Time, s State, problem fault.Verdict) {
 	status.ObservedGeneration = generation
 	if problem.Class > fault.Quiet {
 		s.Ready = Finding{Reason: problem.Reason, Message: problem.Message}
 		s.Stalled = Finding{Holds: problem.Class == fault.Stall, Reason: problem.Reason, Message: problem.Message}
 	}
-	// That an earlier revision serves again is more than that the rollout failed.
+	// RolledBack is more specific than a failed rollout: an earlier revision is
+	// available again.
 	if s.Stalled.Holds && (s.Ready.Holds || s.Ready.Reason != common.ReasonRolledBack) {
 		s.Ready = Finding{Reason: s.Stalled.Reason, Message: s.Stalled.Message}
 	}
@@ -57,8 +62,8 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 	}
 	set(common.ConditionAvailable, s.Available)
 	set(common.ConditionReady, s.Ready)
-	// These two are present only while they hold: kstatus and kubectl users
-	// take their mere presence for bad news.
+	// Stalled and Reconciling are present only while they are true, because
+	// kstatus and users of kubectl take their mere presence for a problem.
 	if s.Stalled.Holds {
 		set(common.ConditionStalled, s.Stalled)
 	} else {
@@ -71,9 +76,10 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 	}
 }
 
-// ReportUnobserved writes the conditions of an object of which nothing could be
-// observed because of problem, or whose deletion is held up by it. Ready is Unknown, and everything else that an
-// earlier reconcile reported stays, status.observedGeneration included.
+// ReportUnobserved writes the conditions of an object that could not be
+// observed, or whose deletion is blocked, because of problem. Ready is Unknown.
+// Everything else that an earlier reconcile reported is kept, including
+// status.observedGeneration.
 func ReportUnobserved(status *common.Status, generation int64, now time.Time, problem fault.Verdict) {
 	set := func(kind string, holds metav1.ConditionStatus) {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
@@ -90,8 +96,8 @@ func ReportUnobserved(status *common.Status, generation int64, now time.Time, pr
 	meta.RemoveStatusCondition(&status.Conditions, absent)
 }
 
-// Own writes a condition that only some kinds have, as a sentence of status,
-// reason and message. It is there while it applies: with "" as status it goes.
+// Own sets a condition that only some kinds have, or removes it if its status
+// (holds) is "".
 func Own(status *common.Status, generation int64, now time.Time, kind string, holds metav1.ConditionStatus, reason, message string) {
 	if holds == "" {
 		meta.RemoveStatusCondition(&status.Conditions, kind)

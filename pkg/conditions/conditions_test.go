@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// brief writes conditions as "status reason: message", by type.
+// brief formats conditions as "status reason: message", by type.
 func brief(s *common.Status) map[string]string {
 	m := map[string]string{}
 	for _, c := range s.Conditions {
@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// What no longer holds must go, whatever was there before.
+			// Conditions that no longer apply are removed.
 			s := &common.Status{Conditions: []metav1.Condition{
 				{Type: common.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Old"},
 				{Type: common.ConditionReconciling, Status: metav1.ConditionTrue, Reason: "Old"},

@@ -1,5 +1,5 @@
-// Package config is the platform configuration: what the team that runs the
-// operator decides for everybody who uses it.
+// Package config defines the platform configuration: the decisions that the
+// operator's administrators make for all users.
 package config
 
 import (
@@ -10,98 +10,102 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Version is the only version of the file that this operator reads.
+// Version is the only supported API version of the configuration file.
 const Version = "platform-operator.io/config/v1"
 
 // Platform is the platform configuration. Its zero value is not valid; start
 // from Default.
 type Platform struct {
-	// APIVersion is Version.
+	// APIVersion must be Version.
 	APIVersion string `json:"apiVersion"`
-	// WatchNamespaces are the namespaces whose objects the operator looks
-	// after. Empty means all.
+	// WatchNamespaces are the namespaces whose objects are reconciled. Empty
+	// means all namespaces.
 	WatchNamespaces []string `json:"watchNamespaces"`
-	// Workers is how many objects of one kind are reconciled at the same time.
+	// Workers is the number of objects of one kind that are reconciled
+	// concurrently.
 	Workers int `json:"workers"`
-	// FeatureGates switch features that are on trial, or may be in the way. A
-	// name that this operator does not know is an error.
+	// FeatureGates enable or disable features that are experimental or may be
+	// unwanted. An unknown name is an error.
 	FeatureGates map[Feature]bool `json:"featureGates"`
 
-	// Images says which images objects may name.
+	// Images restricts the images that objects may use.
 	Images Images `json:"images"`
-	// MaxReplicas is the most pods that one object may ask for, by itself or by
-	// its autoscaling. It limits nothing that Kubernetes' quotas do not limit
-	// better; it is there for the typing error of three zeros.
+	// MaxReplicas is the maximum number of pods that an object may request,
+	// directly or by autoscaling. It does not replace a ResourceQuota; its
+	// purpose is to catch typing errors, such as three zeros too many.
 	MaxReplicas int32 `json:"maxReplicas"`
-	// NodePortRange is the API server's --service-node-port-range: admission
-	// refuses node ports outside of it, because Kubernetes would.
+	// NodePortRange is the API server's --service-node-port-range. The admission
+	// webhook rejects node ports outside this range, because Kubernetes would.
 	NodePortRange PortRange `json:"nodePortRange"`
-	// ServiceTypes are the types of Service that an object may have. ClusterIP,
-	// which opens nothing, is always among them.
+	// ServiceTypes are the Service types that an object may have. ClusterIP,
+	// which exposes nothing, must be one of them.
 	ServiceTypes []corev1.ServiceType `json:"serviceTypes"`
-	// Gateways are those that objects of other namespaces may lead to. A Gateway
-	// of an object's own namespace needs no entry.
+	// Gateways are the Gateways that objects of other namespaces may refer to. A
+	// Gateway in an object's own namespace needs no entry.
 	Gateways []Gateway `json:"gateways"`
-	// Hosts says which namespaces may claim which hosts. Empty lets every
-	// namespace claim every host; with the first entry, whatever no entry
-	// allows is refused.
+	// Hosts defines which namespaces may claim which hosts. If empty, every
+	// namespace may claim every host. Otherwise a host that no entry allows is
+	// rejected.
 	Hosts []Hosts `json:"hosts"`
 	// Annotations are the keys that objects may set on their Services and
-	// Ingresses. Load balancers, DNS and ingress controllers act on them with
-	// rights of their own, some beyond the namespace. "example.com/*" is every
-	// key of that prefix, "*" every key.
+	// Ingresses. Load balancers, DNS and ingress controllers act on annotations
+	// with their own permissions, some of which extend beyond the namespace.
+	// "example.com/*" allows every key with that prefix, and "*" allows every
+	// key.
 	Annotations []string `json:"annotations"`
-	// PriorityClasses are those that pods may have, with "*" for any
-	// characters. A class may push pods of other namespaces from their nodes.
+	// PriorityClasses are the priority classes that pods may have. "*" matches
+	// any sequence of characters. Pods with a high priority may preempt pods of
+	// other namespaces.
 	PriorityClasses []string `json:"priorityClasses"`
-	// ServiceAccounts lets an object name the ServiceAccount its pods run as.
-	// Whoever may create the object then acts with the rights of every
-	// ServiceAccount of the namespace.
+	// ServiceAccounts allows an object to set the ServiceAccount of its pods. A
+	// user who may create such an object can then act with the permissions of
+	// every ServiceAccount in the namespace.
 	ServiceAccounts bool `json:"serviceAccounts"`
-	// RestartOnSecretChange makes rollout.restartOnConfigChange look at Secrets
-	// too. The operator needs the right to read them all for it, which the
-	// installation grants together with this field.
+	// RestartOnSecretChange extends rollout.restartOnConfigChange to Secrets. It
+	// requires permission to read all Secrets, which the installation grants
+	// together with this field.
 	RestartOnSecretChange bool `json:"restartOnSecretChange"`
 
-	// WebServer has the preferences for WebServer objects.
+	// WebServer holds the defaults for WebServer objects.
 	WebServer WebServer `json:"webServer"`
-	// Memcached has the preferences for Memcached objects.
+	// Memcached holds the defaults for Memcached objects.
 	Memcached Memcached `json:"memcached"`
 }
 
-// PortRange is a range of ports, both ends included.
+// PortRange is a range of ports, including both ends.
 type PortRange struct {
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
 }
 
-// Contains tells whether port is in the range.
+// Contains reports whether port is in the range.
 func (r PortRange) Contains(port int32) bool { return r.From <= port && port <= r.To }
 
-// WebServer has the preferences for WebServer objects.
+// WebServer holds the defaults for WebServer objects.
 type WebServer struct {
-	// ServiceType is the Service type of an object that does not say:
-	// ClusterIP, NodePort or LoadBalancer.
+	// ServiceType is the Service type of objects that do not set one: ClusterIP,
+	// NodePort or LoadBalancer.
 	ServiceType corev1.ServiceType `json:"serviceType"`
-	// NodePort is what an object of type NodePort that does not say tries to
-	// get first; 0 leaves the choice to Kubernetes.
+	// NodePort is the preferred node port of an object of type NodePort that does
+	// not set one. If it is 0, Kubernetes chooses the port.
 	NodePort int32 `json:"nodePort"`
-	// ExporterImage translates nginx's figures for Prometheus, in the pods of
-	// objects with monitoring.
+	// ExporterImage is the image of the container that exports nginx's metrics to
+	// Prometheus, in the pods of objects with monitoring.
 	ExporterImage string `json:"exporterImage"`
 }
 
-// Memcached has the preferences for Memcached objects.
+// Memcached holds the defaults for Memcached objects.
 type Memcached struct {
-	// Image is the image of an object that does not say. An object keeps the
-	// one it got: changing this restarts no cache.
+	// Image is the image of an object that does not set one. An object keeps the
+	// image that it was given: changing this field restarts no cache.
 	Image string `json:"image"`
 }
 
-// Default is the configuration as delivered: a WebServer answers on port 30010
-// of every node, as its article shows. 30000-32767 is Kubernetes' own default.
-// A pass is a few requests of milliseconds, so a few workers keep an API server
-// busy; see docs/benchmarks.md.
+// Default returns the default configuration: a WebServer is available on port
+// 30010 of every node, as with the legacy operator. 30000-32767 is the default
+// range of Kubernetes. A reconcile consists of a few requests that take
+// milliseconds, so a few workers keep an API server busy; see
+// docs/benchmarks.md.
 func Default() Platform {
 	return Platform{
 		APIVersion:    Version,
@@ -118,8 +122,9 @@ func Default() Platform {
 	}
 }
 
-// Load reads the configuration from a YAML file, over the defaults. An unknown
-// field is an error that names it. An empty path gives the defaults.
+// Load reads the configuration from a YAML file. Fields that are not set have
+// their default. An unknown field is an error that names it. If path is empty,
+// Load returns the defaults.
 func Load(path string) (Platform, error) {
 	p := Default()
 	if path == "" {

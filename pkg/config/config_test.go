@@ -108,7 +108,7 @@ func TestLoadWithoutFileGivesTheDefaults(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string
-		want []string // all of it in the error
+		want []string // all of which the error must contain
 	}{
 		"unknown field":                {"webServer: {nodeport2: 1}\n", []string{"nodeport2"}},
 		"unknown field at the top":     {"webserverz: {}\n", []string{"webserverz"}},
@@ -188,7 +188,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Whoever writes the file corrects it once.
+// All errors are reported together, so that the file has to be corrected only
+// once.
 func TestLoadTellsOfEverythingAtOnce(t *testing.T) {
 	path := write(t, `apiVersion: v0
 watchNamespaces: [A]
@@ -209,7 +210,7 @@ memcached: {image: ""}
 		"webServer.serviceType", "webServer.nodePort", "gateways[0].namespace", "gateways[0].name", "gateways[0].from[0]",
 		"hosts[0].namespaces is", "hosts[0].hosts[0]", "hosts[1].namespaces[0]", "hosts[1].hosts is", "webServer.exporterImage", "memcached.image",
 	}
-	for range 20 { // maps must not decide the order
+	for range 20 { // the order of the errors must not depend on the iteration order of maps
 		_, err := Load(path)
 		if err == nil {
 			t.Fatal("it was accepted")

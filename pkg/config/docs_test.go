@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The page shows every field and every gate, and its files are files that the
-// operator reads.
+// The page lists every field and every feature gate, and its examples can be
+// loaded.
 func TestPageOfThePlatformConfiguration(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/platform-configuration.md")
 	if err != nil {

@@ -12,33 +12,33 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// LatestPolicy says what becomes of an image whose tag is latest, or that has
-// neither tag nor digest: nobody can tell what runs, and a rollback brings back
-// nothing.
+// LatestPolicy defines how images with the tag latest, or with neither tag nor
+// digest, are treated. The running version of such an image is unknown, and a
+// rollback does not restore the earlier one.
 type LatestPolicy string
 
 const (
-	// LatestAllow says nothing.
+	// LatestAllow admits the image.
 	LatestAllow LatestPolicy = "Allow"
-	// LatestWarn admits it with a warning, which kubectl shows.
+	// LatestWarn admits the image with a warning, which kubectl shows.
 	LatestWarn LatestPolicy = "Warn"
-	// LatestRefuse refuses it.
+	// LatestRefuse rejects the image.
 	LatestRefuse LatestPolicy = "Refuse"
 )
 
-// Images says which images objects may name.
+// Images restricts the images that objects may use.
 type Images struct {
-	// Allowed are the registries, or parts of them, whose images may be named,
+	// Allowed are the registries, or parts of them, whose images may be used,
 	// such as registry.example or docker.io/library. Empty allows all.
 	Allowed []string `json:"allowed"`
 	// Latest is Allow, Warn or Refuse.
 	Latest LatestPolicy `json:"latest"`
 }
 
-// Allows tells whether the image comes from an allowed place. What names no
-// registry comes from docker.io, and what names no folder there from library.
-// What is the ID of an image, and so may be any that a node has, comes from
-// nowhere.
+// Allows reports whether the image is from an allowed registry or repository.
+// The default registry is docker.io, and its default repository prefix is
+// library. If Allowed is set, an image ID is never allowed, because it can
+// refer to any image that a node has.
 func (i Images) Allows(image string) bool {
 	if len(i.Allowed) == 0 {
 		return true
@@ -52,9 +52,9 @@ func (i Images) Allows(image string) bool {
 
 var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
 
-// repository is an image without tag and digest, and with what it leaves out,
-// as container runtimes read it (distribution/reference, ParseDockerRef). Of
-// the ID of an image it is "".
+// repository returns an image name without tag and digest, completed with the
+// default registry as container runtimes do (distribution/reference,
+// ParseDockerRef). It returns "" for an image ID.
 func repository(image string) string {
 	if imageID.MatchString(image) {
 		return ""
@@ -78,7 +78,8 @@ func repository(image string) string {
 
 const dockerHub = "docker.io"
 
-// Moving tells whether an image is whatever its registry calls latest.
+// Moving reports whether the content of an image name can change: it has the
+// tag latest, or neither tag nor digest.
 func Moving(image string) bool {
 	if strings.Contains(image, "@") || imageID.MatchString(image) {
 		return false
@@ -91,9 +92,9 @@ func Moving(image string) bool {
 }
 
 // SameImage reports whether a and b name the same tag or the same digest of the
-// same repository, as container runtimes read them: a runtime that was asked
-// for nginx reports docker.io/library/nginx:latest. It is false if one of them
-// has a digest and the other has none, and if one is the ID of an image.
+// same repository, as container runtimes interpret them: a runtime that was
+// given nginx reports docker.io/library/nginx:latest. It returns false if only
+// one of them has a digest, or if one is an image ID.
 func SameImage(a, b string) bool {
 	if full := repository(a); full == "" || full != repository(b) {
 		return false
@@ -106,7 +107,8 @@ func SameImage(a, b string) bool {
 	return tagA == tagB && digestA == digestB
 }
 
-// tagAndDigest returns both as they are written, and "latest" for neither.
+// tagAndDigest returns the tag and the digest as written. The tag is "latest"
+// if there is neither.
 func tagAndDigest(image string) (tag, digest string) {
 	image, digest, _ = strings.Cut(image, "@")
 	if slash, colon := strings.LastIndex(image, "/"), strings.LastIndex(image, ":"); colon > slash {
@@ -118,29 +120,30 @@ func tagAndDigest(image string) (tag, digest string) {
 	return tag, digest
 }
 
-// Gateway is a Gateway that objects of other namespaces may lead to.
+// Gateway is a Gateway that objects of other namespaces may refer to.
 type Gateway struct {
-	// Namespace and Name are the Gateway's.
+	// Namespace and Name identify the Gateway.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// From are the namespaces whose objects may lead to it: names, which may
-	// hold "*" for any characters. Empty means all.
+	// From are the names of the namespaces whose objects may refer to it. "*"
+	// matches any sequence of characters. Empty means all namespaces.
 	From []string `json:"from"`
 }
 
-// AllowsGateway tells whether objects of namespace from may lead to the Gateway.
+// AllowsGateway reports whether objects in namespace from may refer to the
+// Gateway.
 func (p Platform) AllowsGateway(from, namespace, name string) bool {
 	return namespace == "" || namespace == from || slices.ContainsFunc(p.Gateways, func(g Gateway) bool {
 		return g.Namespace == namespace && g.Name == name && (len(g.From) == 0 || anyMatches(g.From, from))
 	})
 }
 
-// NoServiceAccounts is what is said of an object that names a ServiceAccount
-// where ServiceAccounts is false.
+// NoServiceAccounts is the validation message for an object that sets a
+// ServiceAccount although ServiceAccounts is false.
 const NoServiceAccounts = "the platform configuration lets no object name a service account (serviceAccounts is false); remove serviceAccountName"
 
-// RefusesExpose returns what of an object's way in from outside is not allowed
-// in its namespace, each fault with its field and what would be right.
+// RefusesExpose returns a validation error for each Gateway and host in e that
+// an object in the namespace may not use, with the allowed values.
 func (p Platform) RefusesExpose(namespace string, e *common.Expose, at *field.Path) field.ErrorList {
 	if e == nil {
 		return nil
@@ -164,8 +167,8 @@ func (p Platform) RefusesExpose(namespace string, e *common.Expose, at *field.Pa
 	return errs
 }
 
-// gatewaysOf are the Gateways of other namespaces that objects of the namespace
-// may lead to.
+// gatewaysOf returns the Gateways of other namespaces that objects in the
+// namespace may refer to.
 func (p Platform) gatewaysOf(namespace string) []string {
 	var all []string
 	for _, g := range p.Gateways {
@@ -176,7 +179,7 @@ func (p Platform) gatewaysOf(namespace string) []string {
 	return all
 }
 
-// hostsOf are the hosts that objects of the namespace may claim.
+// hostsOf returns the hosts that objects in the namespace may claim.
 func (p Platform) hostsOf(namespace string) []string {
 	var all []string
 	for _, h := range p.Hosts {
@@ -187,7 +190,8 @@ func (p Platform) hostsOf(namespace string) []string {
 	return all
 }
 
-// listed is as many of some names as a person reads in one sentence.
+// listed returns before and the sorted names, abbreviated to fit in a sentence,
+// or "" if there are no names.
 func listed(before string, names []string) string {
 	const most = 5
 	if len(names) == 0 {
@@ -201,16 +205,16 @@ func listed(before string, names []string) string {
 	return before + strings.Join(names, ", ")
 }
 
-// Hosts lets namespaces claim hosts.
+// Hosts allows namespaces to claim hosts.
 type Hosts struct {
-	// Namespaces are names, which may hold "*" for any characters.
+	// Namespaces are names. "*" matches any sequence of characters.
 	Namespaces []string `json:"namespaces"`
-	// Hosts are names. "*.example.com" is every name below example.com, the
-	// wildcard itself included but not example.com; "*" is every name.
+	// Hosts are names. "*.example.com" allows every name below example.com,
+	// including the wildcard itself but not example.com. "*" allows every name.
 	Hosts []string `json:"hosts"`
 }
 
-// AllowsHost tells whether objects of the namespace may claim the host.
+// AllowsHost reports whether objects in the namespace may claim the host.
 func (p Platform) AllowsHost(namespace, host string) bool {
 	return len(p.Hosts) == 0 || slices.ContainsFunc(p.Hosts, func(h Hosts) bool {
 		return anyMatches(h.Namespaces, namespace) && slices.ContainsFunc(h.Hosts, func(allowed string) bool {
@@ -220,38 +224,40 @@ func (p Platform) AllowsHost(namespace, host string) bool {
 	})
 }
 
-// AllowsAnnotation tells whether a Service or an Ingress may have an annotation
-// with that key.
+// AllowsAnnotation reports whether a Service or an Ingress may have an
+// annotation with that key.
 func (p Platform) AllowsAnnotation(key string) bool {
 	return slices.Contains(p.Annotations, "*") || anyMatches(p.Annotations, key)
 }
 
-// AllowsPriorityClass tells whether pods may have the priority class.
+// AllowsPriorityClass reports whether pods may have the priority class.
 func (p Platform) AllowsPriorityClass(name string) bool { return anyMatches(p.PriorityClasses, name) }
 
 // Feature is the name of a feature gate.
 type Feature string
 
 // ReadYourWrites makes reads from the caches wait for the operator's own
-// writes, which saves a third of all passes. On unless switched off; it is an
-// experimental part of controller-runtime, so there is a way back.
+// writes, which saves a third of all reconciles. It is enabled by default. It
+// can be disabled because it is an experimental feature of controller-runtime.
 const ReadYourWrites Feature = "ReadYourWrites"
 
 const (
-	// GatewayAPI lets objects be exposed by HTTPRoutes, in a cluster that knows
-	// them. Switched off, the installation does not grant the right to them.
+	// GatewayAPI allows objects to be exposed by HTTPRoutes, if the cluster
+	// serves them. If it is disabled, the installation does not grant permissions
+	// for them.
 	GatewayAPI Feature = "GatewayAPI"
-	// PodMonitors lets objects be scraped through PodMonitors, in a cluster that
-	// knows them. Switched off, the installation does not grant the right to them.
+	// PodMonitors allows objects to be scraped through PodMonitors, if the
+	// cluster serves them. If it is disabled, the installation does not grant
+	// permissions for them.
 	PodMonitors Feature = "PodMonitors"
 )
 
-// features are the gates there are, and what they are unless they are set.
+// features returns the known feature gates and their defaults.
 func features() map[Feature]bool {
 	return map[Feature]bool{ReadYourWrites: true, GatewayAPI: true, PodMonitors: true}
 }
 
-// Changed are the gates that are not as they are unless they are set, as
+// Changed returns the feature gates that differ from their defaults, as
 // "ReadYourWrites=false", sorted.
 func (p Platform) Changed() []string {
 	var all []string
@@ -264,7 +270,7 @@ func (p Platform) Changed() []string {
 	return all
 }
 
-// Enabled tells whether the feature is on.
+// Enabled reports whether the feature is enabled.
 func (p Platform) Enabled(f Feature) bool {
 	if on, set := p.FeatureGates[f]; set {
 		return on

@@ -34,7 +34,7 @@ func TestRepository(t *testing.T) {
 		"registry:5000/nginx":                   "registry:5000/nginx",
 		"localhost/nginx":                       "localhost/nginx",
 		"localhost:5000/nginx:1":                "localhost:5000/nginx",
-		"REGISTRY/nginx":                        "REGISTRY/nginx", // not in lower case, so no folder of docker.io
+		"REGISTRY/nginx":                        "REGISTRY/nginx", // not in lower case, so not a repository on docker.io
 		"[::1]:5000/nginx":                      "[::1]:5000/nginx",
 		"10.0.0.1/nginx":                        "10.0.0.1/nginx",
 		hex:                                     "",

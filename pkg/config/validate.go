@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// mostReplicas is what the schemas of the kinds take.
+// mostReplicas is the maximum in the schemas of the kinds.
 const mostReplicas = 10000
 
-// faults are what is wrong with a configuration, one line each.
+// faults are validation errors, one per line.
 type faults []error
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
-// Validate returns everything that is wrong with the configuration, each fault
-// with its field and what would be right, in the order of the fields.
+// Validate returns all validation errors of the configuration, joined, in the
+// order of the fields. Each names the field and the allowed values.
 func (p Platform) Validate() error {
 	var f faults
 	if p.APIVersion != Version {
@@ -72,8 +72,8 @@ func (p Platform) Validate() error {
 	return errors.Join(f...)
 }
 
-// place is a registry or a part of one. Its first part tells it from a folder
-// of docker.io.
+// place matches a registry or a part of one. A registry is recognized by its
+// first component, which distinguishes it from a repository on docker.io.
 var place = regexp.MustCompile(`^(localhost|[a-z0-9-]*(\.[a-z0-9-]+)+|[a-z0-9.-]+:[0-9]+)(:[0-9]+)?(/[a-z0-9._-]+)*/?$`)
 
 func (i Images) validate(f *faults) {
@@ -148,16 +148,16 @@ func (p Platform) validateExpose(f *faults) {
 	}
 }
 
-// These are what anyMatches is meant for. path.Match knows more.
+// These patterns restrict anyMatches to "*". path.Match also supports other
+// wildcards.
 var (
 	namespacePattern = regexp.MustCompile(`^[-a-z0-9*]{1,63}$`)
 	namePattern      = regexp.MustCompile(`^[-a-z0-9.*]{1,253}$`)
 	keyPattern       = regexp.MustCompile(`^(\*|([-a-z0-9.*]+/)?[-A-Za-z0-9_.*]+)$`)
 )
 
-// anyMatches tells whether one of the patterns is the name, which has no
-// characters that path.Match treats as special, except that its "*" stands for
-// no slash.
+// anyMatches reports whether one of the patterns matches the name. "*" matches
+// any sequence of characters except slashes.
 func anyMatches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -173,7 +173,7 @@ func joined[S ~string](words []S) string {
 	return strings.Join(all, ", ")
 }
 
-// either is "A, B or C".
+// either returns "A, B or C".
 func either[S ~string](words []S) string {
 	last := len(words) - 1
 	return joined(words[:last]) + " or " + string(words[last])

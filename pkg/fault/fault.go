@@ -1,11 +1,11 @@
-// Package fault gives every error of a reconcile one of a few classes and
-// decides, in one function, what follows from it.
+// Package fault classifies the errors of a reconcile, and decides in a single
+// function how the controller reacts to them.
 //
-//	Wait    something will change by itself; come back later, no error
-//	Stall   only a person can help; come back slowly, because no event comes
-//	        for what we cannot see (a quota raised, a foreign object deleted)
-//	Quiet   a write lost a race; read again and go on, nobody needs to know
-//	Retry   anything else; retried with back-off
+//	Wait    the cause will end without intervention; requeue without an error
+//	Stall   a person has to intervene; requeue at a low rate, because no event
+//	        reports some remedies (a raised quota, a deleted unowned object)
+//	Quiet   a write lost a race; read again and continue without a report
+//	Retry   any other error; retried with back-off
 package fault
 
 import (
@@ -25,19 +25,19 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Probe is how long after a Stall the operator looks again, because no event
-// comes for what it cannot see. It is jittered by a tenth, so that many stalled
-// objects do not come back in the same second.
+// Probe is how long after a Stall the object is reconciled again, because some
+// remedies cause no event. It is jittered by up to 10 %, so that many stalled
+// objects are not reconciled in the same second.
 const Probe = 60 * time.Second
 
-// quiet is how long after a lost race the next attempt comes: long enough for
-// the cache to have seen the winner.
+// quiet is the delay before a write that lost a race is retried: long enough
+// for the cache to observe the competing write.
 const quiet = 100 * time.Millisecond
 
-// Class is what kind of error it is.
+// Class is the class of an error.
 type Class int
 
-// The classes, from the least to the most that a person must know.
+// The classes, in ascending order of their importance to the user.
 const (
 	None Class = iota
 	Quiet
@@ -46,13 +46,13 @@ const (
 	Stall
 )
 
-// Error is an error that says its class. Its message is for a condition: it
-// is deterministic, without times, counters and generated names.
+// Error is an error with a class. Its message is written into a condition, so
+// it is deterministic: it contains no times, counters or generated names.
 type Error struct {
 	Class   Class
-	Reason  string        // a reason of a condition
+	Reason  string        // the reason of a condition
 	Message string        // one sentence for the user
-	After   time.Duration // when to look again; 0 means the class's own time
+	After   time.Duration // when to reconcile again; 0 means the default of the class
 	Err     error         // the cause, for the log; may be nil
 }
 
@@ -67,8 +67,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Waiting returns an error of class Wait: come back after that time, or on the
-// next event.
+// Waiting returns an error of class Wait. The object is reconciled again after
+// the given time, or on the next event.
 func Waiting(after time.Duration, format string, args ...any) error {
 	return &Error{Class: Wait, Reason: common.ReasonWaiting, Message: fmt.Sprintf(format, args...), After: after}
 }
@@ -78,20 +78,21 @@ func Stalled(reason, format string, args ...any) error {
 	return &Error{Class: Stall, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Verdict is what follows from an error.
+// Verdict is the reaction to an error.
 type Verdict struct {
-	// Class is the worst class among the errors.
+	// Class is the most important class among the errors.
 	Class Class
-	// Reason and Message belong to the worst error and are fit for a
-	// condition. Empty when Class is None or Quiet.
+	// Reason and Message are those of the most important error, for a condition.
+	// They are empty if Class is None or Quiet.
 	Reason, Message string
-	// Result is what the reconcile returns when Err is nil.
+	// Result is returned by the reconcile if Err is nil.
 	Result reconcile.Result
-	// Err is what the reconcile returns: non-nil asks for back-off.
+	// Err is returned by the reconcile. A non-nil error requests a retry with
+	// back-off.
 	Err error
 }
 
-// Classify decides what follows from err, which may be a join of several.
+// Classify returns the reaction to err, which may be a join of several errors.
 func Classify(err error) Verdict {
 	if err == nil {
 		return Verdict{}
@@ -110,17 +111,17 @@ func Classify(err error) Verdict {
 			soonest = f.After
 		}
 	}
-	// A retry must not keep the priority of the event that led to it: an
-	// object in trouble would overtake everybody who is not.
+	// A retry must not keep the priority of the event that triggered it: failing
+	// objects would overtake healthy ones.
 	v.Result = reconcile.Result{RequeueAfter: soonest, Priority: new(0)}
 	if v.Err != nil {
-		v.Result = reconcile.Result{Priority: new(0)} // never a time and an error together: the error's back-off decides
+		v.Result = reconcile.Result{Priority: new(0)} // never both a time and an error: the back-off of the error decides
 	}
 	return v
 }
 
-// Lasting decides what follows from an error of class Quiet that occurs again and
-// again: a write that keeps losing its race is not losing a race.
+// Lasting returns the reaction to an error of class Quiet that keeps occurring.
+// A write that is refused again and again did not just lose a race.
 func Lasting(err error) Verdict {
 	return Verdict{
 		Class: Retry, Reason: common.ReasonError, Err: err, Result: reconcile.Result{Priority: new(0)},
@@ -128,8 +129,9 @@ func Lasting(err error) Verdict {
 	}
 }
 
-// leaves takes joins apart, also those that are wrapped: each error of a join
-// has a class of its own. An Error stays whole, because it has its class.
+// leaves splits joined errors, including wrapped ones, because each error of a
+// join has a class of its own. An Error is not split, because it already has
+// its class.
 func leaves(err error) []error {
 	for inner := err; inner != nil; {
 		if _, ok := inner.(*Error); ok { //nolint:errorlint // the errors inside are visited one by one
@@ -155,7 +157,7 @@ func classifyOne(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		f := *own
 		if f.Class == Quiet {
-			f.Reason, f.Message = "", "" // nobody needs to know
+			f.Reason, f.Message = "", "" // not reported
 		}
 		switch {
 		case f.After > 0:
@@ -197,15 +199,15 @@ func classifyOne(err error) *Error {
 	}
 }
 
-// OfNamespace tells whether pods are refused for what their namespace enforces:
-// a quota, a LimitRange, a Pod Security Standard. That ends without any change
-// of what is refused.
+// OfNamespace reports whether pods are refused because of a policy of their
+// namespace: a quota, a LimitRange or a Pod Security Standard. Such a refusal
+// can end without any change to the pods.
 func OfNamespace(message string) bool {
 	return strings.Contains(message, "exceeded quota") || strings.Contains(message, podSecurity) || limitRange.MatchString(message)
 }
 
-// Advice is what to do about a refusal of pods that says only what is wrong: an
-// end of a sentence, "" for none.
+// Advice returns what to do about a refusal of pods whose message names only
+// the cause. It is the end of a sentence, or "" if there is no advice.
 func Advice(message string) string {
 	if !strings.Contains(message, podSecurity) {
 		return ""
@@ -217,10 +219,12 @@ const podSecurity = "violates PodSecurity"
 
 var limitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per \S+ is|max limit to request ratio per \S+ is`)
 
-// maxMessage keeps a message within what a person reads and what a condition holds (32 KiB).
+// maxMessage is the maximum length of a message in bytes, which keeps it
+// readable. A condition can hold 32 KiB.
 const maxMessage = 1024
 
-// message is the server's own sentence, which names the object and the field.
+// message returns the API server's message, which names the object and the
+// field, clipped to maxMessage.
 func message(err error) string {
 	m := err.Error()
 	var s apierrors.APIStatus
@@ -232,7 +236,8 @@ func message(err error) string {
 	return Clip(m, maxMessage)
 }
 
-// Clip shortens a text to a number of bytes, between characters.
+// Clip shortens a text to at most the given number of bytes, without splitting
+// a character.
 func Clip(text string, most int) string {
 	const cut = "…"
 	if len(text) <= most {
@@ -241,14 +246,14 @@ func Clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len(cut)], "") + cut
 }
 
-// NodePort tells whether err is a 422 about nothing but node ports: taken, or
-// outside the cluster's range.
+// NodePort reports whether err is a 422 whose only causes are node ports that
+// are allocated already or outside the cluster's range.
 func NodePort(err error) bool { return OnlyCause(err, nodePortField.MatchString) }
 
 var nodePortField = regexp.MustCompile(`^spec\.ports\[\d+\]\.nodePort$`)
 
-// OnlyCause tells whether err is a 422 all of whose causes are about a field
-// that match accepts. It is false when there is no cause at all.
+// OnlyCause reports whether err is a 422 all of whose causes are about fields
+// that match accepts. It returns false if there is no cause.
 func OnlyCause(err error, match func(field string) bool) bool {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) || !apierrors.IsInvalid(err) {

@@ -35,7 +35,7 @@ func terminating() error {
 	return err
 }
 
-// span is the range that a jittered time must lie in; the zero span is exactly 0.
+// span is the range of a jittered time. The zero span is exactly 0.
 type span struct{ from, to time.Duration }
 
 var (
@@ -49,7 +49,7 @@ func TestClassify(t *testing.T) {
 	type want struct {
 		Class   Class
 		Reason  string
-		Message string // contained in the verdict's
+		Message string // a part of the verdict's message
 		Fails   bool
 		after   span
 	}
@@ -135,7 +135,8 @@ func TestOnlyRetriedErrorsAreReturned(t *testing.T) {
 	}
 }
 
-// A condition that differs from pass to pass is a status write each pass.
+// A message that differs between reconciles would cause a status write in each
+// of them.
 func TestMessagesAreDeterministic(t *testing.T) {
 	for name, make := range map[string]func() error{
 		"server error": func() error {

@@ -1,6 +1,6 @@
-// Package naming holds the names that the operator gives to what it makes:
-// labels, annotations, the finalizer, the field manager, and the rules that
-// names of objects must keep. Everything in it is pure.
+// Package naming defines the names that the operator uses: labels, annotations,
+// the finalizer, the field manager and cache indexes. It also identifies
+// children and their owners by them. Everything in it is pure.
 package naming
 
 import (
@@ -10,70 +10,76 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Domain is the prefix of the labels, annotations and finalizers that are ours
-// and belong to no single kind.
+// Domain is the prefix of the operator's labels, annotations and finalizers
+// that are common to all kinds.
 const Domain = "platform-operator.io"
 
 const (
-	// FieldManager owns, in server-side apply, the fields that we state.
+	// FieldManager is the field manager of server-side apply.
 	FieldManager = "platform-operator"
-	// Finalizer is on an object only while its teardown has work that garbage
+	// Finalizer is set on an object only while its teardown has work that garbage
 	// collection cannot do.
 	Finalizer = Domain + "/teardown"
-	// LabelManagedBy is on every child, and the caches select by it: a child
-	// without it would never be seen again.
+	// LabelManagedBy is set on every child. The caches select by it, so a child
+	// without it is never observed.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the value of LabelManagedBy, and the operator's own name.
+	// ManagedBy is the value of LabelManagedBy, and the operator's name.
 	ManagedBy = "platform-operator"
-	// AnnotationApplied is on every child: the hash of what was last applied.
+	// AnnotationApplied is set on every child. Its value is the hash of the last
+	// applied intent.
 	AnnotationApplied = Domain + "/applied"
-	// AnnotationOwner is on every child: the UID of the object that it belongs
-	// to. It tells that a child is ours whose owner reference was taken away,
-	// and a user may set it on an object of a child's name to hand that over.
+	// AnnotationOwner is set on every child. Its value is the UID of the owner.
+	// It identifies a child whose owner reference was removed. A user can set it
+	// on an unowned object with the name of a child to hand that object over.
 	AnnotationOwner = Domain + "/owner-uid"
-	// AnnotationTemplate is on every pod that a rollout made: the hash of the
-	// template that it was made from.
+	// AnnotationTemplate is set on every pod of a rollout. Its value is the hash
+	// of the template that the pod was created from.
 	AnnotationTemplate = Domain + "/template"
-	// AnnotationRestartedAt is on pods that a user asked to be replaced, and
-	// says when.
+	// AnnotationRestartedAt is set on pods whose replacement a user requested.
+	// Its value is the time of the request.
 	AnnotationRestartedAt = Domain + "/restarted-at"
-	// AnnotationScaledBy is on a child whose number of replicas is not ours to
-	// say, and names the kind that says it.
+	// AnnotationScaledBy is set on a child whose number of replicas is controlled
+	// by another kind. Its value is the name of that kind.
 	AnnotationScaledBy = Domain + "/scaled-by"
-	// AnnotationSource is on every copy of a ConfigMap of a user's: which it is
-	// a copy of, and of which version. See pkg/references.
+	// AnnotationSource is set on every snapshot of a user's ConfigMap. Its value
+	// names the ConfigMap and its version. See pkg/references.
 	AnnotationSource = Domain + "/source"
-	// AnnotationSecrets is on every pod that is replaced when a Secret changes
-	// that it uses: a digest of what these held when it was made.
+	// AnnotationSecrets is set on every pod that is replaced when a Secret that
+	// it uses changes. Its value is a digest of the content of these Secrets at
+	// the time of the pod's creation.
 	AnnotationSecrets = Domain + "/secrets"
-	// AnnotationFailedRevision is on a Deployment that was rolled back: the name
-	// of the revision that failed.
+	// AnnotationFailedRevision is set on a Deployment that was rolled back. Its
+	// value is the name of the revision that failed.
 	AnnotationFailedRevision = Domain + "/failed-revision"
 )
 
 // Indexes of the caches.
 const (
-	// IndexOwner is by OwnerUID.
+	// IndexOwner indexes children by OwnerUID.
 	IndexOwner = "owner-uid"
-	// IndexReferences is by the names of the ConfigMaps that an object refers to.
+	// IndexReferences indexes objects by the names of the ConfigMaps that they
+	// refer to.
 	IndexReferences = "references"
-	// IndexSecrets is by the names of the Secrets that an object refers to.
+	// IndexSecrets indexes objects by the names of the Secrets that they refer
+	// to.
 	IndexSecrets = "secrets"
-	// IndexForeign has, under Foreign, what is not a child of ours.
+	// IndexForeign indexes the unowned objects, those that are not children of
+	// the operator, by a constant.
 	IndexForeign = "foreign"
 	// Foreign is the only value of IndexForeign.
 	Foreign = "true"
 )
 
-// IsChild tells whether o is made by the operator, as far as can be seen of it.
+// IsChild reports whether o has the operator's label and a controller, as every
+// child does.
 func IsChild(o metav1.Object) bool {
 	return o.GetLabels()[LabelManagedBy] == ManagedBy && metav1.GetControllerOf(o) != nil
 }
 
-// OwnerUID returns the UID of the object that a child belongs to, or "" if it is
-// not a child. A child that the operator has written still belongs to its owner
-// when the reference to it is removed, by hand or by the garbage collector,
-// unless it was given another owner.
+// OwnerUID returns the UID of the owner of a child, or "" if o is not a child.
+// A child that the operator has written still belongs to its owner after the
+// owner reference was removed, by hand or by the garbage collector, unless it
+// was given another owner.
 func OwnerUID(o metav1.Object) types.UID {
 	if c := metav1.GetControllerOf(o); c != nil {
 		return c.UID
@@ -86,15 +92,16 @@ func OwnerUID(o metav1.Object) types.UID {
 	return uid
 }
 
-// HasOtherOwner reports whether an object has an owner that is neither the given
-// one nor the Namespace that retains children of an orphaning object.
+// HasOtherOwner reports whether an object has an owner other than the given one
+// and the Namespace, which retains the children of an object that orphans them.
 func HasOtherOwner(o metav1.Object, owner types.UID) bool {
 	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.UID != owner && !IsNamespace(r, o.GetNamespace())
 	})
 }
 
-// IsNamespace reports whether an owner reference is to the Namespace of that name.
+// IsNamespace reports whether an owner reference refers to the Namespace with
+// that name.
 func IsNamespace(r metav1.OwnerReference, name string) bool {
 	return r.APIVersion == "v1" && r.Kind == "Namespace" && r.Name == name
 }

@@ -1,13 +1,15 @@
-// Package preflight says what this version of the operator would do to the
-// objects of a cluster, before it is let loose on them. Nothing is written.
+// Package preflight reports what this version of the operator would do to the
+// objects of a cluster, before it is deployed. Nothing is written.
 //
-//	list     all objects and all children with our label: one LIST a type
-//	look     Observe and Desired as the operator runs them, apply.Explain in the
-//	         place of Apply
+//	list     all objects, and all children with the operator's label: one LIST
+//	         per type
+//	plan     Observe and Plan as the operator runs them, with apply.Explain
+//	         instead of Apply
 //	report   children that would be written and why, pods that would restart,
-//	         and what would come with the user's next change
+//	         and changes that would take effect with the user's next change
 //
-// It reads lists, not watches: whoever may list may run it, what may not be
-// read is told at once, and managed fields are whole, which the operator's own
-// caches do not keep. Selection and indexes are those of the caches.
+// It lists and does not watch: permission to list is sufficient to run it,
+// missing permissions are reported immediately, and managed fields are
+// complete, unlike those in the operator's own caches. Selectors and indexes
+// are those of the caches.
 package preflight

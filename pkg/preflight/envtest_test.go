@@ -34,7 +34,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// env is the API server of this package's tests.
+// env is the API server of the tests in this package.
 var env *testkit.Env
 
 func TestMain(m *testing.M) {
@@ -54,8 +54,9 @@ func object(ns string) *application {
 	}
 }
 
-// version is an operator of a kind that keeps the template contract, or does
-// not; env is what its template has and an older one's has not.
+// version returns an operator of a kind that keeps the template contract if
+// contract is true. env is the part of its template that an older version does
+// not have.
 func version(env string, contract bool) converge.AnyKind {
 	labels := func(a *application) map[string]string { return map[string]string{"app": a.Name} }
 	template := func(a *application) *corev1ac.PodTemplateSpecApplyConfiguration {
@@ -103,7 +104,8 @@ func version(env string, contract bool) converge.AnyKind {
 	})
 }
 
-// installed runs an operator until an object of its is Ready, and stops it.
+// installed runs an operator until an object of the kind is Ready, and stops
+// it.
 func installed(t *testing.T, k converge.AnyKind) (*testkit.Lab, *application) {
 	t.Helper()
 	subject := testkit.Subject{Children: k.Watched(), Setup: func(mgr manager.Manager, a *apply.Applier) error {
@@ -117,7 +119,7 @@ func installed(t *testing.T, k converge.AnyKind) (*testkit.Lab, *application) {
 	obj := object(l.Namespace)
 	l.Create(obj)
 	l.Ready(obj, "web")
-	l.Requests() // it has come to rest
+	l.Requests() // wait until the operator is at rest
 	if err := op.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func installed(t *testing.T, k converge.AnyKind) (*testkit.Lab, *application) {
 	return l, obj
 }
 
-// look runs preflight as the operator's user, and counts what it requested.
+// look runs preflight as the operator's user, and checks its requests.
 func look(t *testing.T, l *testkit.Lab, k converge.AnyKind) preflight.Report {
 	t.Helper()
 	before := everything(t, l)
@@ -143,7 +145,7 @@ func look(t *testing.T, l *testkit.Lab, k converge.AnyKind) preflight.Report {
 		if q.IsWrite() {
 			t.Errorf("wrote: %s", q)
 		}
-		if q.Verb != "list" && q.Code != 404 { // a look at what would be created
+		if q.Verb != "list" && q.Code != 404 { // reads of children that would be created
 			t.Errorf("requested %s", q)
 		}
 		if lists[q.Resource]++; q.Verb == "list" && lists[q.Resource] > 1 {
@@ -162,7 +164,7 @@ func look(t *testing.T, l *testkit.Lab, k converge.AnyKind) preflight.Report {
 	return r
 }
 
-// everything is the version of every object of the namespace.
+// everything returns the version of every object in the namespace.
 func everything(t *testing.T, l *testkit.Lab) []string {
 	t.Helper()
 	var all []string
@@ -204,8 +206,8 @@ func TestNewerTemplateIsPending(t *testing.T) {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 
-	// The user's next change brings it: that is not the upgrade's doing, but
-	// the newer operator would do it, and says why.
+	// The user's next change replaces the pods. The upgrade is not the cause, but
+	// the newer operator would change them, and explains why.
 	l.Edit(obj, "web", func() { obj.Spec.Image = "nginx:1.23.0" })
 	o = look(t, l, version("NEW", true)).Objects[0]
 	if o.Pods != 2 || len(o.Pending) != 0 || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "latest change of its spec") {
@@ -226,8 +228,8 @@ func TestBrokenContractIsSeen(t *testing.T) {
 	}
 }
 
-// A template that loses a field changes the pods as one that gains one does;
-// who owns the field is known to the API server only.
+// Removing a field from a template changes the pods, as adding one does. Only
+// the API server knows which manager owns the field.
 func TestTemplateThatLosesAFieldIsSeen(t *testing.T) {
 	t.Parallel()
 	l, _ := installed(t, version("OLD", true))

@@ -27,15 +27,15 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// world is what passes read from.
+// world is the state that objects are evaluated against.
 type world struct {
-	client  client.Client // answers from lists
+	client  client.Client // reads are answered from lists
 	applier *apply.Applier
 	refs    *references.Reader
 	now     time.Time
 }
 
-// look does what a reconcile does, up to the first write.
+// look does what a reconcile does before its first write.
 func look(ctx context.Context, w world, k converge.AnyKind, obj converge.Object) Object {
 	out := Object{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	gvk, err := apiutil.GVKForObject(obj, w.client.Scheme())
@@ -93,8 +93,8 @@ func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj conv
 	o.Pending = pending(model, obj, w.now, stand)
 }
 
-// pending returns what the model would write into status.pendingChanges. Nothing
-// reads the object after it.
+// pending returns the value that the model would write into
+// status.pendingChanges. obj is not read afterwards.
 func pending(model converge.Model, obj converge.Object, now time.Time, stand map[string]client.Object) []string {
 	model.UpdateStatus(converge.NewOutcome(now, fault.Verdict{}, stand))
 	var o struct {
@@ -104,21 +104,21 @@ func pending(model converge.Model, obj converge.Object, now time.Time, stand map
 	}
 	raw, err := json.Marshal(obj)
 	if err != nil || json.Unmarshal(raw, &o) != nil {
-		return nil // it was decoded from JSON a moment ago
+		return nil // cannot happen: obj was just decoded from JSON
 	}
 	return o.Status.PendingChanges
 }
 
-// Options say what is looked at.
+// Options select the objects to evaluate.
 type Options struct {
-	// Namespaces are looked at; empty means all.
+	// Namespaces are the namespaces to evaluate. Empty means all.
 	Namespaces []string
-	// Version is this operator's, for the report.
+	// Version is the version of this operator, for the report.
 	Version string
 }
 
-// Run looks at all objects of all kinds. Whatever cannot be read is in the
-// report; an error says that there is none.
+// Run evaluates all objects of all kinds. Anything that cannot be read is
+// listed in the report. An error means that there is no report.
 func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []converge.AnyKind, o Options) (Report, error) {
 	c, err := client.New(ReadOnly(cfg), client.Options{Scheme: scheme})
 	if err != nil {
@@ -147,7 +147,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 	for _, k := range kinds {
 		objects := load(k.New())
 		if objects == nil || len(objects.byKey) == 0 {
-			continue // its children's types need not be readable, nor known
+			continue // the types of its children need neither be readable nor served
 		}
 		for _, t := range k.Foreign {
 			load(t)
@@ -163,7 +163,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 	return r
 }
 
-// nothingWritten is asked to count writes, of which there are none.
+// nothingWritten is a Recorder for an Applier that writes nothing.
 type nothingWritten struct{}
 
 // Wrote is never called.
@@ -172,7 +172,7 @@ func (nothingWritten) Wrote(string, string, apply.Action) {}
 // Contested is never called.
 func (nothingWritten) Contested(string, string) {}
 
-// change notes what would be written of a child.
+// change records that a child would be written.
 func (o *Object) change(kind, name string, f apply.Finding) {
 	c := Child{Kind: kind, Name: name, Action: verbs[f.Action]}
 	for _, d := range f.Differences {
@@ -184,8 +184,8 @@ func (o *Object) change(kind, name string, f apply.Finding) {
 	o.add(c)
 }
 
-// prune notes that a child would be deleted. What is not the object's, or goes
-// already, the operator leaves alone.
+// prune records that a child would be deleted. A child that is unowned or
+// already being deleted is ignored, as by the operator.
 func (o *Object) prune(scheme *runtime.Scheme, owner, child client.Object) error {
 	if !apply.Owns(owner, child) || !child.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -207,9 +207,9 @@ func (o *Object) add(c Child) {
 
 var verbs = map[apply.Action]string{apply.Created: "create", apply.Changed: "change", apply.TakenOver: "take over"}
 
-// restarts tells whether a change of these fields restarts pods. It rather says
-// yes too often: a field of a template that the API server would set to what it
-// is anyway counts.
+// restarts reports whether the differences restart pods. It may overestimate: a
+// field of a template counts even if the API server would set it to its current
+// value.
 func restarts(f apply.Finding) bool {
 	within := "spec.template"
 	if p, ok := f.Live.(*corev1.Pod); ok {
@@ -226,9 +226,9 @@ func restarts(f apply.Finding) bool {
 		if within != "spec" {
 			return true
 		}
-		// Of a pod, these alone can change while its containers run on. A gate
-		// that is stated and not there is that of a new pod: one that runs
-		// without keeps running without.
+		// These are the only fields of a pod that can change without a restart of
+		// its containers. A scheduling gate that is stated but absent is meant for
+		// a new pod: a running pod keeps running without it.
 		for _, mild := range []string{".schedulingGates", ".tolerations", ".activeDeadlineSeconds", ".terminationGracePeriodSeconds"} {
 			if strings.HasPrefix(rest, mild) {
 				return false
@@ -238,7 +238,8 @@ func restarts(f apply.Finding) bool {
 	})
 }
 
-// podsOf is how many pods a child has: what a change of its template replaces.
+// podsOf returns the number of pods of a child, which a change of its template
+// replaces.
 func podsOf(live client.Object) int32 {
 	one := func(replicas *int32) int32 {
 		if replicas == nil {
@@ -268,8 +269,8 @@ func (o *Object) note(format string, args ...any) {
 
 func (o *Object) unread(err error) { o.Unread = append(o.Unread, reason(err)) }
 
-// problem notes what a reconcile would report in the conditions of the object,
-// and apart from that what could not be read.
+// problem records an error that a reconcile would report in the conditions of
+// the object. Any other error is recorded as a failed read.
 func (o *Object) problem(err error) {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range all.Unwrap() {
@@ -287,7 +288,7 @@ func (o *Object) problem(err error) {
 	o.unread(err)
 }
 
-// reason is an error on one line.
+// reason returns the error message on one line.
 func reason(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }

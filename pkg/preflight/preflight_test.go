@@ -41,11 +41,11 @@ import (
 
 type app = demoapplicationv1.DemoApplication
 
-// kind makes a Deployment of the spec's image, and says that what env adds is
-// pending where keep is set: the template contract in small.
+// kind creates a Deployment with the spec's image. If keep is true, it reports
+// the addition of env as pending: a small version of the template contract.
 type kind struct {
-	env  string // what a newer operator's template adds
-	keep bool   // whether it waits for the user
+	env  string // the addition of a newer operator's template
+	keep bool   // whether the addition waits for the user's next change
 	also []apply.Intent
 	prune,
 	err bool
@@ -90,7 +90,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 	}
 }
 
-// server is an API server, and what was asked of it.
+// server is an API server that records requests.
 type server struct {
 	client.Client
 	asked  []string
@@ -131,7 +131,8 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	return s
 }
 
-// typeName is a type without its package, "metadata" for lists of that.
+// typeName returns the name of a type without its package, and "metadata" for
+// lists of metadata.
 func typeName(o any) string {
 	if _, ok := o.(*metav1.PartialObjectMetadataList); ok {
 		return "metadata"
@@ -139,7 +140,7 @@ func typeName(o any) string {
 	return reflect.TypeOf(o).Elem().Name()
 }
 
-// operate is the older operator: it makes the children.
+// operate runs the older operator, which creates the children.
 func (s *server) operate(t *testing.T) {
 	t.Helper()
 	var all demoapplicationv1.DemoApplicationList
@@ -240,7 +241,7 @@ func TestReport(t *testing.T) {
 			if got := r.ExitCode(); got != tc.code {
 				t.Errorf("exit code %d, want %d", got, tc.code)
 			}
-			// One list a type; beside them, one look at what the lists do not have.
+			// one LIST per type, and one read of each child that is in no list
 			want := []string{"list DemoApplicationList", "list DeploymentList", "list ConfigMapList"}
 			if tc.fresh && tc.object.DeletionTimestamp == nil {
 				want = append(want, "get Deployment")
@@ -261,11 +262,12 @@ func TestRun_ReportsConflicts(t *testing.T) {
 	}
 }
 
-// What may not be read makes the answer unknown, and the rest is told all the same.
+// If something cannot be read, the result is unknown, and everything else is
+// still reported.
 func TestUnread(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refused string
-		lists   int // that are in the report
+		lists   int // in the report
 	}{
 		"the objects":  {"DemoApplicationList", 1},
 		"the children": {"DeploymentList", 1},
@@ -291,8 +293,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// A kind that comes with the upgrade has no objects. One that the cluster knows
-// in other versions only might have some.
+// A kind that is introduced by the upgrade has no objects. A kind that the
+// cluster serves only in other versions may have some.
 func TestKindThatTheClusterDoesNotServe(t *testing.T) {
 	for name, tc := range map[string]struct {
 		served bool
@@ -402,7 +404,7 @@ func TestSnapshotAnswersAsTheCachesDo(t *testing.T) {
 	if err := s.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "a"}, one); err != nil || one.Name != "a" {
 		t.Errorf("%v %q", err, one.Name)
 	}
-	one.Labels["app"] = "changed" // what is returned is a copy
+	one.Labels["app"] = "changed" // the returned object is a copy
 	if got := names(client.MatchingLabels{"app": "web"}); got != "a b" {
 		t.Errorf("the snapshot changed: %q", got)
 	}
@@ -414,8 +416,8 @@ func TestSnapshotAnswersAsTheCachesDo(t *testing.T) {
 	}
 }
 
-// A kind asks whether the cluster knows a type, and must get the answer that
-// the operator's cache gives.
+// A kind checks whether a type is served by the cluster, and must get the same
+// answer as from the operator's cache.
 func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
 	srv := newServer(t, object())
 	srv.refuse = func(_, what string) error {
@@ -441,8 +443,8 @@ func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A child of a type that the cluster does not know is left out, as by the loop:
-// without a word where the object does as well without it.
+// A child whose API is not served by the cluster is omitted, as by the
+// operator, and without a note if the child is optional.
 func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ifKnown bool
@@ -496,7 +498,7 @@ func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
 	}
 }
 
-// Of types that matter whoever's they are, everybody's are seen.
+// Some types matter regardless of their owner, so all their objects are read.
 func TestForeignObjectsAreSeen(t *testing.T) {
 	k := kind{}.kind()
 	k.Children = append(k.Children, &policyv1.PodDisruptionBudget{})

@@ -9,11 +9,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// ReadOnly returns a copy of a configuration with which nothing but reading is
-// possible: every other request fails before it leaves this process.
+// ReadOnly returns a copy of a configuration that allows only reads: every
+// other request fails before it is sent.
 func ReadOnly(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1 // a few lists; what else is there is at most one read a reference
+	cfg.QPS = -1 // unlimited: only a few lists, and at most one read per reference
 	cfg.UserAgent = naming.ManagedBy + "-preflight"
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
 	return cfg
@@ -21,11 +21,11 @@ func ReadOnly(cfg *rest.Config) *rest.Config {
 
 type readOnly struct{ next http.RoundTripper }
 
-// RoundTrip lets GET through.
+// RoundTrip forwards GET requests and refuses all others.
 func (r readOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet {
 		if req.Body != nil {
-			_ = req.Body.Close() // as RoundTrip must
+			_ = req.Body.Close() // required of a RoundTripper
 		}
 		return nil, fmt.Errorf("preflight only reads: %s %s is refused", req.Method, req.URL.Path)
 	}

@@ -9,47 +9,49 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what an upgrade to this version would do.
+// Report describes what an upgrade to this version would do.
 type Report struct {
-	// Version is that of the operator that looked.
+	// Version is the version of the operator that created the report.
 	Version string `json:"version"`
 	// Objects are all objects of all kinds, sorted.
 	Objects []Object `json:"objects"`
 	Summary Summary  `json:"summary"`
-	// Unread is what could not be listed.
+	// Unread lists what could not be listed.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// Summary counts.
+// Summary holds totals.
 type Summary struct {
 	Objects int `json:"objects"`
-	// Children would be written, of objects that are not paused.
+	// Children is the number of children that would be written, of objects that
+	// are not paused.
 	Children int `json:"childrenThatWouldChange"`
-	// Pods would restart.
+	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
-	// Pending is how many objects have pending changes.
+	// Pending is the number of objects with pending changes.
 	Pending int `json:"objectsWithPendingChanges"`
-	// Unread is how many lists and objects could not be read.
+	// Unread is the number of lists and objects that could not be read.
 	Unread int `json:"unread"`
 }
 
-// Object is what would happen to one object.
+// Object describes what would happen to one object.
 type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Paused says that the children are held as they are, whatever is said of
-	// them here.
+	// Paused reports that the object is paused, so that Children are not written.
 	Paused bool `json:"paused,omitempty"`
-	// Children are those that would be written.
+	// Children are the children that would be written.
 	Children []Child `json:"childrenThatWouldChange"`
-	// Pods would restart.
+	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
-	// Pending differences of pod templates come with the user's next change.
+	// Pending lists differences of pod templates that take effect with the user's
+	// next change.
 	Pending []string `json:"pendingChanges"`
-	// Notes are what else there is to know.
+	// Notes holds further information.
 	Notes []string `json:"notes,omitempty"`
-	// Unread is what could not be read, so that the rest is not all.
+	// Unread lists what could not be read, so that the other fields may be
+	// incomplete.
 	Unread []string `json:"unread,omitempty"`
 }
 
@@ -59,13 +61,13 @@ type Child struct {
 	Name string `json:"name"`
 	// Action is create, change, take over or delete.
 	Action string `json:"action"`
-	// Fields are why.
+	// Fields lists the reasons.
 	Fields []string `json:"fields,omitempty"`
-	// Pods would restart.
+	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
 }
 
-// sum sorts and counts.
+// sum sorts the objects and computes the summary.
 func (r *Report) sum() {
 	slices.SortFunc(r.Objects, byName)
 	s := Summary{Objects: len(r.Objects), Unread: len(r.Unread)}
@@ -86,7 +88,7 @@ func (r *Report) sum() {
 	r.Summary = s
 }
 
-// orNone makes a list that is [] in JSON, and not null.
+// orNone makes an empty list encode as [] rather than null.
 func orNone[E any](l []E) []E {
 	if l == nil {
 		return []E{}
@@ -94,8 +96,8 @@ func orNone[E any](l []E) []E {
 	return l
 }
 
-// ExitCode is 0 where no pod would restart, 1 where some would, and 2 where
-// something could not be read, so that nobody knows.
+// ExitCode returns 0 if no pod would restart, 1 if some would, and 2 if
+// something could not be read, so that the result is unknown.
 func (r Report) ExitCode() int {
 	switch {
 	case r.Summary.Unread > 0:
@@ -107,15 +109,15 @@ func (r Report) ExitCode() int {
 	}
 }
 
-// JSON writes the report for machines.
+// JSON writes the report as JSON.
 func (r Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
 }
 
-// Table writes the report for people: a line an object, the reasons of those
-// that have any, and a line that says what it amounts to.
+// Table writes the report for people: one line per object, the reasons if there
+// are any, and a summary.
 func (r Report) Table(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -143,7 +145,7 @@ func (r Report) Table(w io.Writer) error {
 	return err
 }
 
-// names are the children in one cell.
+// names returns the children for one cell of the table.
 func (o Object) names() string {
 	if len(o.Children) == 0 {
 		return "-"
@@ -166,7 +168,7 @@ func (o Object) waits() string {
 	return count(len(o.Pending), "field")
 }
 
-// why writes the reasons of one object, nothing where there are none.
+// why writes the reasons for one object, or nothing if there are none.
 func (o Object) why(b *strings.Builder) {
 	if len(o.Children)+len(o.Pending)+len(o.Notes)+len(o.Unread) == 0 {
 		return

@@ -23,9 +23,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// snapshot is a client whose reads are answered from lists that were read
-// once, as the operator's are from its caches. What is not listed is not
-// there: it holds of children only those with our label.
+// snapshot is a client that answers reads from lists that were read once, as
+// the operator reads from its caches. An object that is not in a list is not
+// found: of the children, it holds only those with the operator's label.
 //
 // It is not safe for concurrent use.
 type snapshot struct {
@@ -43,8 +43,8 @@ type held struct {
 
 var ours = client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}
 
-// load lists one type, unless it is known already. An error is told once, by
-// whoever asks first, and meets every later read.
+// load lists one type, unless it was listed before. A failure is returned to
+// the first caller only, and is the error of every later read of the type.
 func (s *snapshot) load(ctx context.Context, gvk schema.GroupVersionKind, opts ...client.ListOption) error {
 	if _, known := s.types[gvk]; known {
 		return nil
@@ -55,7 +55,7 @@ func (s *snapshot) load(ctx context.Context, gvk schema.GroupVersionKind, opts .
 		if err := s.list(ctx, gvk, ns, h, opts); err != nil {
 			h.err = fmt.Errorf("listing %s: %w", plural(gvk), err)
 			if meta.IsNoMatchError(err) && !s.served(gvk.GroupKind()) {
-				return nil // the cluster does not know it, so there are none
+				return nil // the API is not served, so there are no objects
 			}
 			return h.err
 		}
@@ -90,9 +90,9 @@ func (s *snapshot) list(ctx context.Context, gvk schema.GroupVersionKind, ns str
 	})
 }
 
-// versions are what stands of the ConfigMaps and Secrets that objects refer to.
-// They are users', so they have no label; only their metadata is listed, once
-// for each type, and not before somebody asks.
+// versions is a client that reads the metadata of the ConfigMaps and Secrets
+// that objects refer to. They belong to users and do not have the operator's
+// label. Each type is listed once, when it is first read.
 type versions struct {
 	client.Client
 	namespaces []string
@@ -146,7 +146,7 @@ func (v *versions) list(ctx context.Context, gvk schema.GroupVersionKind) error 
 	return nil
 }
 
-// each are the namespaces to list one by one; "" lists all.
+// each returns the namespaces to list one by one, or "" for all.
 func each(namespaces []string) []string {
 	if len(namespaces) == 0 {
 		return []string{metav1.NamespaceAll}
@@ -154,14 +154,15 @@ func each(namespaces []string) []string {
 	return namespaces
 }
 
-// served tells whether the cluster knows a kind in any version.
+// served reports whether the cluster serves a kind in any version.
 func (s *snapshot) served(gk schema.GroupKind) bool {
 	known, err := s.RESTMapper().RESTMappings(gk)
 	return err == nil && len(known) > 0
 }
 
-// of returns what is held of a type. One that nobody declared is listed when it
-// is first asked for: a kind may look for what not every cluster knows.
+// of returns the objects of a type. A type that no kind declares is listed when
+// it is first read, because a kind may read types that not every cluster
+// serves.
 func (s *snapshot) of(ctx context.Context, o runtime.Object) (schema.GroupVersionKind, *held, error) {
 	gvk, err := apiutil.GVKForObject(o, s.Scheme())
 	if err != nil {
@@ -217,8 +218,8 @@ func (s *snapshot) List(ctx context.Context, into client.ObjectList, opts ...cli
 	return meta.SetList(into, found)
 }
 
-// indexedAs answers for the indexes that the operator's caches have of
-// children; see operator.New.
+// indexedAs reports whether an object matches a field selector for an index
+// that the operator's caches of children have; see operator.New.
 func indexedAs(o client.Object, by fields.Selector) (bool, error) {
 	if by == nil || by.Empty() {
 		return true, nil
@@ -234,7 +235,7 @@ func indexedAs(o client.Object, by fields.Selector) (bool, error) {
 	return false, errors.New("there is no index for " + by.String())
 }
 
-// plural is a kind as kubectl names it.
+// plural returns the resource name of a kind, as kubectl prints it.
 func plural(gvk schema.GroupVersionKind) string {
 	name, _ := meta.UnsafeGuessKindToResource(gvk)
 	return name.GroupResource().String()

@@ -13,8 +13,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Copies returns the ConfigMaps that belong to owner, from the cache of our
-// children: copies of sources, current and earlier, and whatever else it has.
+// Copies returns the ConfigMaps that belong to owner: current and earlier
+// snapshots of sources, and all others. They are read from the cache of
+// children, by naming.IndexOwner.
 func Copies(ctx context.Context, ours client.Reader, owner client.Object) ([]*corev1.ConfigMap, error) {
 	var all corev1.ConfigMapList
 	if err := ours.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexOwner: string(owner.GetUID())}); err != nil {
@@ -27,7 +28,7 @@ func Copies(ctx context.Context, ours client.Reader, owner client.Object) ([]*co
 	return copies, nil
 }
 
-// version names one state of one object.
+// version identifies one state of one object.
 type version struct {
 	uid types.UID
 	rv  string
@@ -42,7 +43,7 @@ func parseVersion(s string) version {
 
 func (v version) String() string { return string(v.uid) + "/" + v.rv }
 
-// notBefore tells whether v is w or a later state of the same object.
+// notBefore reports whether v is w or a later state of the same object.
 func (v version) notBefore(w version) bool {
 	if v.uid != w.uid {
 		return false
@@ -51,13 +52,14 @@ func (v version) notBefore(w version) bool {
 	return v.rv == w.rv || err == nil && c > 0
 }
 
-// claim is what a copy says about itself: "<name>@<version>", that it holds all
-// of a source, or "<name>@<version>#<key>=<file>", that its own key file is what
-// the source has under key. No name, version or key has any of these signs.
+// claim is the statement of a snapshot about its content: "<name>@<version>" if
+// it holds all of a source, or "<name>@<version>#<key>=<file>" if its own key
+// file has the value of key in the source. Names, versions and keys contain
+// none of these separators.
 type claim struct {
 	name      string
 	version   version
-	key, file string // "" for all of it
+	key, file string // "" for the whole source
 	copy      *corev1.ConfigMap
 }
 
@@ -69,8 +71,8 @@ func (c claim) String() string {
 	return s
 }
 
-// claimsOf reads what owner's copies say. One that can be changed says nothing:
-// it may have been.
+// claimsOf returns the claims of owner's snapshots. A mutable ConfigMap is
+// ignored, because it may have been modified.
 func claimsOf(owner client.Object, copies []*corev1.ConfigMap) []claim {
 	var all []claim
 	for _, cp := range copies {
@@ -89,9 +91,10 @@ func claimsOf(owner client.Object, copies []*corev1.ConfigMap) []claim {
 	return all
 }
 
-// fromCopies returns what is wanted of a source as it was at that version or,
-// where a copy was made of a later one, then: the cache that says the version
-// may be behind, for one after a restart, and to go back would undo a rollout.
+// fromCopies returns the wanted part of a source in the given version, or in
+// the latest version that a snapshot has, if that is later: the cache that the
+// version was read from may be stale, for example after a restart, and an older
+// version would revert a rollout.
 func fromCopies(claims []claim, name string, at version, w want) (*corev1.ConfigMap, version, bool) {
 	var content *corev1.ConfigMap
 	best := at
@@ -106,7 +109,8 @@ func fromCopies(claims []claim, name string, at version, w want) (*corev1.Config
 	return content, best, content != nil
 }
 
-// assemble puts together what is wanted of one version of a source.
+// assemble collects the wanted part of one version of a source from the
+// snapshots.
 func assemble(claims []claim, name string, v version, w want) (*corev1.ConfigMap, bool) {
 	parts, found := &corev1.ConfigMap{}, 0
 	for _, c := range claims {

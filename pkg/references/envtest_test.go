@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}, func(e *testkit.Env) { env = e })
 }
 
-// passes counts them by object.
+// passes counts reconciles by object.
 type passes struct {
 	mu sync.Mutex
 	of map[client.ObjectKey]int
@@ -60,8 +60,8 @@ func (p *passes) count(ns, name string) int {
 	return p.of[client.ObjectKey{Namespace: ns, Name: name}]
 }
 
-// reader is a kind whose objects copy the key "text" of the ConfigMap that is
-// called as their image is, and tell it in their status.
+// reader returns a kind whose objects copy the key "text" of the ConfigMap with
+// the name of their image, and report the text in their status.
 func reader(p *passes) converge.AnyKind {
 	return converge.Erase(converge.Kind[*webserverv1.WebServer, references.Source]{
 		New:      func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
@@ -86,7 +86,7 @@ func reader(p *passes) converge.AnyKind {
 					WithAnnotations(map[string]string{naming.AnnotationSource: s.Part("text", "copy")}).
 					WithImmutable(true).WithData(map[string]string{"copy": text})
 				in := apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-				in.Unmade = true // nobody has deleted it: the text is new
+				in.Unmade = true // the text is new, so its snapshot was not deleted
 				return converge.Plan{Apply: []apply.Intent{in}}, nil
 			}, UpdateStatusFunc: func(out converge.Outcome) {
 				f := conditions.Finding{Holds: true, Reason: "Read", Message: "none"}
@@ -114,7 +114,7 @@ func source(ns, name, text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"text": text, "other": "1"}}
 }
 
-// told waits until an object's status tells a text.
+// told waits until the status of an object contains a text.
 func told(l *testkit.Lab, name, text string) {
 	l.Helper()
 	w := &webserverv1.WebServer{}
@@ -195,7 +195,7 @@ func TestChangesOfWhatIsReferredToAreSeen(t *testing.T) {
 	}
 }
 
-// A change while no operator runs is seen by the next.
+// A change while no operator is running is observed by the next one.
 func TestChangeDuringARestart(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject(&passes{of: map[client.ObjectKey]int{}}))
@@ -214,7 +214,7 @@ func TestChangeDuringARestart(t *testing.T) {
 	l.Expect("restart", read, created, status)
 }
 
-// With several namespaces the client does not wait for its own writes.
+// With several namespaces, the client does not wait for its own writes.
 func TestSeveralNamespaces(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
@@ -235,8 +235,8 @@ func TestSeveralNamespaces(t *testing.T) {
 			l.Create(object(l.Namespace, fmt.Sprint("web", j), "cfg"))
 		}
 	}
-	// Of the three objects each. That the status is sent to an earlier version
-	// now and then, and refused, is so with several namespaces.
+	// For each of the three objects. With several namespaces, a status is
+	// occasionally sent for an earlier version, and refused.
 	expect := func(l *testkit.Lab, what string) {
 		t.Helper()
 		made := map[string]int{}
@@ -273,7 +273,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	}
 }
 
-// A kind that refers to nothing makes nobody watch what is not ours.
+// A kind without references does not cause unowned objects to be watched.
 func TestKindWithoutReferencesHasNoMetadata(t *testing.T) {
 	t.Parallel()
 	k := reader(&passes{of: map[client.ObjectKey]int{}})

@@ -1,14 +1,15 @@
-// Package references answers what stands in the ConfigMaps of users that an
-// object refers to, at the price of no request as long as nothing changes.
+// Package references returns the content of the users' ConfigMaps that an
+// object refers to. As long as nothing changes, it sends no request.
 //
-// Which version of a ConfigMap there is, a cache of metadata says. What is in
-// it, the object's own unchangeable copies say: each carries the version that
-// it was made from. Only a version that nobody has copied yet is read from the
-// API server, once. So memory holds what objects refer to, and not what else
-// stands in their namespaces; and a restart of the operator reads nothing.
+// The current version of a ConfigMap is read from a cache of metadata. Its
+// content is read from the object's own immutable snapshots, each of which is
+// annotated with the version that it was created from. Only a version without a
+// snapshot is read from the API server, once. So memory holds only what objects
+// refer to, not the other ConfigMaps in their namespaces, and a restart of the
+// operator causes no reads.
 //
-// Of Secrets, where the platform lets the operator read them, nobody keeps
-// more than a digest: see Reader.Secrets.
+// Of Secrets, if the platform configuration allows the operator to read them,
+// only a digest is kept: see Reader.Secrets.
 package references
 
 import (
@@ -25,33 +26,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reference says that the content of a ConfigMap, in the object's own
-// namespace, matters to the object.
+// Reference declares that an object depends on the content of a ConfigMap in
+// its own namespace.
 type Reference struct {
-	// Name is the ConfigMap's. An empty one refers to nothing.
+	// Name is the name of the ConfigMap. If empty, the reference is ignored.
 	Name string
-	// Key is all of it that matters; "" is everything.
+	// Key is the only key that the object depends on. If empty, it depends on all
+	// of them.
 	Key string
 }
 
-// Names returns the names in rs, each once, sorted.
+// Names returns the distinct names in rs, sorted.
 func Names(rs []Reference) []string { return slices.Sorted(maps.Keys(wanted(rs))) }
 
-// Source is a ConfigMap that is referred to.
+// Source is the state of a ConfigMap that an object refers to.
 type Source struct {
-	// Found says that there is one.
+	// Found reports whether the ConfigMap exists.
 	Found bool
 	// Version is "<uid>/<resource version>" of Content.
 	Version string
-	// Content has name and namespace, and what of the content is referred to,
-	// and nothing else. It is nil where there is no ConfigMap.
+	// Content holds the namespace, the name and the content that is referred to,
+	// and nothing else. It is nil if there is no ConfigMap.
 	Content *corev1.ConfigMap
-	// Err says why it could not be read. Whether it exists is then unknown.
+	// Err is the error of reading it. If it is set, it is unknown whether the
+	// ConfigMap exists.
 	Err error
 }
 
-// Whole is the value of the annotation naming.AnnotationSource on a copy whose
-// data and binary data are all that is in the source.
+// Whole returns the value of the annotation naming.AnnotationSource for a
+// snapshot whose data and binary data are those of the source.
 func (s Source) Whole() string {
 	if s.Content == nil {
 		return ""
@@ -59,9 +62,9 @@ func (s Source) Whole() string {
 	return claim{name: s.Content.Name, version: parseVersion(s.Version)}.String()
 }
 
-// Part is the value of that annotation on a copy whose key file is what the
-// source has under key. One of several sources, or of several keys, is joined
-// to the others by a comma.
+// Part returns the value of that annotation for a snapshot whose key file has
+// the value of key in the source. The values for several sources or keys are
+// joined with commas.
 func (s Source) Part(key, file string) string {
 	if s.Content == nil {
 		return ""
@@ -69,8 +72,8 @@ func (s Source) Part(key, file string) string {
 	return claim{name: s.Content.Name, version: parseVersion(s.Version), key: key, file: file}.String()
 }
 
-// Reader finds sources for the objects of one kind. It is safe for concurrent
-// use, as long as one object is reconciled by one worker at a time.
+// Reader reads the sources of the objects of one kind. It is safe for
+// concurrent use, as long as one object is reconciled by one worker at a time.
 type Reader struct {
 	metadata client.Reader // cached *metav1.PartialObjectMetadata
 	live     client.Reader
@@ -81,23 +84,24 @@ type Reader struct {
 	secrets secrets
 }
 
-// memo is what was read from the API server and is in no copy yet: the cache
-// may not have seen the copy, or there will be none, because the content is not
-// what it has to be. Losing it costs a request.
+// memo is content that was read from the API server and that no observed
+// snapshot holds yet: either the cache has not observed the snapshot, or there
+// will be none, because the content is invalid. Losing a memo costs one
+// request.
 type memo struct {
 	want    want
 	version version
 	content *corev1.ConfigMap
 }
 
-// NewReader returns a reader that looks for versions in metadata, a cache of
-// every ConfigMap's and, where somebody asks for Secrets, of theirs, and for
-// content that is in no copy in live.
+// NewReader returns a Reader. Versions are read from metadata, a cache of the
+// metadata of all ConfigMaps, and of all Secrets if Secrets is called. Content
+// that no snapshot holds is read from live.
 func NewReader(metadata, live client.Reader) *Reader {
 	return &Reader{metadata: metadata, live: live, read: map[types.UID]map[string]memo{}}
 }
 
-// Forget drops what is remembered for an object that is gone.
+// Forget drops the state that is remembered for a deleted object.
 func (r *Reader) Forget(owner types.UID) {
 	r.secrets.set(owner, nil)
 	r.mu.Lock()
@@ -105,8 +109,9 @@ func (r *Reader) Forget(owner types.UID) {
 	delete(r.read, owner)
 }
 
-// ConfigMaps returns, by name, what owner refers to. copies are the ConfigMaps
-// that belong to it. A failed read does not affect the others.
+// ConfigMaps returns the ConfigMaps that owner refers to, by name. copies are
+// the ConfigMaps that belong to owner. A failed read does not affect the
+// others.
 func (r *Reader) ConfigMaps(ctx context.Context, owner client.Object, refs []Reference, copies []*corev1.ConfigMap) map[string]Source {
 	wanted := wanted(refs)
 	r.keep(owner.GetUID(), wanted)
@@ -130,7 +135,8 @@ func (r *Reader) configMap(ctx context.Context, owner client.Object, name string
 	standing := &metav1.PartialObjectMetadata{}
 	standing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	if err := r.metadata.Get(ctx, key, standing); err != nil {
-		// That none is there costs no request either: its creation is an event.
+		// A missing ConfigMap costs no request either: its creation triggers an
+		// event.
 		r.remember(owner, name, nil)
 		return Source{}, client.IgnoreNotFound(err)
 	}
@@ -148,23 +154,24 @@ func (r *Reader) configMap(ctx context.Context, owner client.Object, name string
 			return Source{}, err
 		}
 		r.remember(owner, name, nil)
-		return Source{}, nil // the cache will hear of it
+		return Source{}, nil // the cache will observe the deletion
 	}
-	// What was read may be later than what the cache knows: its own version
-	// counts.
+	// The object may be later than the version in the cache, so its own version
+	// is used.
 	m := memo{want: w, version: versionOf(live), content: w.of(live)}
 	r.remember(owner, name, &m)
 	return sourceOf(key, m.version, m.content), nil
 }
 
-// sourceOf leaves what is remembered as it is, whatever is done to the source.
+// sourceOf returns a deep copy, so that changes to the source do not affect the
+// remembered content.
 func sourceOf(key client.ObjectKey, v version, content *corev1.ConfigMap) Source {
 	c := content.DeepCopy()
 	c.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 	return Source{Found: true, Version: v.String(), Content: c}
 }
 
-// keep drops what an object no longer refers to.
+// keep drops the remembered content that an object no longer refers to.
 func (r *Reader) keep(owner types.UID, wanted map[string]want) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +188,7 @@ func (r *Reader) recall(owner client.Object, name string) (memo, bool) {
 	return m, ok
 }
 
-// remember keeps what was read; nil drops it.
+// remember stores content that was read, or drops it if m is nil.
 func (r *Reader) remember(owner client.Object, name string, m *memo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +205,7 @@ func (r *Reader) remember(owner client.Object, name string, m *memo) {
 	r.read[uid][name] = *m
 }
 
-// want is what of a ConfigMap matters.
+// want is the part of a ConfigMap that an object depends on.
 type want struct {
 	all  bool
 	keys []string // sorted, each once
@@ -226,8 +233,8 @@ func wanted(refs []Reference) map[string]want {
 
 func (w want) equal(o want) bool { return w.all == o.all && slices.Equal(w.keys, o.keys) }
 
-// of returns the part of c's content that is wanted. What is not wanted must
-// not be seen: a copy of a part could not tell it after a restart.
+// of returns the wanted part of c's content. The rest is left out, because a
+// snapshot of the part could not provide it after a restart.
 func (w want) of(c *corev1.ConfigMap) *corev1.ConfigMap {
 	if w.all {
 		return &corev1.ConfigMap{Data: c.Data, BinaryData: c.BinaryData}
@@ -239,7 +246,8 @@ func (w want) of(c *corev1.ConfigMap) *corev1.ConfigMap {
 	return part
 }
 
-// put gives to what from has under a key, and tells whether it has any.
+// put copies the value of file in from to key in to, and reports whether it
+// exists.
 func put(to *corev1.ConfigMap, key string, from *corev1.ConfigMap, file string) bool {
 	if text, ok := from.Data[file]; ok {
 		if to.Data == nil {

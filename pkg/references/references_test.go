@@ -17,11 +17,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// cluster is what the cache of metadata and the API server say of the
-// ConfigMap "cfg". They may differ.
+// cluster holds the ConfigMap "cfg" in the cache of metadata and in the API
+// server. The two may differ.
 type cluster struct {
 	client.Reader
-	cached, live *corev1.ConfigMap // nil: not there
+	cached, live *corev1.ConfigMap // nil if not found
 	fails        error
 	gets         int
 }
@@ -61,7 +61,7 @@ func source(uid types.UID, rv string, data texts) *corev1.ConfigMap {
 	}
 }
 
-// copied is a copy of ours.
+// copied returns a snapshot that belongs to the owner.
 func copied(claims string, data texts, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -84,11 +84,11 @@ var whole = []Reference{{Name: "cfg"}}
 func TestACopyOfThatVersionSavesTheRequest(t *testing.T) {
 	keyed := []Reference{{"cfg", "a"}, {"cfg", "b"}}
 	for name, tc := range map[string]struct {
-		cached, live *corev1.ConfigMap // live is cached where it is nil
+		cached, live *corev1.ConfigMap // live defaults to cached
 		refs         []Reference
 		copies       []*corev1.ConfigMap
 		gets         int
-		version      string // "" for not found
+		version      string // "" if not found
 		want         texts
 	}{
 		"nothing there":           {refs: whole},
@@ -150,7 +150,7 @@ func TestACopyOfThatVersionSavesTheRequest(t *testing.T) {
 	}
 }
 
-// What a source says of itself on a copy is what is read from it.
+// The annotation values that a Source returns are those that claimsOf reads.
 func TestASourceIsFoundInItsCopies(t *testing.T) {
 	c := &cluster{}
 	c.set(source("5e9c-u", "5", texts{"server.conf": "x", "b": "y"}))
@@ -184,7 +184,8 @@ func TestASourceIsFoundInItsCopies(t *testing.T) {
 	}
 }
 
-// Until a copy is seen, or while there is none, the same is not read again.
+// Content is not read again until its snapshot is observed, or while there is
+// none.
 func TestWhatWasReadIsRememberedUntilItIsCopied(t *testing.T) {
 	c := &cluster{}
 	r := NewReader(c, c)
@@ -218,7 +219,7 @@ func TestWhatWasReadIsRememberedUntilItIsCopied(t *testing.T) {
 	c.live = source("u", "7", texts{"a": "y"})
 	c.cached = source("u", "6", nil)
 	read(1, "y")
-	read(0, "y") // at 7 already
+	read(0, "y") // already at version 7
 	c.cached = source("u", "7", nil)
 	read(0, "y")
 	refs = []Reference{{"cfg", "a"}}

@@ -19,17 +19,18 @@ import (
 // SecretDigest identifies the content of a Secret.
 type SecretDigest struct {
 	Digest string
-	// Err says why the Secret could not be read. Whether it exists is then unknown.
+	// Err is the error of reading it. If it is set, it is unknown whether the
+	// Secret exists.
 	Err error
 }
 
-// Secrets returns, by name, a digest of what is in each of these Secrets of
-// owner's namespace. One that is not there has none. A failed read does not
-// affect the others.
+// Secrets returns a digest of the content of each of these Secrets in owner's
+// namespace, by name. A Secret that does not exist has no entry. A failed read
+// does not affect the others.
 //
-// A Secret is read when its version is new, once for all objects that refer to
-// it; what is kept of it is the digest. After a restart each is read once more,
-// for the digest is all that the pods say about it.
+// A Secret is read once per version, for all objects that refer to it, and only
+// the digest is kept. After a restart, each is read once more, because the pods
+// carry only a digest.
 func (r *Reader) Secrets(ctx context.Context, owner client.Object, names []string) map[string]SecretDigest {
 	r.secrets.keep(owner, names)
 	found := map[string]SecretDigest{}
@@ -53,14 +54,14 @@ func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (string, erro
 	}
 	at := versionOf(standing)
 	known := r.secrets.of(key)
-	known.mu.Lock() // whoever else wants it waits, and finds it
+	known.mu.Lock() // concurrent callers wait, and then find the digest
 	defer known.mu.Unlock()
 	if known.version.notBefore(at) {
 		return known.digest, nil
 	}
 	live := &corev1.Secret{}
 	if err := r.live.Get(ctx, key, live); err != nil {
-		return "", client.IgnoreNotFound(err) // the cache will hear of it
+		return "", client.IgnoreNotFound(err) // the cache will observe the deletion
 	}
 	known.version, known.digest = versionOf(live), digest(live)
 	for _, content := range live.Data {
@@ -69,9 +70,10 @@ func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (string, erro
 	return known.digest, nil
 }
 
-// digest tells contents of a Secret apart. Whoever may read pods sees it, and
-// many Secrets are words that can be guessed; so its key is the Secret's UID,
-// which nobody knows who may not read the Secret.
+// digest returns a string that changes with the content of a Secret. It is
+// visible in pods, and many Secrets are words that can be guessed. Therefore it
+// is keyed with the Secret's UID, which is unknown without permission to read
+// the Secret.
 func digest(s *corev1.Secret) string {
 	h := hmac.New(sha256.New, []byte(s.UID))
 	for _, k := range slices.Sorted(maps.Keys(s.Data)) {
@@ -81,33 +83,35 @@ func digest(s *corev1.Secret) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// secrets is what is known of the Secrets that objects refer to.
+// secrets remembers the digests of the Secrets that objects refer to.
 type secrets struct {
 	mu    sync.Mutex
 	known map[client.ObjectKey]*secret
 	users map[types.UID][]client.ObjectKey
 }
 
-// secret is what is known of one. Its version is empty before it was read.
+// secret is the remembered state of one Secret. Its version is empty until the
+// Secret was read.
 type secret struct {
-	users int // under the lock of all
+	users int // guarded by secrets.mu
 
 	mu      sync.Mutex
 	version version
 	digest  string
 }
 
-// of returns what is known of a Secret that somebody refers to.
+// of returns the state of a Secret that is referred to.
 func (s *secrets) of(key client.ObjectKey) *secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.known[key]; k != nil {
 		return k
 	}
-	return &secret{} // whoever referred to it has just gone
+	return &secret{} // the last object that refers to it was just deleted
 }
 
-// keep notes what an object refers to, and drops what nobody does any longer.
+// keep records the references of an object, and drops the Secrets that are no
+// longer referred to.
 func (s *secrets) keep(owner client.Object, names []string) {
 	var keys []client.ObjectKey
 	for _, name := range names {

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// vault is what the cache of metadata and the API server say of the Secrets of
-// a namespace.
+// vault holds the Secrets of a namespace in the cache of metadata and in the
+// API server.
 type vault struct {
 	client.Reader
 	cached, live map[string]*corev1.Secret
@@ -56,7 +56,7 @@ func (v *vault) Get(_ context.Context, key client.ObjectKey, o client.Object, _ 
 	return nil
 }
 
-// put makes a Secret stand, for the cache and for the API server.
+// put stores a Secret in the cache and in the API server.
 func (v *vault) put(name string, uid types.UID, rv string, data texts) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid, ResourceVersion: rv}, Data: map[string][]byte{}}
 	for k, text := range data {
@@ -65,7 +65,7 @@ func (v *vault) put(name string, uid types.UID, rv string, data texts) {
 	v.cached[name], v.live[name] = s, s
 }
 
-// took returns what was read since the last call.
+// took returns the reads since the last call.
 func (v *vault) took() []string {
 	got := v.gets
 	v.gets = nil
@@ -130,7 +130,8 @@ func TestASecretIsReadOnceAVersion(t *testing.T) {
 	}
 }
 
-// Nobody who sees a digest can try words, and equal contents do not look equal.
+// Guessed words cannot be verified with a digest, and equal contents have
+// different digests in different Secrets.
 func TestDigestsTellNothingWithoutTheSecret(t *testing.T) {
 	of := func(uid types.UID, data texts) string {
 		v, r := newVault()

@@ -1,5 +1,6 @@
-// Package render prints the children that an object would get, from the same
-// pure functions that the operator uses, without a cluster.
+// Package render prints the children that the operator would create for an
+// object. It calls the same pure functions as the operator, and needs no
+// cluster.
 package render
 
 import (
@@ -22,11 +23,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// Objects reads YAML documents from r and writes the children of each to w.
-// name is what errors call the source.
+// Objects reads YAML documents from r and writes the children of each object to
+// w. name is the name of the source in errors.
 func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kinds []converge.AnyKind) error {
 	docs := yaml.NewYAMLReader(bufio.NewReader(r))
-	// Strict: a misspelt field is an error that names it.
+	// Strict decoding returns an error that names a misspelled field.
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	found := false
 	for i := 1; ; i++ {
@@ -37,7 +38,8 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kind
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
-		// A document of comments, or of a separator alone, is null, as for kubectl.
+		// As for kubectl, a document that consists only of comments or separators
+		// is null.
 		if raw, err := yaml.ToJSON(doc); err == nil && string(bytes.TrimSpace(raw)) == "null" {
 			continue
 		}
@@ -79,8 +81,8 @@ func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, kinds []converge
 		if own == gvk {
 			return render(k, obj.(converge.Object), own)
 		}
-		// All versions of a kind have one schema, so another version is read as
-		// the one that the operator works with.
+		// All versions of a kind have the same schema, so another version is
+		// decoded as the stored version.
 		raw, err := json.Marshal(obj)
 		if err == nil {
 			err = json.Unmarshal(raw, stored)

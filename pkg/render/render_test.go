@@ -20,8 +20,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// renderers have one kind, which becomes a ConfigMap; an image "bad" cannot be
-// rendered.
+// kinds returns one kind, whose only child is a ConfigMap. The image "bad"
+// cannot be rendered.
 func kinds() []converge.AnyKind {
 	return []converge.AnyKind{converge.Erase(converge.Kind[*webserverv1.WebServer, int]{
 		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
@@ -180,8 +180,7 @@ func TestRenderSkipsDocumentsWithoutContent(t *testing.T) {
 	}
 }
 
-// Both versions of a kind become the same children, owned by the version that
-// the operator works with.
+// Both versions of a kind yield the same children, owned by the stored version.
 func TestAnotherVersionOfAKindIsRenderedAsTheStoredOne(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s)); err != nil {
