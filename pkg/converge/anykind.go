@@ -73,8 +73,8 @@ func (k AnyKind) Watched() []client.Object {
 	return all
 }
 
-// Observe reads what matters to an object, including the ConfigMaps and Secrets
-// that it refers to, and returns what is decided about it.
+// Observe reads what the model of an object depends on, including the
+// ConfigMaps and Secrets that it refers to, and returns the model.
 func (k AnyKind) Observe(ctx context.Context, r Reader, refs *references.Reader, obj Object) (Model, error) {
 	if k.Secrets != nil {
 		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
@@ -89,8 +89,8 @@ func (k AnyKind) Observe(ctx context.Context, r Reader, refs *references.Reader,
 	return k.observe(ctx, r, obj)
 }
 
-// observeChildren is Observe without anything that the object refers to: enough
-// to name its children.
+// observeChildren is Observe without the ConfigMaps and Secrets that the object
+// refers to, which is sufficient to name its children.
 func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Model, error) {
 	var err error
 	if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
@@ -99,8 +99,8 @@ func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Mod
 	return k.observe(ctx, r, obj)
 }
 
-// Offline returns what is decided about an object as if it had just been created
-// in a cluster in which only the given ConfigMaps exist.
+// Offline returns the model of an object as if it had just been created in a
+// cluster in which only the given ConfigMaps exist.
 func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]references.Source) (Model, error) {
 	return k.observe(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
 }
@@ -108,7 +108,7 @@ func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]ref
 // noObjects is a cluster without objects.
 type noObjects struct{}
 
-// Get does not find the object.
+// Get returns a NotFound error.
 func (noObjects) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// ForEachChild calls do for the children of a plan in their order, except for
-// those that must not be written because of the result of another child, and
-// returns the errors of all. The result of a child holds back only the children
-// that depend on it. owned is Applier.Owned for the owner of the plan, and
-// uncached Applier.OwnedUncached, or nil.
+// ForEachChild calls do for the children of a plan in order, except for those
+// that must not be written because of the result of another child, and returns
+// all errors, joined. A failed child blocks only the children that depend on
+// it. owned is Applier.Owned for the owner of the plan. uncached is
+// Applier.OwnedUncached, or nil to use only the cache.
 func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
 	d := dependencies{owned: owned, uncached: uncached, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}}
 	for _, in := range plan.Apply {
@@ -36,7 +36,7 @@ func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.C
 	return errors.Join(errs...)
 }
 
-// dependencies are the results of the children of a plan so far.
+// dependencies holds the results of the children that were handled so far.
 type dependencies struct {
 	owned    func(context.Context, apply.Intent) (bool, error)
 	uncached func(context.Context, apply.Intent) (bool, error)
@@ -44,9 +44,9 @@ type dependencies struct {
 	results  map[apply.Ref]error
 }
 
-// resolve returns the intent to apply for a child, which is the intent itself or
-// its alternative. blocked is the error, reported already, of the child that
-// keeps this one from being written.
+// resolve returns the intent to apply for a child, which is the intent itself
+// or its alternative. blocked is the error of the child that prevents this one
+// from being written; ForEachChild has already reported it.
 func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved apply.Intent, blocked, err error) {
 	for _, ref := range in.Accompanies {
 		if err := d.ownership(ctx, ref); isConflict(err) {
@@ -63,8 +63,8 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	}
 	exists, err := d.owned(ctx, in)
 	if err == nil && !exists && d.uncached != nil {
-		// One that lost its label is only found past the cache, and would be held
-		// back for as long as the other child fails.
+		// A child that lost its label is not in the cache. Without this read it
+		// would be blocked for as long as the other child fails.
 		exists, err = d.uncached(ctx, in)
 		in.Exists = exists
 	}
@@ -86,8 +86,8 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	return in, missing, nil
 }
 
-// ownership returns why a child could not be written. For one that comes later
-// in the plan it reads the cache.
+// ownership returns why a child could not be written. For a child that comes
+// later in the plan it reads the cache.
 func (d dependencies) ownership(ctx context.Context, ref apply.Ref) error {
 	if err, done := d.results[ref]; done {
 		return err
@@ -100,7 +100,7 @@ func (d dependencies) ownership(ctx context.Context, ref apply.Ref) error {
 	return err
 }
 
-// failure returns the first error among the children that in depends on.
+// failure returns the first error of the children that in depends on.
 func (d dependencies) failure(in apply.Intent, refs []apply.Ref) (failure, err error) {
 	for _, ref := range refs {
 		if _, ok := d.planned[ref]; !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// workloadPlan is the plan of a workload with all kinds of dependencies. The
-// kinds are only names here.
+// workloadPlan returns a plan with all types of dependencies. It needs only the
+// kinds of the objects.
 func workloadPlan() Plan {
 	named := func(kind string) apply.Intent {
 		in := apply.New(corev1ac.ConfigMap("web", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
@@ -28,7 +28,7 @@ func workloadPlan() Plan {
 	deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: "web"}}
 	current := named("Deployment")
 	current.CreateAfter = deployment.CreateAfter
-	current.Exclusive = []string{"current"} // tells the two apart
+	current.Exclusive = []string{"current"} // distinguishes it from the other intent
 	deployment.Otherwise = func() (apply.Intent, bool) { return current, true }
 	plan := Plan{Apply: []apply.Intent{
 		named("ConfigMap"), named("ControllerRevision"), named("NetworkPolicy"),

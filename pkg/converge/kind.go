@@ -1,17 +1,17 @@
-// Package converge is the one reconcile loop, in which every kind is handled
-// the same way. It names no kind.
+// Package converge contains the reconcile loop, which is the same for every
+// kind and does not depend on any of them.
 //
-//	request ─▶ get (cache) ─▶ being deleted? ─▶ Teardown ─▶ drop the finalizer
+//	request ─▶ get (cache) ─▶ being deleted? ─▶ Teardown ─▶ remove the finalizer
 //	               │
 //	            Observe       cached reads, one value                   reads
 //	            Model         pure: decides, once
 //	            Plan          pure: the desired children
 //	            apply         a request for each child that differs     writes
 //	            UpdateStatus  pure; runs even if Plan or apply failed, but not if
-//	               │          Observe did: then only the conditions change
+//	               │          Observe failed: then only the conditions change
 //	               ▼
 //	            one status patch, only if it differs; events on transitions;
-//	            fault.Classify decides when to reconcile again
+//	            the class of the error decides when to reconcile again
 package converge
 
 import (
@@ -28,35 +28,35 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// Object is an object of one of our kinds.
+// Object is an object of a kind that the operator reconciles.
 type Object interface {
 	client.Object
 	// GetStatus returns the part of the status that every kind has.
 	GetStatus() *common.Status
-	// GetDeletionPolicy returns the deletion policy in force.
+	// GetDeletionPolicy returns the effective deletion policy.
 	GetDeletionPolicy() common.DeletionPolicy
 }
 
-// Model is what one reconcile has decided about one object. It is decided once,
-// from the object and what was observed, and used by the reconcile loop, by
-// preflight and by render.
+// Model contains the decisions of one reconcile about one object. It is built
+// once, from the object and what was observed, and is used by the reconcile
+// loop, by preflight and by render.
 type Model interface {
 	// Plan returns the desired children. A plan returned together with an error
-	// is still applied, so that a missing ConfigMap does not prevent the Service
-	// from being repaired. It is called once at the most.
+	// is still applied, so that a missing ConfigMap does not prevent the
+	// Service from being repaired. Plan is called at most once.
 	Plan() (Plan, error)
-	// UpdateStatus writes the status into the object.
+	// UpdateStatus sets the status of the object.
 	UpdateStatus(Outcome)
 }
 
-// ModelFuncs is a model of two functions, each of which may be nil, for kinds
-// that have nothing to decide beforehand.
+// ModelFuncs is a Model that consists of two functions, each of which may be
+// nil. It is for kinds that have no decisions to share between them.
 type ModelFuncs struct {
 	PlanFunc         func() (Plan, error)
 	UpdateStatusFunc func(Outcome)
 }
 
-// Plan calls PlanFunc.
+// Plan calls PlanFunc, or returns an empty plan if it is nil.
 func (f ModelFuncs) Plan() (Plan, error) {
 	if f.PlanFunc == nil {
 		return Plan{}, nil
@@ -64,15 +64,15 @@ func (f ModelFuncs) Plan() (Plan, error) {
 	return f.PlanFunc()
 }
 
-// UpdateStatus calls UpdateStatusFunc.
+// UpdateStatus calls UpdateStatusFunc, if it is set.
 func (f ModelFuncs) UpdateStatus(out Outcome) {
 	if f.UpdateStatusFunc != nil {
 		f.UpdateStatusFunc(out)
 	}
 }
 
-// Kind declares how the objects of one kind are reconciled. T is the type of the
-// objects, and S holds what is observed of the cluster.
+// Kind declares how the objects of one kind are reconciled. T is the type of
+// the objects, and S the type of the value that Observe returns.
 type Kind[T Object, S any] struct {
 	// New returns an empty object.
 	New func() T
@@ -80,101 +80,108 @@ type Kind[T Object, S any] struct {
 	NewList func() client.ObjectList
 	// AddToScheme adds the kind, in all its versions, to a scheme.
 	AddToScheme func(*runtime.Scheme) error
-	// Children are empty objects of the types that the kind makes; changes of
-	// them lead to a pass over their owner.
+	// Children are empty objects of the types that the kind creates. Changes of
+	// children trigger a reconcile of their owner.
 	Children []client.Object
-	// Optional are children of types that a cluster need not know, such as
-	// HTTPRoute. They are watched from when the cluster knows them.
+	// Optional are empty objects of child types that are not served by every
+	// cluster, such as HTTPRoute. They are watched as soon as they are served.
 	Optional []client.Object
 	// Workload is an empty object of the child that runs the pods.
 	Workload client.Object
-	// Related are types that are not children but matter to the status, such
-	// as the pods of a Deployment.
+	// Related are types that are not children but affect the status, such as
+	// the pods of a Deployment.
 	Related []Related
-	// Foreign are types of which the objects of others matter too, to all
-	// objects in their namespace, such as budgets that may select their pods.
-	// The cache must hold all of them, with and without the label of our
-	// children.
+	// Foreign are types whose unowned objects affect all objects of this kind
+	// in the same namespace, such as a PodDisruptionBudget that selects their
+	// pods. The cache must hold all objects of these types, with and without
+	// the label of children.
 	Foreign []client.Object
-	// Log has the words of the kind's log lines.
+	// Log contains the texts of the kind's log lines.
 	Log LogText
 
-	// References names the ConfigMaps of users whose content matters to an
-	// object: their changes lead to a pass, and Observe is given the content.
-	// Nil: none ever.
+	// References returns the users' ConfigMaps whose content affects an object.
+	// Their changes trigger a reconcile, and Observe receives their content. If
+	// it is nil, the kind refers to no ConfigMaps.
 	References func(T) []references.Reference
-	// Secrets names the Secrets of users whose content matters to an object, in
-	// the same way; but Observe is given only digests. The operator must be
-	// allowed to read all Secrets. Nil: nobody looks at any.
+	// Secrets returns the names of the users' Secrets whose content affects an
+	// object. Their changes trigger a reconcile, and Observe receives only
+	// digests of their content. The operator needs permission to read all
+	// Secrets. If it is nil, no Secrets are read.
 	Secrets func(T) []string
-	// Observe reads, from the cache only, what Desired needs to know. After an
-	// error of it nothing is written but conditions. Nil: nothing is observed.
+	// Observe reads, only from the cache, what Model depends on. If it returns
+	// an error, only conditions are written. If it is nil, nothing is observed.
 	Observe func(context.Context, Reader, T) (S, error)
-	// Paused tells whether an object's children are to be left as they are.
-	// Nil: they never are.
+	// Paused reports whether the children of an object must not be changed. If
+	// it is nil, objects of the kind cannot be paused.
 	Paused func(T) bool
-	// Model decides what is desired of an object. It is pure.
+	// Model returns the model of an object, given what was observed. It is
+	// pure.
 	Model func(T, S) Model
-	// Teardown undoes what garbage collection cannot; done says that nothing
-	// is left to do. Nil: there is nothing. Children are released by the loop
-	// itself where the deletion policy is Orphan.
+	// Teardown cleans up what the garbage collector cannot delete, and reports
+	// whether it is done. If it is nil, there is nothing to clean up. The loop
+	// itself releases the children if the deletion policy is Orphan.
 	Teardown func(context.Context, client.Client, T) (done bool, err error)
 }
 
-// Reader is what Observe reads from.
+// Reader is the argument of Observe that provides everything it may read.
 type Reader struct {
-	// Reader has what is ours, from the cache.
+	// Reader reads objects with the label of children from the cache.
 	client.Reader
-	// Sources are the ConfigMaps that the object refers to, by name. Each has
-	// the error of its own read: what does not depend on it goes on.
+	// Sources are the ConfigMaps that the object refers to, by name. Each
+	// contains the error of its own read, so that a failed read affects only
+	// what depends on that ConfigMap.
 	Sources map[string]references.Source
-	// Copies are the ConfigMaps that belong to the object, where its kind makes
-	// ConfigMaps and refers to some.
+	// Copies are the ConfigMaps that the operator created for the object. It is
+	// empty unless the kind creates ConfigMaps and refers to some.
 	Copies []*corev1.ConfigMap
-	// Secrets are digests of the Secrets that the object refers to, by name.
-	// One that is not there has none. Nil: nobody looks at Secrets.
+	// Secrets are digests of the Secrets that the object refers to, by name. A
+	// Secret that does not exist has no digest. The map is nil if no Secrets
+	// are read.
 	Secrets map[string]references.SecretDigest
-	// Offline reports that there is no cluster: what does not exist now cannot
-	// exist outside the cache either.
+	// Offline reports that there is no cluster: a child that is not found now
+	// cannot exist outside the cache either.
 	Offline bool
 
-	// lacks tells of which types the cluster is known to have none. Nil: of none.
+	// lacks reports whether the type of an object is not available. If it is
+	// nil, all types are available.
 	lacks func(client.Object) bool
 }
 
-// Related is a type whose changes lead to a pass over an object that does not
-// own them.
+// Related is a type whose changes trigger a reconcile of an object that does
+// not own them.
 type Related struct {
 	// Object is an empty object of the type. The cache holds only objects with
-	// the label of our children, so the child that makes them must set it.
+	// the label of children, so the child that creates such objects must set
+	// the label on them.
 	Object client.Object
-	// Of returns the name of the object that a change matters to, in the same
-	// namespace; "" for none.
+	// Of returns the name of the object, in the same namespace, that a change
+	// affects, or "" if there is none.
 	Of func(client.Object) string
 }
 
-// LogText has the words of a kind's log lines. The seeds' users know them.
+// LogText contains the texts of a kind's log lines, which are those of the
+// legacy operator.
 type LogText struct {
 	Logger string // name of the logger, such as "controllers.WebServer"
-	Key    string // key under which the object stands, such as "Webserver"
-	Gone   string // said when the object is no longer there
+	Key    string // key of the object's name in a log line, such as "Webserver"
+	Gone   string // message when the object no longer exists
 }
 
-// Plan is what should be.
+// Plan is the desired state of the children of an object.
 type Plan struct {
-	// Apply are the children that should be, in the order of writing.
+	// Apply are the children that should exist, in the order of the writes.
 	Apply []apply.Intent
-	// Prune are children that were observed and should not be. Only those that
-	// the object controls are deleted.
+	// Prune are observed children that should not exist. Only those that the
+	// object controls are deleted.
 	Prune []client.Object
 }
 
-// Outcome is what became of a pass, for Report.
+// Outcome is the result of a reconcile, from which UpdateStatus reports.
 type Outcome struct {
-	// Problem is what the errors of the pass amount to; class None when there
-	// were none.
+	// Problem summarizes the errors of the reconcile. Its class is None if
+	// there were none.
 	Problem fault.Verdict
-	// Now is the time of the pass.
+	// Now is the time of the reconcile.
 	Now time.Time
 
 	children map[childKey]client.Object
@@ -182,16 +189,17 @@ type Outcome struct {
 	urgent   *bool
 }
 
-// WriteStatusNow says that the status must not wait for a change of a condition:
-// the next step depends on what it records.
+// WriteStatusNow requests that the status is written even if no condition has
+// changed, because the next step depends on what the status records.
 func (o Outcome) WriteStatusNow() {
 	if o.urgent != nil {
 		*o.urgent = true
 	}
 }
 
-// LookAgain asks for another pass after some time, if nothing leads to one
-// before: for what no event tells of. Of several the soonest holds.
+// LookAgain requests another reconcile after the given time, for changes of
+// which there is no event. If it is called more than once, the shortest delay
+// wins.
 func (o Outcome) LookAgain(after time.Duration) {
 	if o.again != nil && (*o.again == 0 || after < *o.again) {
 		*o.again = max(after, time.Millisecond)
@@ -203,8 +211,7 @@ type childKey struct {
 	client.ObjectKey
 }
 
-// NewOutcome makes an outcome, for tests of a kind's Report. The loop makes
-// its own.
+// NewOutcome returns an outcome for tests of UpdateStatus.
 func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
 	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}}
 	for kind, c := range children {
@@ -213,17 +220,17 @@ func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client
 	return o
 }
 
-// Child returns a child as it stands after the pass, or false when it does not
-// stand or is not ours.
+// Child returns a child as it is after the reconcile, or false if it does not
+// exist or is unowned.
 func Child[L client.Object](o Outcome, kind, namespace, name string) (L, bool) {
 	l, ok := o.children[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}].(L)
 	return l, ok
 }
 
-// Standing returns a child as it stands after the pass, or else as it was
-// observed before: one that was not written, because its write failed or
-// because what it should be is not known, may well serve. observed is nil where
-// none stood that is ours.
+// Standing returns a child as it is after the reconcile, or else the observed
+// one: a child that was not written, because the write failed or its desired
+// state is not known, may still be serving traffic. observed is nil if no owned
+// child was observed.
 func Standing[L client.Object](o Outcome, kind, namespace, name string, observed L) L {
 	if l, ok := Child[L](o, kind, namespace, name); ok {
 		return l

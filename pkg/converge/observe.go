@@ -19,14 +19,15 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// sightings is a reader that remembers what it found, an empty object if there
-// was none. The cache goes on while a pass does: what is observed may be
-// gone, or another, when its intent is applied.
+// sightings is a reader that records the objects that it returned, and an empty
+// object for each that was not found. The cache changes during a reconcile: an
+// observed child may have been deleted or replaced before its intent is
+// applied.
 type sightings struct {
 	client.Reader
 	scheme *runtime.Scheme
 	of     map[childKey]client.Object
-	// unlabelled are children that exist and that the reader does not hold.
+	// unlabelled are children that exist but are not in the cache.
 	unlabelled map[childKey]client.Object
 }
 
@@ -45,11 +46,12 @@ func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 	return err
 }
 
-// exists reports whether what was read is an object of the cluster.
+// exists reports whether an object was read from the cluster, rather than not
+// found.
 func exists(o client.Object) bool { return o.GetResourceVersion() != "" }
 
-// Ours reads a child of owner by its name into the given empty object. It
-// returns nil, and no error, where none stands or where it is not owner's.
+// Ours reads the child of owner with the given name into an empty object. It
+// returns nil and no error if the child does not exist or is unowned.
 func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (L, error) {
 	var none L
 	err := r.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}, into)
@@ -64,10 +66,10 @@ func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Ob
 	return into, nil
 }
 
-// OursIfKnown is Ours for a type that not every cluster knows. unknown says
-// that this one does not, or did not when the operator started.
+// OursIfKnown is Ours for a type that not every cluster serves. unknown reports
+// that this cluster does not serve it, or did not when the operator started.
 func OursIfKnown[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (child L, unknown bool, err error) {
-	// To read it would ask the API server for its types, in every pass.
+	// A read would make the RESTMapper query the API server in every reconcile.
 	if in, ok := r.(Reader); ok && in.lacks != nil && in.lacks(into) {
 		return child, true, nil
 	}
@@ -78,8 +80,8 @@ func OursIfKnown[L client.Object](ctx context.Context, r client.Reader, owner cl
 	return child, false, err
 }
 
-// Foreign lists those of a type in owner's namespace that are not owner's. The
-// type must be among the kind's Foreign; into is an empty list.
+// Foreign lists the objects of a type in owner's namespace that owner does not
+// own. The type must be one of the kind's Foreign. into is an empty list.
 func Foreign(ctx context.Context, r client.Reader, owner client.Object, into client.ObjectList) error {
 	err := r.List(ctx, into, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexForeign: naming.Foreign})
 	if err != nil {
@@ -91,12 +93,12 @@ func Foreign(ctx context.Context, r client.Reader, owner client.Object, into cli
 	}
 	return meta.SetList(into, slices.DeleteFunc(all, func(o runtime.Object) bool {
 		m, err := meta.Accessor(o)
-		// One that lost its owner reference is to get it back.
+		// The reconcile restores the owner reference of a child that lost it.
 		return err != nil || metav1.IsControlledBy(m, owner) || m.GetAnnotations()[naming.AnnotationOwner] == string(owner.GetUID())
 	}))
 }
 
-// notRegistered is runtime.IsNotRegisteredError for an error that is wrapped.
+// notRegistered is runtime.IsNotRegisteredError for a wrapped error.
 func notRegistered(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if runtime.IsNotRegisteredError(err) {

@@ -25,22 +25,23 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// arrival is how long after its definition a type is looked for: the API
-// server takes a moment to serve it.
+// arrival is the delay between the event of a CRD and the reconciles of the
+// objects that may need it, because the API server does not serve the kind
+// immediately.
 const arrival = 2 * time.Second
 
 const (
-	// becoming is for how long after the event of its CRD a type is expected to
-	// become available: an API is served, and listed, within seconds.
+	// becoming is how long after the event of its CRD a kind is expected to
+	// become available: it is served, and listed, within seconds.
 	becoming = 30 * time.Second
-	// askEvery is the least time from one request for the types of the API
-	// server to the next. One request serves all objects of a kind.
+	// askEvery is the minimum interval between requests for the kinds that the
+	// API server serves. One request is enough for all objects of a kind.
 	askEvery = time.Second
 )
 
-// optional are the types of children that are not available yet: the API server
-// does not serve them, or they have not been listed. All its methods return at
-// once, because each reconcile of the kind calls them.
+// optional contains the child types that are not available yet: the API server
+// does not serve them, or they have not been listed. No method blocks, because
+// each reconcile of the kind calls them.
 type optional struct {
 	mapper  meta.RESTMapper
 	cache   cache.Cache
@@ -57,14 +58,15 @@ type missing struct {
 	empty client.Object
 	gvk   schema.GroupVersionKind
 
-	// The lock of optional guards what follows.
-	defined  bool      // its CRD exists, so that the API server may serve it
-	expected time.Time // until when it is expected to become available
-	next     time.Time // when the API server may be asked again
+	// The fields below are guarded by optional.mu.
+	defined  bool      // its CRD exists, so the API server may serve it
+	expected time.Time // the end of the time in which it is expected to become available
+	next     time.Time // the earliest time of the next request
 	informer cache.Informer
 }
 
-// newOptional sorts the types into those that the cluster knows, and the rest.
+// newOptional splits the types into those that the API server serves and the
+// others.
 func newOptional(mgr manager.Manager, types []client.Object) (known []client.Object, o *optional, err error) {
 	o = &optional{mapper: mgr.GetRESTMapper(), cache: mgr.GetCache(), now: time.Now, missing: map[string]*missing{}}
 	for _, t := range types {
@@ -84,8 +86,8 @@ func newOptional(mgr manager.Manager, types []client.Object) (known []client.Obj
 	return known, o, nil
 }
 
-// watch looks out for the definitions of what is missing. objects lists the
-// kind's objects: each gets a pass when a type has arrived.
+// watch watches the CRDs of the missing types. objects returns a request for
+// each object of the kind, all of which are reconciled when a CRD is created.
 func (o *optional) watch(objects func(context.Context) ([]reconcile.Request, error)) error {
 	if len(o.missing) == 0 {
 		return nil
@@ -114,9 +116,9 @@ func (o *optional) watch(objects func(context.Context) ([]reconcile.Request, err
 	return nil
 }
 
-// define notes that a CRD exists, and reports whether a missing type has that
-// CRD. One of the initial list is no news: its type is not expected to become
-// available.
+// define records that a CRD exists, and reports whether it is that of a missing
+// type. A CRD of the initial list is not new, so its type is not expected to
+// become available soon.
 func (o *optional) define(crd string, initial bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,7 +136,7 @@ func (o *optional) define(crd string, initial bool) bool {
 	return false
 }
 
-// lacks reports whether o is of a type that is not available.
+// lacks reports whether the type of child is not available.
 func (o *optional) lacks(child client.Object) bool {
 	if o == nil {
 		return false
@@ -170,8 +172,8 @@ func (o *optional) served(kind string) bool {
 	return m == nil || m.informer != nil
 }
 
-// comes returns after what time a type that is not available may be, or 0 if an
-// event will tell.
+// comes returns the time after which a type that is not available may have
+// become available, or 0 if an event will announce it.
 func (o *optional) comes(kind string) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,8 +187,8 @@ func (o *optional) comes(kind string) time.Duration {
 	return 0
 }
 
-// ensure makes sure that children of a kind can be read and written. The error
-// says why they cannot.
+// ensure makes children of a kind readable and writable, or returns the reason
+// why they are not.
 func (o *optional) ensure(ctx context.Context, kind string) error {
 	if o == nil {
 		return nil
@@ -212,8 +214,8 @@ func (o *optional) ensure(ctx context.Context, kind string) error {
 	return err
 }
 
-// state returns a type that is not available, and why. ask says that the API
-// server may serve it by now, and that the caller is the one to ask.
+// state returns a type that is not available, and the reason. If ask is true,
+// the API server may serve the type by now, and the caller must check.
 func (o *optional) state(kind string) (m *missing, ask bool, why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -242,7 +244,8 @@ func (o *optional) state(kind string) (m *missing, ask bool, why error) {
 	}
 }
 
-// start watches a type that the API server serves, once.
+// start watches a type that has become served. Later calls for it have no
+// effect.
 func (o *optional) start(m *missing, informer cache.Informer) error {
 	o.mu.Lock()
 	started := m.informer != nil

@@ -26,7 +26,7 @@ type gateway struct {
 
 	clock          time.Time
 	serves, synced bool
-	blocks         chan struct{} // until when to get the informer blocks
+	blocks         chan struct{} // GetInformer blocks until it is closed
 	asked          atomic.Int64
 	watches        atomic.Int64
 	refused        error // of the watch
@@ -134,7 +134,7 @@ func TestOptional_BecomesAvailable(t *testing.T) {
 	expect("available", fault.None, 0, 0, 0)
 }
 
-// Each reconcile of the kind asks for each of its children.
+// Each reconcile of the kind calls it for each of its children.
 func TestOptional_BlocksNobodyWhileATypeIsListed(t *testing.T) {
 	g, o := newGateway()
 	g.serves, g.blocks = true, make(chan struct{})

@@ -6,8 +6,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// Stand puts a child where it belongs in a plan: among those that should be,
-// or, where one stands that should not, among those to delete.
+// Stand adds the child to plan.Apply if it is wanted, and otherwise adds the
+// live object, if any, to plan.Prune.
 func Stand[L interface {
 	comparable
 	client.Object
@@ -22,7 +22,8 @@ func Stand[L interface {
 }
 
 // Accompany declares that every other child of the plan accompanies the given
-// one, such as the Deployment whose pods the other children serve.
+// one, such as the Deployment whose pods the other children serve. They are not
+// written if the given one is unowned.
 func (p *Plan) Accompany(main apply.Ref) {
 	for i := range p.Apply {
 		if in := &p.Apply[i]; in.Ref() != main {

@@ -32,13 +32,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// settle is how long figures of the status, such as the number of ready
-// replicas, may lag while no condition changes. It turns the many steps of a
-// rollout into few writes, none at all where the rollout is quicker; what a
-// user waits for, a condition, is written at once, and the figures with it.
+// settle is how long counts in the status, such as the number of ready
+// replicas, may lag while no condition changes. It reduces the many steps of a
+// rollout to few status writes, or to none if the rollout takes less time. A
+// change of a condition, which is what users wait for, is written immediately,
+// together with the counts.
 const settle = 5 * time.Second
 
-// Reconciler runs the passes of one kind.
+// Reconciler reconciles the objects of one kind.
 type Reconciler struct {
 	kind     AnyKind
 	optional *optional // nil in tests that have none
@@ -52,35 +53,35 @@ type Reconciler struct {
 	objects map[types.NamespacedName]memory
 }
 
-// memory is what the loop keeps of an object between passes. Losing it costs
-// nothing but a status write that comes earlier.
+// memory is the state of an object that is kept between reconciles. Losing it
+// only causes an earlier status write.
 type memory struct {
 	uid   types.UID
-	since time.Time // since when figures of the status wait to be written
-	races int       // reconciles in a row that ended with a lost race
+	since time.Time // since when changed counts of the status have not been written
+	races int       // consecutive reconciles that ended with a write conflict
 
-	deleted  time.Time          // since when the object is known to be being deleted
+	deleted  time.Time          // when this process first observed that the object is being deleted
 	lost     map[apply.Ref]bool // children that were deleted before they were released
-	vanished map[childKey]bool  // children that disappeared from the cache
-	searched bool               // children that the cache does not hold were looked for once
-	pruned   map[types.UID]bool // children that were deleted, until the cache shows it
+	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
+	searched bool               // whether children that are not in the cache were searched for
+	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
 
-	freed bool // the finalizer was removed; what the cache still holds is a ghost
+	freed bool // the finalizer was removed; a cached object is outdated
 }
 
-// NewReconciler returns the loop for one kind. refs finds what its objects
-// refer to; now is the clock.
+// NewReconciler returns the reconciler of one kind. refs reads the ConfigMaps
+// and Secrets that objects refer to; now is the clock.
 func NewReconciler(k AnyKind, c client.Client, refs *references.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler {
 	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
 }
 
-// Reconcile does one pass over one object.
+// Reconcile reconciles one object.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	began := r.now()
 	obj := r.kind.New()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
-			if r.forget(req.NamespacedName) { // said once, however many events of its children follow
+			if r.forget(req.NamespacedName) { // logged once, even if events of its children follow
 				log.FromContext(ctx).Info(r.kind.Log.Gone)
 			}
 			return reconcile.Result{}, nil
@@ -115,7 +116,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
-		model = unobserved{obj} // a failed read says nothing about what exists
+		model = unobserved{obj} // a failed read does not prove that anything is missing
 	} else {
 		model, err = r.observeAndWrite(ctx, obj, owner, model, seen, out)
 	}
@@ -126,7 +127,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		log.FromContext(ctx).V(1).Info("The pass did not complete", "error", err.Error())
 	}
 	if out.Problem.Class == fault.Quiet {
-		return out.Problem.Result, out.Problem.Err // a lost race is nothing to report
+		return out.Problem.Result, out.Problem.Err // a write conflict is not reported
 	}
 	model.UpdateStatus(out)
 	wait, err := r.writeStatus(ctx, before, obj, *out.urgent)
@@ -146,7 +147,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	return result, out.Problem.Err
 }
 
-// unobserved is the model of an object whose cluster could not be read: only the
+// unobserved is the model of an object for which Observe failed: only the
 // conditions that report the error change.
 type unobserved struct{ obj Object }
 
@@ -158,9 +159,9 @@ func (u unobserved) UpdateStatus(out Outcome) {
 	conditions.ReportUnobserved(u.obj.GetStatus(), u.obj.GetGeneration(), out.Now, out.Problem)
 }
 
-// observeAndWrite writes what follows from what was observed. If children exist
-// that the cache does not hold, and that would not be found by applying them, it
-// observes again, with them, and returns what is decided then.
+// observeAndWrite applies the model's plan. If children exist that are not in
+// the cache, and that applying them would not find, it observes again including
+// them, and returns the new model.
 func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen sightings, out Outcome) (Model, error) {
 	plan, err := model.Plan()
 	found, unread := r.findUnlabelled(ctx, obj, owner, plan, seen, out)
@@ -180,10 +181,10 @@ func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner appl
 	return model, errors.Join(err, unread, unwritten)
 }
 
-// write brings the children to what the plan says. A child that cannot be
-// written holds back only those that depend on it.
+// write applies a plan. A child that cannot be written blocks only those that
+// depend on it.
 func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
-	settled := map[childKey]bool{} // children that are as the plan has them
+	settled := map[childKey]bool{} // children that match the plan
 	if r.kind.Paused(obj) {
 		return errors.Join(r.look(ctx, owner, plan, seen, out), r.retain(ctx, owner, plan, seen, settled))
 	}
@@ -210,9 +211,9 @@ func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, p
 	return errors.Join(errs...)
 }
 
-// retain makes the owner references of the children that were not applied follow
-// the deletion policy: those of the plan, and those that were observed and of
-// which could not be decided what they should be.
+// retain sets the owner references of the children that were not applied as the
+// deletion policy requires: those in the plan, and those that were observed but
+// whose desired state could not be decided.
 func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, settled map[childKey]bool) error {
 	var errs []error
 	for _, in := range plan.Apply {
@@ -222,7 +223,7 @@ func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, s
 		}
 		settled[k] = true
 	}
-	for _, p := range plan.Prune { // it goes with the owner
+	for _, p := range plan.Prune { // deleted together with the owner
 		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
 		errs = append(errs, err)
 		settled[childKey{gvk.Kind, client.ObjectKeyFromObject(p)}] = true
@@ -236,7 +237,7 @@ func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, s
 }
 
 // forEachChild calls do for the children of a plan whose types are available,
-// in the order of the plan and as their dependencies allow.
+// in the order of the plan and as permitted by their dependencies.
 func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, out Outcome, do func(apply.Intent) error) error {
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return r.applier.Owned(ctx, owner, in) }
 	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
@@ -259,8 +260,8 @@ func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan P
 	})
 }
 
-// look writes nothing, and returns the problems of all children and the first
-// child that would be written.
+// look returns the problems of all children, and an error for the first child
+// that would be written if the object were not paused. It writes nothing.
 func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
 	held := ""
 	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
@@ -290,12 +291,14 @@ func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, see
 	return errors.Join(errs...)
 }
 
-// patience is for how long a deletion waits for what it can do without, before
-// it does without, and before what it cannot do without is reported as Stalled.
+// patience is how long a deletion waits for reads and teardown. After that it
+// continues without those that it does not need, and is reported as Stalled if
+// it needs them.
 const patience = 10 * time.Minute
 
-// tearDown does what has to be done before the object may go, which is nothing
-// where it does not carry our finalizer: garbage collection does the rest.
+// tearDown does what is necessary before the object can be deleted. If the
+// object does not have the operator's finalizer, that is nothing, because the
+// garbage collector deletes the children.
 func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(obj)
 	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.isFreed(key) {
@@ -315,7 +318,8 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 			problem.Class = fault.Stall
 			problem.Message += ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too"
 		}
-		// Each attempt is counted: kubectl describe shows that it is still tried.
+		// Each attempt increments the event's count, so that kubectl describe
+		// shows that the deletion is still being retried.
 		r.event(obj, "Warning", v.Reason, "Delete", problem.Message)
 		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
 		if _, err := r.writeStatus(ctx, before, obj, true); err != nil {
@@ -331,8 +335,9 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 	return reconcile.Result{}, nil
 }
 
-// release releases the children of an object whose policy is Orphan, and does
-// the kind's own teardown. late says that it does without all that it can.
+// release releases the children of an object whose policy is Orphan, and runs
+// the kind's own teardown. If late is true, it continues after errors of steps
+// that the deletion does not need.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
 	orphan := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan
 	if !orphan && r.kind.Teardown == nil {
@@ -343,7 +348,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 		return fmt.Errorf("observing: %w", err)
 	}
 	var also []apply.Intent
-	if err != nil { // the spec names all children but those that are named by their content
+	if err != nil { // the spec names all children except those named by their content
 		log.FromContext(ctx).Error(err, "Releasing the children without having observed them")
 		if also, err = r.ownConfigMaps(ctx, obj); err != nil {
 			return err
@@ -372,7 +377,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 	return err
 }
 
-// releaseChildren releases all children, and returns the errors of all.
+// releaseChildren releases all children, and returns all errors, joined.
 func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
 	plan, err := model.Plan()
 	if err != nil {
@@ -381,7 +386,7 @@ func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner appl
 	errs := []error{err}
 	for _, in := range slices.Concat(plan.Apply, also) {
 		if in.Bound || !r.optional.served(in.Kind) {
-			continue // of no use without its owner, or of a type of which there is none
+			continue // useless without its owner, or of a type that is not served
 		}
 		err := r.optional.ensure(ctx, in.Kind)
 		if err == nil {
@@ -399,8 +404,9 @@ func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner appl
 }
 
 // discard deletes a child that is no longer wanted. The garbage collector would
-// not: children of an orphaning object are owned by their Namespace as well. A
-// ConfigMap is released, because pods that are left behind may mount it.
+// not delete it: children of an orphaning object are also owned by their
+// Namespace. A ConfigMap is released instead, because pods that are left behind
+// may mount it.
 func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
 	if c, ok := child.(*corev1.ConfigMap); ok {
 		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
@@ -413,8 +419,8 @@ func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child clien
 	return r.applier.Delete(ctx, owner, gvk.Kind, child)
 }
 
-// configMapIntent names a ConfigMap without its content, which is enough to
-// release it.
+// configMapIntent returns an intent that names a ConfigMap without its content,
+// which is sufficient to release it.
 func configMapIntent(c *corev1.ConfigMap) apply.Intent {
 	return apply.New(corev1ac.ConfigMap(c.Name, c.Namespace), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 }
@@ -429,8 +435,8 @@ func (r *Reconciler) ownConfigMaps(ctx context.Context, obj Object) ([]apply.Int
 	return all, err
 }
 
-// deletedFor returns for how long this process has known that an object is being
-// deleted. The time in the object is that of another clock.
+// deletedFor returns how long this process has known that an object is being
+// deleted. The deletion timestamp is not used, because another clock sets it.
 func (r *Reconciler) deletedFor(key types.NamespacedName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -443,8 +449,8 @@ func (r *Reconciler) deletedFor(key types.NamespacedName) time.Duration {
 	return now.Sub(m.deleted)
 }
 
-// lose notes that a child was deleted before it could be released, and reports
-// whether that is news.
+// lose records that a child was deleted before it could be released, and
+// reports whether that was not known before.
 func (r *Reconciler) lose(obj Object, in apply.Intent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -461,8 +467,9 @@ func (r *Reconciler) lose(obj Object, in apply.Intent) bool {
 	return true
 }
 
-// keepFinalizer puts right what the defaulting webhook does in the user's own
-// request: the finalizer is there exactly while the teardown needs it.
+// keepFinalizer makes an object have the finalizer exactly as long as its
+// teardown needs it. Usually the defaulting webhook has already done so in the
+// user's request.
 func (r *Reconciler) keepFinalizer(ctx context.Context, obj Object) error {
 	needs := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || r.kind.Teardown != nil
 	switch has := controllerutil.ContainsFinalizer(obj, naming.Finalizer); {
@@ -484,12 +491,13 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, obj Object, change fun
 	return nil
 }
 
-// fewRaces is how many reconciles of an object in a row may end with a lost race
-// before that is taken for an error. At the pace of lost races that is two seconds.
+// fewRaces is how many consecutive reconciles of an object may end with a write
+// conflict before it is treated as an error. At the retry interval of
+// conflicts, they take two seconds.
 const fewRaces = 20
 
-// classify is fault.Classify, but for a lost race of which there were too many
-// in a row: it is reported, and retried with back-off.
+// classify classifies an error. A write conflict is reported, and retried with
+// back-off, once there have been more than fewRaces in a row.
 func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict {
 	v := fault.Classify(err)
 	if v.Class != fault.Quiet {
@@ -506,7 +514,7 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 	return v
 }
 
-// wonRace notes a reconcile that did not end with a lost race.
+// wonRace records a reconcile that did not end with a write conflict.
 func (r *Reconciler) wonRace(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -515,9 +523,9 @@ func (r *Reconciler) wonRace(key types.NamespacedName) {
 	r.objects[key] = m
 }
 
-// writeStatus sends the status if it differs. It returns how long to wait
-// where only figures differ and they may still change again. An urgent one does
-// not wait.
+// writeStatus writes the status if it differs. If only counts differ, which may
+// soon change again, it writes nothing and returns how long to wait. An urgent
+// status is always written.
 func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(after)
 	if equality.Semantic.DeepEqual(before, after) {
@@ -529,7 +537,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 			return left, nil
 		}
 	}
-	// The resource version fences an old leader that was paused and woke up.
+	// The resource version rejects the write of a former leader that was
+	// suspended and resumed.
 	err := r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
 	if apierrors.IsNotFound(err) {
 		return 0, nil // deleted meanwhile
@@ -543,7 +552,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 }
 
 // announce sends an event for every condition that changed its status or
-// reason: what a user watching events wants to hear, and no more often.
+// reason, and that is not implied by another one.
 func (r *Reconciler) announce(before, after Object) {
 	for _, c := range after.GetStatus().Conditions {
 		old := meta.FindStatusCondition(before.GetStatus().Conditions, c.Type)
@@ -557,18 +566,18 @@ func (r *Reconciler) announce(before, after Object) {
 		case c.Type == common.ConditionReady && c.Status == metav1.ConditionTrue:
 		case c.Type == common.ConditionReconciling && old == nil:
 		default:
-			continue // Ready=False is told by Reconciling or Stalled, Available by Ready
+			continue // Reconciling or Stalled explain Ready=False, and Ready explains Available
 		}
 		r.event(after, kind, c.Reason, "Reconcile", c.Type+": "+c.Message)
 	}
 }
 
-// maxNote is how many bytes the note of an event may have (validation of
-// events.k8s.io/v1). The API server refuses an event with a longer one.
+// maxNote is the maximum length in bytes of the note of an event, as validated
+// by events.k8s.io/v1. The API server rejects an event with a longer note.
 const maxNote = 1024
 
-// event records an event. One without a reason would be refused: its cause is
-// nothing that a user has to know.
+// event records an event. The API server would reject an event without a
+// reason; the causes that have none do not concern the user.
 func (r *Reconciler) event(obj Object, kind, reason, action, note string) {
 	if reason != "" {
 		r.events.Eventf(obj, nil, kind, reason, action, "%s", fault.Clip(note, maxNote))
@@ -588,7 +597,7 @@ func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-// forget drops what is kept of an object and tells whether anything was.
+// forget removes the state of an object, and reports whether there was any.
 func (r *Reconciler) forget(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -621,7 +630,7 @@ func (r *Reconciler) settled(key types.NamespacedName) {
 	r.objects[key] = m
 }
 
-// unsettled returns how long figures may still wait.
+// unsettled returns how long changed counts may still remain unwritten.
 func (r *Reconciler) unsettled(key types.NamespacedName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -37,8 +37,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// loop is a kind of one ConfigMap, whose parts a test can replace, on a fake
-// API server that counts what is written.
+// loop reconciles a kind with one ConfigMap, parts of which a test can replace,
+// with a fake API server that counts writes.
 type loop struct {
 	t      *testing.T
 	kind   testKind
@@ -51,7 +51,7 @@ type loop struct {
 	clock    time.Time
 	state    conditions.State
 	ready    int32
-	refuse   map[string]error // by what is sent
+	refuse   map[string]error // by the type of the request
 }
 
 var key = types.NamespacedName{Namespace: "ns", Name: "web"}
@@ -167,7 +167,7 @@ func (k testKind) erase() AnyKind {
 	return Erase(k.Kind)
 }
 
-// restart is a new process, or a test's change of the kind taking effect.
+// restart simulates a new process, or makes a change of the kind effective.
 func (l *loop) restart() {
 	l.Reconciler = NewReconciler(l.kind.erase(), l.client, references.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
 }
@@ -177,7 +177,8 @@ type nothing struct{}
 func (nothing) Wrote(string, string, apply.Action) {}
 func (nothing) Contested(string, string)           {}
 
-// pass reconciles once, and checks what was called and sent, in order.
+// pass reconciles once, and checks which functions were called and which
+// requests were sent, in order.
 func (l *loop) pass(want ...string) reconcile.Result {
 	l.t.Helper()
 	result, err := l.try(want...)
@@ -266,7 +267,7 @@ func TestReportRunsThoughSomethingFailed(t *testing.T) {
 		err   error
 		want  []string
 		ready string
-		again bool // comes back by the error's back-off
+		again bool // retried with the back-off of errors
 	}{
 		"Observe":            {"Observe", errors.New("no answer"), []string{"Observe", "status"}, "Unknown Error", true},
 		"a stall of Observe": {"Observe", taken, []string{"Observe", "status"}, "Unknown Conflict", false},
@@ -311,7 +312,7 @@ func TestPausedObjectIsLookedAtAndLeftAlone(t *testing.T) {
 	l.restart()
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	paused = true
-	l.pass("Observe", "Desired", "Report") // all is as it should be: nothing to tell
+	l.pass("Observe", "Desired", "Report") // the children match: nothing to report
 	w := l.stored()
 	w.Spec.Image = "nginx:2"
 	if err := l.client.Update(t.Context(), w); err != nil {
@@ -359,8 +360,9 @@ func TestLostRaceIsNotReported(t *testing.T) {
 	l.said()
 }
 
-// What Desired wants of a child that stands may be wrong for one that has to be
-// made: an immortal pod, for one, is born behind a gate.
+// The intent for an existing child may be wrong for one that must be created:
+// the pod of an ImmortalContainer, for example, is created with a scheduling
+// gate.
 func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
@@ -368,7 +370,7 @@ func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
 	if err := l.client.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "web-child"}, made); err != nil {
 		t.Fatal(err)
 	}
-	made.UID = "child-1" // which the fake server does not give
+	made.UID = "child-1" // the fake server does not set it
 	if err := l.client.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
@@ -421,13 +423,13 @@ func TestFailedStatusWriteIsRetried(t *testing.T) {
 	if _, err := l.try("Observe", "Desired", "apply", "Report", "status"); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	l.said() // nobody can see yet what an event would speak about
+	l.said() // no event for a status that was not written
 }
 
 func TestOneChildsFailure(t *testing.T) {
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
-		stands *corev1.ConfigMap // in the place of the first child
+		stands *corev1.ConfigMap // exists with the name of the first child
 		steps  []string
 		want   []string // children in the outcome
 		ready  string
@@ -485,7 +487,7 @@ func TestPruneDeletesOnlyWhatIsOurs(t *testing.T) {
 	l.pass("Observe", "delete", "Report", "status")
 }
 
-// Each step of a rollout would be a write; what a user waits for is a condition.
+// Each step of a rollout would be a status write. Users wait for conditions.
 func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
@@ -508,9 +510,9 @@ func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
 	}
 
 	l.ready = 3
-	l.pass("Observe", "Desired", "Report") // the time begins anew
+	l.pass("Observe", "Desired", "Report") // the delay starts again
 	l.state.Ready = conditions.Finding{Reason: "Rolling", Message: "rolling"}
-	l.pass("Observe", "Desired", "Report", "status") // a condition does not wait, and takes the figure along
+	l.pass("Observe", "Desired", "Report", "status") // a condition is written immediately, together with the count
 	if got := l.stored().Status.ReadyReplicas; got != 3 {
 		t.Errorf("%d replicas are written, want 3", got)
 	}
@@ -518,7 +520,7 @@ func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
 	l.ready = 2
 	l.pass("Observe", "Desired", "Report")
 	l.ready = 3
-	l.pass("Observe", "Desired", "Report") // back where it was: nothing to write
+	l.pass("Observe", "Desired", "Report") // the original value again: nothing to write
 	l.clock = l.clock.Add(time.Hour)
 	l.ready = 1
 	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
@@ -549,7 +551,7 @@ func TestAnEditIsReportedAtOnce(t *testing.T) {
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	l.edit(func(*webserverv1.WebServer) {})
 	l.ready = 1
-	l.pass("Observe", "Desired", "Report", "status") // kubectl wait looks at observedGeneration
+	l.pass("Observe", "Desired", "Report", "status") // kubectl wait reads observedGeneration
 }
 
 func TestEventsTellTransitionsOnly(t *testing.T) {
@@ -657,7 +659,7 @@ func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
 	if err := l.client.Get(t.Context(), key, c); err != nil {
 		t.Fatal(err)
 	}
-	c.Finalizers = []string{metav1.FinalizerDeleteDependents} // deleted in the foreground
+	c.Finalizers = []string{metav1.FinalizerDeleteDependents} // foreground deletion
 	if err := errors.Join(l.client.Update(t.Context(), c), l.client.Delete(t.Context(), c), l.client.Delete(t.Context(), l.stored())); err != nil {
 		t.Fatal(err)
 	}
@@ -670,7 +672,7 @@ func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	l.pass("patch")
 	w := l.stored()
-	w.Finalizers = append(w.Finalizers, naming.Finalizer) // what a stale cache would still show
+	w.Finalizers = append(w.Finalizers, naming.Finalizer) // as in an outdated cache
 	if err := l.client.Update(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
@@ -748,7 +750,7 @@ func TestGoneObjectIsSaidAndForgotten(t *testing.T) {
 
 func TestObjectOfTheSameNameIsAnother(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
-	l.pass("patch") // freed: a ghost from here on
+	l.pass("patch") // the finalizer was removed: the cached object is outdated
 	w := l.stored()
 	w.Finalizers = nil
 	if err := l.client.Update(t.Context(), w); err != nil {
@@ -793,8 +795,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// A pass knows what its object refers to, and reads it once; nothing of it is
-// remembered when the object is gone.
+// A reconcile reads the ConfigMaps that its object refers to once. Nothing
+// about them is kept after the object was deleted.
 func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
 	cfg := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cfg", UID: "cfg-1"}, Data: map[string]string{"a": "x", "b": "y"}}
 	l := newLoop(t, object(func(w *webserverv1.WebServer) { w.Spec.Image = "cfg" }), cfg)
@@ -846,7 +848,7 @@ func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
 		},
 	} {
 		change()
-		_, _ = l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}) // its child may be another's
+		_, _ = l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}) // its child may belong to another object
 		if reads != i+2 {
 			t.Errorf("%d reads after %d new objects of that name: something of the last was remembered", reads, i+1)
 		}
@@ -854,12 +856,13 @@ func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
 
 	l.kind.Children = []client.Object{&corev1.ConfigMap{}}
 	l.restart()
-	if _, err := l.try("status"); err == nil { // the fake has no index by owner
+	if _, err := l.try("status"); err == nil { // the fake client has no index by owner
 		t.Error("the object's ConfigMaps were not looked for")
 	}
 }
 
-// Report would take the empty value of what was observed for an empty cluster.
+// UpdateStatus would interpret the zero value of the observed state as an empty
+// cluster.
 func TestReconciler_LeavesTheStatusIfNothingCouldBeObserved(t *testing.T) {
 	l := newLoop(t, object())
 	l.ready = 3
@@ -916,7 +919,7 @@ func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
 
-// The API server refuses an event with a longer note.
+// The API server rejects an event with a longer note.
 func TestReconciler_ClipsNotesOfEvents(t *testing.T) {
 	for _, offset := range []string{"", "x", "xx"} {
 		l := newLoop(t, object())
@@ -948,7 +951,7 @@ func TestReconciler_RecordsNoEventOfALostRaceInATeardown(t *testing.T) {
 	l.said()
 }
 
-// An admission webhook may answer 409, and a cache may be far behind.
+// An admission webhook may respond with 409, and a cache may be far behind.
 func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "web-child", nil)
 	reconciled := func(l *loop) (reconcile.Result, error) {
@@ -978,7 +981,7 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 		l.pass("Observe", "Desired", "apply", "Report", "status")
 		l.refuse["apply"] = conflict
 		l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
-		lose(l) // it is counted from the start
+		lose(l) // counted from zero again
 	})
 	t.Run("of the status", func(t *testing.T) {
 		l := newLoop(t, object())
@@ -1010,8 +1013,8 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 	})
 }
 
-// orphaned returns a loop whose object has a child and is being deleted, with
-// the policy Orphan.
+// orphaned returns a loop whose object has a child, has the policy Orphan, and
+// is being deleted.
 func orphaned(t *testing.T) *loop {
 	t.Helper()
 	l := newLoop(t, object(orphaning, finalized))
@@ -1055,8 +1058,8 @@ func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 	}
 }
 
-// The spec names the children, so what cannot be observed is no reason to keep
-// an object for ever.
+// The spec names the children, so a failed read must not prevent the deletion
+// of an object forever.
 func TestTeardown_DoesWithoutObservingAfterATime(t *testing.T) {
 	l := orphaned(t)
 	l.refuse["Observe"] = errors.New("no cache")
@@ -1074,8 +1077,8 @@ func TestTeardown_DoesWithoutObservingAfterATime(t *testing.T) {
 	}
 }
 
-// A child that the user asked to keep is not given up: the object stays, says
-// why, and names the edit that ends it.
+// A child that the user wants to keep is not abandoned: the object remains, and
+// reports the reason and the edit that completes its deletion.
 func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	l := orphaned(t)
 	l.refuse["patch"] = errors.New("no answer")

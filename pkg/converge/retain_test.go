@@ -17,7 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// owners lists the kinds of the owners of the child.
+// owners returns the kinds of the owners of the child.
 func (l *loop) owners() []string {
 	l.t.Helper()
 	c := &corev1.ConfigMap{}
@@ -31,8 +31,8 @@ func (l *loop) owners() []string {
 	return kinds
 }
 
-// Foreground deletion follows the deletion policy, whatever keeps a child from
-// being written.
+// Foreground deletion follows the deletion policy, even if the child cannot be
+// written.
 func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 	for name, hold := range map[string]func(*loop){
 		"paused": func(l *loop) { l.kind.Paused = func(*webserverv1.WebServer) bool { return true } },
@@ -85,7 +85,7 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 			}
 			l.edit(orphaning)
 			pass()
-			// What held it back is over.
+			// The cause of the failure is removed.
 			l.kind.Paused, l.kind.Desired, l.refuse = nil, desired, map[string]error{}
 			l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = "" })
 			l.restart()

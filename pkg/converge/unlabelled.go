@@ -21,33 +21,34 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// The caches hold only children with the operator's label. A child from which it
-// was removed by hand disappears from them as if it had been deleted. Applying
-// it finds it and restores the label; but a child of a paused object is not
-// applied, and one that is no longer wanted has to be deleted. Only such a child
-// is read past the cache, and only if there is a reason to believe that it may
-// exist:
+// The caches hold only children with the operator's label. A child from which
+// it was removed manually disappears from them as if it had been deleted.
+// Applying the child finds it and restores the label; but a child of a paused
+// object is not applied, and a child that is no longer wanted must be deleted.
+// Only such a child is read from the API server, and only if there is a reason
+// to believe that it exists:
 //
-//   - an event said that it disappeared, and the operator had not deleted it;
+//   - an event reported that it disappeared, and the operator had not deleted
+//     it;
 //   - the object is paused and available, and the child is its workload;
 //   - this process reconciles the object for the first time, and its spec has
-//     changed meanwhile.
+//     changed since the last reconcile.
 //
 // An object at rest causes no request.
 
-// goneSoon is how long after it was found a child without the label is looked for
-// again that is being deleted: no event tells when it is gone.
+// goneSoon is the interval at which a child without the label that is being
+// deleted is read again, because there is no event when its deletion completes.
 const goneSoon = 2 * time.Second
 
-// findUnlabelled returns the children that exist, that the cache does not hold,
-// and that the plan does not apply. seen is what was observed.
+// findUnlabelled returns the children that exist, are not in the cache, and are
+// not applied by the plan. seen contains what was observed.
 func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) (map[childKey]client.Object, error) {
 	key := client.ObjectKeyFromObject(obj)
 	vanished, first := r.takeVanished(key)
 	paused := r.kind.Paused(obj)
 	first = first && owner.Settled && obj.GetGeneration() != obj.GetStatus().ObservedGeneration
-	// Without its workload an object that is available would be reported as
-	// unavailable; nothing in the status depends on its other children.
+	// If the workload of an available object were missed, the object would be
+	// reported as unavailable. No condition depends on the other children.
 	serving := meta.IsStatusConditionTrue(obj.GetStatus().Conditions, common.ConditionAvailable)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
@@ -65,7 +66,7 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 			r.keepVanished(key, slices.Collect(maps.Keys(vanished)))
 			return nil, fmt.Errorf("looking for a child that the cache does not hold: %w", err)
 		}
-		if !owned || live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy { // an event follows
+		if !owned || live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy { // it is about to appear in the cache, with an event
 			continue
 		}
 		found[k] = live
@@ -93,7 +94,7 @@ func (r *Reconciler) takeVanished(key types.NamespacedName) (vanished map[childK
 	return vanished, first
 }
 
-// keepVanished makes the next reconcile look for children again.
+// keepVanished makes the next reconcile search for the children again.
 func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +103,7 @@ func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey)
 	}
 }
 
-// addVanished notes that a child has disappeared. The caller holds mu.
+// addVanished records that a child has disappeared. The caller holds mu.
 func (r *Reconciler) addVanished(key types.NamespacedName, child childKey) {
 	m := r.objects[key]
 	if m.vanished == nil {
@@ -112,7 +113,7 @@ func (r *Reconciler) addVanished(key types.NamespacedName, child childKey) {
 	r.objects[key] = m
 }
 
-// disappeared notes that the cache no longer holds a child, for the next
+// disappeared records that a child is no longer in the cache, for the next
 // reconcile of its owner.
 func (r *Reconciler) disappeared(o client.Object) {
 	gvk, err := apiutil.GVKForObject(o, r.client.Scheme())
@@ -151,8 +152,9 @@ func (r *Reconciler) ownerOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// disowned returns the request for the owner of a child whose owner reference was
-// removed: nothing else leads from its events to the owner.
+// disowned returns the request for the owner of a child whose owner reference
+// was removed, because events of such a child do not trigger a reconcile of the
+// owner.
 func (r *Reconciler) disowned(o client.Object) (reconcile.Request, bool) {
 	if metav1.GetControllerOf(o) != nil {
 		return reconcile.Request{}, false
@@ -161,7 +163,8 @@ func (r *Reconciler) disowned(o client.Object) (reconcile.Request, bool) {
 	return reconcile.Request{NamespacedName: key}, known
 }
 
-// prune deletes a child. That it disappears from the cache then is no news.
+// prune deletes a child, and records the deletion, so that its disappearance
+// from the cache does not cause a search for it.
 func (r *Reconciler) prune(ctx context.Context, owner apply.Owner, kind string, child client.Object) error {
 	key := client.ObjectKeyFromObject(owner.Object)
 	note := func(pruned bool) {

@@ -22,8 +22,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// estranged is a loop over a cache that holds only labelled children, and that
-// counts the reads past it. Its kind has one child, unless it is unwanted.
+// estranged is a loop with a cache that holds only labelled children, and that
+// counts the reads of the API server. Its kind has one child, which may be
+// unwanted.
 type estranged struct {
 	*loop
 	paused, unwanted, serves bool
@@ -57,7 +58,7 @@ func newEstranged(t *testing.T) *estranged {
 	return e
 }
 
-// restart is a new process. Reads of the owner past the cache are not counted.
+// restart simulates a new process. Uncached reads of the owner are not counted.
 func (e *estranged) restart() {
 	get := func(cached bool) client.Client {
 		return interceptor.NewClient(e.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -78,13 +79,14 @@ func (e *estranged) restart() {
 	e.Reconciler = NewReconciler(e.kind.erase(), get(true), references.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.now)
 }
 
-// reconcile reconciles once and checks what was called and sent.
+// reconcile reconciles once and checks which functions were called and which
+// requests were sent.
 func (e *estranged) reconcile(want ...string) {
 	e.t.Helper()
 	e.pass(want...)
 }
 
-// byHand changes the child, and lets the events of the cache be handled.
+// byHand changes the child manually, and handles the events of the cache.
 func (e *estranged) byHand(change func(*corev1.ConfigMap)) {
 	e.t.Helper()
 	c := &corev1.ConfigMap{}
@@ -111,7 +113,7 @@ func disown(c *corev1.ConfigMap)  { c.OwnerReferences = nil }
 func TestReconciler_SeesEstrangedChildrenOfAPausedObject(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change []func(*corev1.ConfigMap)
-		reads  int // past the cache, of one reconcile
+		reads  int // uncached, of one reconcile
 	}{
 		"as it was":             {nil, 0},
 		"without owner":         {[]func(*corev1.ConfigMap){disown}, 0},
@@ -232,7 +234,7 @@ func TestReconciler_PrunesEstrangedChildren(t *testing.T) {
 			if tc.stays {
 				return
 			}
-			// The event of its deletion is no reason to look for it.
+			// The event of its deletion must not cause a read.
 			e.uncached = 0
 			e.reconcileOnly()
 			e.reconcileOnly()
@@ -243,8 +245,8 @@ func TestReconciler_PrunesEstrangedChildren(t *testing.T) {
 	}
 }
 
-// A child that was deleted in the foreground of an orphaning deletion has lost
-// its owner reference, too: it is not for the operator to delete.
+// A child of an orphaning object that was deleted in the foreground has also
+// lost its owner reference. The operator must not delete it.
 func TestReconciler_PrunesNoOrphanOfADeletedOwner(t *testing.T) {
 	e := newEstranged(t)
 	e.byHand(disown)

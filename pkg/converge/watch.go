@@ -28,13 +28,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// timeout bounds one pass. A pass takes milliseconds; a request that hangs
-// must not hold a worker for ever.
+// timeout is the maximum duration of a reconcile. A reconcile takes
+// milliseconds; a request without a response must not occupy a worker for
+// longer.
 const timeout = time.Minute
 
 // A failed reconcile is retried after firstRetry, and then after twice as long
-// each time, up to lastRetry: when a long outage of the API server or of an
-// admission webhook ends, every object is reconciled within a minute.
+// each time, up to lastRetry: after a long outage of the API server or of an
+// admission webhook, every object is reconciled within a minute.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = time.Minute
@@ -44,10 +45,10 @@ func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
-// childPriority puts what a child's change leads to, often the pass that makes
-// an object Ready, before the first passes of objects that have just arrived.
-// Without it the median time to Ready in a burst doubles, because each second
-// pass waits behind all first ones.
+// childPriority is the priority of requests that are triggered by a child,
+// which are often those that make an object Ready. They are handled before the
+// first reconciles of new objects. Without it the median time to Ready in a
+// burst doubles, because every second reconcile waits for all first ones.
 const childPriority = 10
 
 // Register adds the controller of one kind to the manager.
@@ -110,7 +111,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 	for _, f := range k.Foreign {
 		b = b.Watches(f, concerned(mgr.GetCache(), k.NewList(), inNamespace), builder.WithPredicates(
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
-			predicate.GenerationChangedPredicate{})) // what others say, and not what becomes of it
+			predicate.GenerationChangedPredicate{})) // specs, not status
 	}
 	if optional.control, err = b.Build(r); err != nil {
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
@@ -118,7 +119,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k) })
 }
 
-// requests is one for each object of a kind.
+// requests returns a request for each object of a kind.
 func requests(ctx context.Context, mgr manager.Manager, k AnyKind) ([]reconcile.Request, error) {
 	list := k.NewList()
 	if err := mgr.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -127,7 +128,7 @@ func requests(ctx context.Context, mgr manager.Manager, k AnyKind) ([]reconcile.
 	return requestsOf(list)
 }
 
-// requestsOf is one for each object of a list.
+// requestsOf returns a request for each object in a list.
 func requestsOf(list client.ObjectList) ([]reconcile.Request, error) {
 	var all []reconcile.Request
 	err := meta.EachListItem(list, func(o runtime.Object) error {
@@ -137,8 +138,8 @@ func requestsOf(list client.ObjectList) ([]reconcile.Request, error) {
 	return all, err
 }
 
-// referring maps events of what objects refer to by names to the kind's objects
-// that do. index is for these.
+// referring returns a handler that maps an event of an object to the objects of
+// the kind that refer to it by name. It adds the index that this requires.
 func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) []string) (handler.EventHandler, error) {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), index, func(o client.Object) []string { return names(o.(Object)) })
 	if err != nil {
@@ -147,19 +148,20 @@ func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) 
 	return concerned(mgr.GetCache(), k.NewList(), named(index)), nil
 }
 
-// named picks the objects that refer to another by its name.
+// named returns options that select the objects that refer to another one by
+// name.
 func named(index string) func(client.Object) client.ListOption {
 	return func(o client.Object) client.ListOption { return client.MatchingFields{index: o.GetName()} }
 }
 
-// inNamespace picks all objects of another's namespace.
+// inNamespace selects all objects in the namespace of another one.
 func inNamespace(o client.Object) client.ListOption { return client.InNamespace(o.GetNamespace()) }
 
-// concerned enqueues the objects of a namespace that have to do with something
-// there that came, changed or went, with childPriority: somebody waits for it.
-// objects is a cache, and not a client that would wait for its own writes while
-// events pile up; list is an empty list of the objects, and which picks from
-// them.
+// concerned enqueues, with childPriority, the objects in a namespace that are
+// affected by the creation, change or deletion of another object, because a
+// user may be waiting for the result. objects is a cache rather than a client,
+// which would wait for its own writes while events accumulate. list is an empty
+// list of the objects to enqueue, and which selects them.
 func concerned(objects client.Reader, list client.ObjectList, which func(client.Object) client.ListOption) handler.EventHandler {
 	add := func(ctx context.Context, o client.Object, q queue) {
 		l := list.DeepCopyObject().(client.ObjectList)
@@ -177,8 +179,8 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			// Every object gets a first pass of its own, which comes after the
-			// initial list.
+			// Every object of the kind is reconciled after the initial lists
+			// anyway.
 			if !e.IsInInitialList {
 				add(ctx, e.Object, q)
 			}
@@ -192,28 +194,28 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 	}
 }
 
-// first enqueues what a child's update leads to with childPriority.
+// first enqueues the requests that changes of a child trigger with
+// childPriority.
 type first struct {
 	handler.EventHandler
 	// disowned, if set, returns the request for the owner of a child without an
-	// owner reference, and disappeared is told of children that the cache no
-	// longer holds.
+	// owner reference. disappeared, if set, is called with each child that is
+	// no longer in the cache.
 	disowned    func(client.Object) (reconcile.Request, bool)
 	disappeared func(client.Object)
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Create passes the event on with the priority of its kind: low for the
-// initial list.
+// Create keeps the priority of the event, which is low for the initial list.
 func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queue) {
 	f.EventHandler.Create(ctx, e, q)
 }
 
-// Update raises the priority.
+// Update raises the priority of all events except resyncs.
 func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
 	if e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-		f.EventHandler.Update(ctx, e, q) // a resync: nobody waits for it
+		f.EventHandler.Update(ctx, e, q) // a resync: not urgent
 		return
 	}
 	f.EventHandler.Update(ctx, e, raised(q))
@@ -230,7 +232,7 @@ func (f first) ownerOf(o client.Object, q queue) {
 	}
 }
 
-// Delete raises the priority: somebody's service may be down.
+// Delete raises the priority, because a service may be down.
 func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Object], q queue) {
 	if f.disappeared != nil {
 		f.disappeared(e.Object)
@@ -255,7 +257,8 @@ func (p prioritised) Add(r reconcile.Request) {
 	p.AddWithOpts(priorityqueue.AddOpts{}, r)
 }
 
-// AddWithOpts adds the requests with childPriority unless they have their own.
+// AddWithOpts adds the requests with childPriority unless the options have a
+// priority.
 func (p prioritised) AddWithOpts(o priorityqueue.AddOpts, rs ...reconcile.Request) {
 	if o.Priority == nil {
 		o.Priority = new(childPriority)

@@ -21,7 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// prioritiesOf is a queue that keeps the priority each request came with.
+// prioritiesOf is a queue that records the priority of each request.
 type prioritiesOf struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	got []int
@@ -36,7 +36,7 @@ func (q *prioritiesOf) AddWithOpts(o priorityqueue.AddOpts, _ ...reconcile.Reque
 	q.got = append(q.got, p)
 }
 
-// plain adds as handlers do that know nothing of priorities.
+// plain adds requests as handlers without priorities do.
 func plain() handler.EventHandler {
 	add := func(q queue) { q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: "web"}}) }
 	return handler.Funcs{
