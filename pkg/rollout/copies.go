@@ -21,30 +21,31 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// Copy is a content that pods use, in a ConfigMap that cannot be changed and is
-// named by what is in it. Pods that used the user's own would see its changes
-// without a rollout, and an earlier revision would not find its content again.
+// Copy is a snapshot of content that pods use: an immutable ConfigMap that is
+// named by its content. If pods used the user's ConfigMap, changes would reach
+// them without a rollout, and an earlier revision would no longer find its
+// content.
 type Copy struct {
-	// Name is the ConfigMap's.
+	// Name is the name of the ConfigMap.
 	Name string
-	// Source is what it is a copy of, and of which version: what
-	// references.Source says for naming.AnnotationSource. "" for what is a copy
-	// of nothing.
-	Source string
-	// Data and BinaryData are the content.
+	// Source identifies the ConfigMap, and its version, of which this is a
+	// snapshot: the value of naming.AnnotationSource, as returned by
+	// references.Source. It is "" if the content is from the spec.
+	Source     string
 	Data       map[string]string
 	BinaryData map[string][]byte
 }
 
-// copyHash is how long the hash in the name of a copy is.
+// copyHash is the length of the hash in the name of a snapshot.
 const copyHash = 16
 
-// NewCopy is a copy named prefix-hash. kind and of go into the hash, so that
-// objects of two kinds, and two sources of the same content, never want one
-// ConfigMap: each says what it is a copy of.
+// NewCopy returns a snapshot named prefix-hash. The hash includes kind and of,
+// the name of the source, so that objects of two kinds, and two sources with
+// the same content, never share a ConfigMap: each snapshot identifies its
+// source.
 func NewCopy(prefix, kind, of string, data map[string]string, binary map[string][]byte) Copy {
 	h := sha256.New()
-	part := func(s string) { fmt.Fprintf(h, "%d %s", len(s), s) } // a hash never fails to write
+	part := func(s string) { fmt.Fprintf(h, "%d %s", len(s), s) } // writing to a hash never fails
 	part(kind)
 	part(of)
 	for _, k := range slices.Sorted(maps.Keys(data)) {
@@ -59,8 +60,8 @@ func NewCopy(prefix, kind, of string, data map[string]string, binary map[string]
 	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:copyHash], Data: data, BinaryData: binary}
 }
 
-// Find returns a source that the spec names in a field. The error says that it
-// does not exist or why it could not be read.
+// Find returns the ConfigMap that a field of the spec refers to. The error
+// reports that it does not exist, or why it could not be read.
 func Find(sources map[string]references.Source, field, name string) (references.Source, error) {
 	switch s := sources[name]; {
 	case s.Err != nil:
@@ -71,9 +72,10 @@ func Find(sources map[string]references.Source, field, name string) (references.
 	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
 }
 
-// CopiesOf are whole copies of the ConfigMaps that are used, by the names of
-// these. An optional one that is not there has none. The error tells of all
-// that are missing, and of all that could not be read, optional or not.
+// CopiesOf returns snapshots of the complete ConfigMaps that are used, by the
+// names of these. A missing optional ConfigMap has no snapshot. The error lists
+// all required ConfigMaps that are missing and all ConfigMaps that could not be
+// read, optional or not.
 func CopiesOf(prefix, kind string, uses []resources.Use, sources map[string]references.Source) (map[string]Copy, error) {
 	all := map[string]Copy{}
 	var errs []error
@@ -92,7 +94,7 @@ func CopiesOf(prefix, kind string, uses []resources.Use, sources map[string]refe
 	return all, errors.Join(errs...)
 }
 
-// Intent is the copy as a child.
+// Intent returns the intent to create the snapshot.
 func (c Copy) Intent(namespace string, labels map[string]string) apply.Intent {
 	ac := corev1ac.ConfigMap(c.Name, namespace).WithLabels(labels).WithImmutable(true)
 	if c.Source != "" {
@@ -107,11 +109,11 @@ func (c Copy) Intent(namespace string, labels map[string]string) apply.Intent {
 	return apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 }
 
-// Copies says which copies should be: of those that the spec asks for and of the
-// live ones those that a revision which is kept refers to. The others are to go,
-// but for what is not a copy. If nothing was decided, all stay. Apply them
-// before the Deployment: a pod that does not find what it mounts waits for a
-// minute or two.
+// Copies returns the snapshots that should exist: those of the spec, and the
+// live ones that a kept revision refers to. prune contains the other live
+// snapshots. ConfigMaps that are not snapshots are in neither. If nothing was
+// decided, all are kept. Apply the snapshots before the Deployment, because a
+// pod that does not find a mounted ConfigMap waits for a minute or two.
 func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
 	used := map[string]bool{}
 	for _, r := range d.Kept {
@@ -125,8 +127,9 @@ func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[str
 	fresh := map[string]bool{}
 	namespace := d.question.Namespace
 	for _, c := range asked {
-		// An earlier operator may have written another text around the same
-		// inputs. The revision mounts that one for as long as the inputs stay.
+		// An earlier version of the operator may have generated other content
+		// from the same inputs. The revision mounts that content until the
+		// inputs change.
 		needed := used[c.Name] || len(d.Kept) == 0 || err != nil
 		if needed && !fresh[c.Name] {
 			fresh[c.Name] = true

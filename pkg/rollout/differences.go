@@ -10,12 +10,12 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// mostDifferences is how many are told; the status has room for no more.
+// mostDifferences is the maximum number of differences that the status lists.
 const mostDifferences = 16
 
-// differences names the fields in which two templates differ, in the words of
-// a pod template: "spec.containers[web].lifecycle". The annotation with the
-// template's own hash is not one.
+// differences returns the paths of the fields in which two pod templates
+// differ, such as "spec.containers[web].lifecycle". It ignores the annotation
+// that contains the template's own hash.
 func differences(from, to any) []string {
 	a, b := decoded(from), decoded(to)
 	var all []string
@@ -31,7 +31,7 @@ func differences(from, to any) []string {
 func decoded(v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return nil // it was encoded before, for its hash
+		return nil // it has been encoded before, for its hash
 	}
 	var d map[string]any
 	if json.Unmarshal(raw, &d) != nil {
@@ -94,7 +94,7 @@ func walk(path string, a, b any, all *[]string) {
 	}
 }
 
-// byName is a list whose elements have names, by these.
+// byName returns the elements of a list by their names, if all have a name.
 func byName(v any) (map[string]any, bool) {
 	l, ok := v.([]any)
 	if !ok {
@@ -112,7 +112,7 @@ func byName(v any) (map[string]any, bool) {
 	return named, true
 }
 
-// short keeps a path within what the status has room for.
+// short limits a path to the length that the status may contain.
 func short(path string) string {
 	const most = 200
 	if len(path) > most {

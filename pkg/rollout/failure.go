@@ -15,15 +15,17 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// ConfigTest is the name of an init container that tests the configuration
-// before the pod's own container starts. A kind that has one uses this name.
+// ConfigTest is the name of the init container that tests the configuration
+// before the pod's main container starts. Each kind with such a test uses this
+// name.
 const ConfigTest = "config-test"
 
-// testsFail is how often the test of a configuration may fail before it is
-// believed. Some causes pass, such as a name that does not resolve yet.
+// testsFail is how often the test of a configuration must fail before the
+// rollout is considered failed. Some causes are temporary, such as a name that
+// cannot be resolved yet.
 const testsFail = 3
 
-// Reasons of a failure. Those of an Action are among them.
+// Reasons of a failure, including those of an Action.
 const (
 	ReasonImagePull     = "ImagePull"
 	ReasonCrash         = "Crash"
@@ -34,22 +36,22 @@ const (
 	ReasonDeadline      = "DeadlineExceeded"
 )
 
-// failure is why a rollout does not get on.
+// failure is the reason why a rollout does not make progress.
 type failure struct {
 	reason string
-	// what is a sentence without anything that changes from one attempt to the
-	// next; details may hold the last lines of a log.
+	// what describes the failure without anything that differs between
+	// attempts; details may contain the last lines of a log.
 	what, details string
-	// blameless: not the revision is to blame but the cluster, which has no
-	// room, or the namespace, which does not let it in. That may end any
-	// moment, without any change of the spec.
+	// blameless reports that the revision is not the cause, but the cluster,
+	// which has no capacity, or the namespace, which does not admit the pods.
+	// Such a failure can end at any time without a change of the spec.
 	blameless bool
-	// final: no deadline need be waited for.
+	// final reports that the failure does not need to wait for a deadline.
 	final bool
-	// certain: the kubelet says what is missing.
+	// certain reports that the kubelet has named the missing object.
 	certain bool
-	// mounting: the pod's volumes may not be mounted yet. Which one is missing
-	// only an event says.
+	// mounting reports that volumes of the pod may not be mounted yet. Only an
+	// event contains which one is missing.
 	mounting bool
 	rank     int
 }
@@ -61,7 +63,7 @@ func (f failure) message() string {
 	return f.what + ": " + f.details
 }
 
-// without is f without the lines of its details that have a mark.
+// without returns f without those lines of its details that contain mark.
 func (f *failure) without(mark string) *failure {
 	if f == nil || mark == "" {
 		return f
@@ -71,9 +73,10 @@ func (f *failure) without(mark string) *failure {
 	return f
 }
 
-// diagnose adds to the diagnosis of what serves which objects its pods mount, if
-// one of these may be missing. The operator may not read them, and a missing
-// one is no fault of the revision, as little as a quota.
+// diagnose returns why the pods of the serving revision are not serving. If an
+// object that its pods mount may be missing, it also lists the objects that
+// they mount: the operator has no permission to read them. A missing object,
+// like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
 	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
 	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
@@ -89,8 +92,8 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	return f
 }
 
-// mounts names the Secrets and ConfigMaps that pods wait for, without the
-// ConfigMaps that the operator writes.
+// mounts returns the Secrets and ConfigMaps that pods wait for, without the
+// ConfigMaps that the operator creates.
 func (d *Decision) mounts(volumes []corev1.Volume) []string {
 	var all []string
 	add := func(kind, name, volume string, optional *bool) {
@@ -125,15 +128,17 @@ func (d *Decision) mounts(volumes []corev1.Volume) []string {
 	return all
 }
 
-// isCopy reports whether a ConfigMap has a name that NewCopy gives.
+// isCopy reports whether the name of a ConfigMap has the form that NewCopy
+// generates.
 func (d *Decision) isCopy(name string) bool {
 	i := strings.LastIndexByte(name, '-')
 	return i > 0 && strings.HasPrefix(name, d.question.Name+"-") && len(name)-i-1 == copyHash &&
 		strings.Trim(name[i+1:], "0123456789abcdef") == ""
 }
 
-// diagnose looks at the pods of a template for why they do not serve, and at
-// the Deployment for why there are none. Nil: nothing is wrong that one can see.
+// diagnose returns why the pods of a template are not serving or, if there are
+// no pods, why the Deployment cannot create them. It returns nil if no cause is
+// visible.
 func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure {
 	var worst *failure
 	for _, p := range slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
@@ -178,8 +183,8 @@ func diagnosePod(p *corev1.Pod) *failure {
 	return nil
 }
 
-// readyToStart reports whether the kubelet has mounted a pod's volumes, which it
-// does before it makes the pod's sandbox.
+// readyToStart reports whether the kubelet has mounted a pod's volumes, which
+// it does before it creates the sandbox of the pod.
 func readyToStart(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
@@ -215,9 +220,10 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 	return nil
 }
 
-// missing tells whether the kubelet says of a container that a ConfigMap or a
-// Secret, or a key in it, is not there. That is the same with each attempt, and
-// what a user wants to know at once; other messages of it may name pods.
+// missing reports whether the kubelet's message means that a ConfigMap or
+// Secret, or a key in it, does not exist. Such a message is the same in each
+// attempt, and users need it immediately; other messages of the kubelet may
+// contain pod names.
 func missing(message string) bool {
 	return strings.HasSuffix(message, " not found") || strings.HasPrefix(message, "couldn't find key ")
 }
@@ -229,7 +235,8 @@ func because(t *corev1.ContainerStateTerminated) string {
 	return " (" + t.Reason + ")"
 }
 
-// pullError is what the registry said, which the back-off repeats or leaves out.
+// pullError returns the error of the registry, which a back-off message repeats
+// or omits.
 func pullError(w *corev1.ContainerStateWaiting) string {
 	m := w.Message
 	if i := strings.LastIndex(m, "rpc error: "); i >= 0 {
@@ -241,7 +248,8 @@ func pullError(w *corev1.ContainerStateWaiting) string {
 	return clip(m)
 }
 
-// clip keeps the end of a message, where a log has its reason.
+// clip keeps the end of a message, because the last lines of a log contain the
+// reason.
 func clip(m string) string {
 	const most = 1024
 	m = strings.TrimSpace(m)

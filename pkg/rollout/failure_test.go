@@ -23,7 +23,7 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
-		want   string // "" where nothing is wrong
+		want   string // "" if there is no failure
 		final  bool
 	}{
 		"ready": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Ready: true, State: running}}}, "", false},
@@ -84,8 +84,9 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 	}
 }
 
-// What waits is told at once, in words that stay the same: of a container that
-// cannot be created what is missing, and nothing that names a pod.
+// The reason of a failure that is waited for is reported at once, in a message
+// that does not change: which object is missing for a container that cannot be
+// created, and no pod names.
 func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
 	for message, want := range map[string]string{
 		`configmap "app" not found`:                     `container web cannot be created: configmap "app" not found; create it, or name another`,

@@ -14,22 +14,24 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// chain is a world to which random things happen, and what the test knows of it.
+// chain is a world with random events, and what the test knows about it.
 type chain struct {
 	*world
 	rand   *rand.Rand
 	events []string
-	// failed is the revision that was recorded as failed, until its inputs change.
+	// failed is the revision that was recorded as failed, until the inputs
+	// change.
 	failed string
-	// healthy reports that a revision was healthy, and that it is still known.
+	// healthy reports that a revision was healthy, and that this is still
+	// recorded.
 	healthy bool
 	// idle is the template that was rolled out at zero replicas.
 	idle string
 }
 
-// Whatever happens: what failed is not rolled out again before its inputs
-// change, what was healthy serves instead, Halt changes nothing that serves, and
-// no two revisions have one number.
+// In every sequence of events, a failed revision is not rolled out again before
+// the inputs change, the healthy revision serves instead, Halt does not change
+// which revision serves, and no two revisions have the same number.
 func TestDecide_KeepsItsInvariants(t *testing.T) {
 	for seed := range uint64(60) {
 		c := &chain{world: newWorld(t), rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // reproducible by its seed
@@ -45,7 +47,7 @@ func TestDecide_KeepsItsInvariants(t *testing.T) {
 	}
 }
 
-// happens makes one thing happen.
+// happens causes one random event.
 func (c *chain) happens() {
 	event := ""
 	switch c.rand.IntN(9) {
@@ -88,7 +90,7 @@ func (c *chain) happens() {
 	c.events = append(c.events, event)
 }
 
-// settle reconciles while the cluster rolls out what it is told.
+// settle reconciles while the cluster rolls out the Deployment.
 func (c *chain) settle() {
 	for range 6 {
 		c.reconcile()
@@ -137,7 +139,8 @@ func (c *chain) reconcile() {
 	}
 }
 
-// cluster rolls out the Deployment's template. Images named bad crash.
+// cluster rolls out the Deployment's template. Containers with an image named
+// bad crash.
 func (c *chain) cluster() {
 	d := c.seen.Deployment
 	hash := d.Spec.Template.Annotations[naming.AnnotationTemplate]
@@ -150,7 +153,7 @@ func (c *chain) cluster() {
 		c.idle = hash
 	default:
 		c.rolls(crashing)
-		if hash == c.idle { // to which the Deployment controller applies no deadline
+		if hash == c.idle { // the Deployment controller applies no deadline to it
 			d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 3, 3, 0, 0
 			d.Status.Conditions = []appsv1.DeploymentCondition{
 				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse},

@@ -9,14 +9,15 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// DecideOrKeep decides by decide. If that yields no template, or one that may
-// not be used, the revision that was decided last keeps serving, so that the
-// Deployment can still be scaled, repaired and created again. The error says
-// why.
+// DecideOrKeep calls decide. If that returns no template, or one that must not
+// be used, the revision of the last decision keeps serving, so that the
+// Deployment can still be scaled, repaired and created again. The error
+// contains the reason.
 //
-// refuses returns why no pods may be created from a template. One that a
-// Deployment has already stays there: its pods run in any case. A Deployment
-// that does not exist is not created with it. asked reports whether the decision
+// refuses returns why no pods may be created from a template. A Deployment that
+// already has such a template keeps it, because its pods run in any case; a
+// Deployment that does not exist is not created with it. asked reports whether
+// the decision is about the revision that the spec asks for.
 // is about what the spec asks for.
 func DecideOrKeep(q Question, seen Seen, decide func() (Decision, error), refuses func(*corev1ac.PodTemplateSpecApplyConfiguration) error) (d Decision, asked bool, err error) {
 	d, err = decide()
@@ -34,7 +35,7 @@ func DecideOrKeep(q Question, seen Seen, decide func() (Decision, error), refuse
 		return d.Template == nil || has(seen.Deployment, d.Template) || refuses(d.Template) == nil
 	}
 	last, unreadable := LastKnown(q, seen)
-	if !allowed(last) && q.Rollout != nil { // maybe the pinned one
+	if !allowed(last) && q.Rollout != nil { // it may be the pinned one that is refused
 		unpinned := *q.Rollout
 		unpinned.PinnedRevision = nil
 		q.Rollout = &unpinned
@@ -46,7 +47,7 @@ func DecideOrKeep(q Question, seen Seen, decide func() (Decision, error), refuse
 	return last, false, errors.Join(err, unreadable)
 }
 
-// has reports whether a Deployment has that template.
+// has reports whether a Deployment has a template.
 func has(d *appsv1.Deployment, t *corev1ac.PodTemplateSpecApplyConfiguration) bool {
 	return d != nil && t.ObjectMetaApplyConfiguration != nil &&
 		d.Spec.Template.Annotations[naming.AnnotationTemplate] == t.Annotations[naming.AnnotationTemplate]

@@ -14,9 +14,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// reference names a revision that may no longer be kept. Two revisions can have
-// one number, because a cache that lags may not show the first when the second
-// is created, so the name decides. A status of an earlier version has no names.
+// reference identifies a revision that may no longer be kept. Two revisions can
+// have the same number, because an outdated cache may not contain the first one
+// when the second one is created. Therefore the name decides, if it is known: a
+// status that an earlier version wrote contains no names.
 type reference struct {
 	number int64
 	name   string
@@ -41,13 +42,13 @@ func (ref reference) in(history []Revision) (Revision, bool) {
 	return history[i], true
 }
 
-// memory is what was learned about an object's revisions.
+// memory contains what is known about the revisions of an object.
 type memory struct {
-	// current is the revision that serves, or was last decided to.
+	// current is the revision that is serving, or the one last decided on.
 	current reference
-	// healthy is the revision whose pods were all available last.
+	// healthy is the last revision whose pods were all available.
 	healthy reference
-	// failed is the revision that the spec asked for when its rollout failed.
+	// failed is the revision whose rollout failed while the spec asked for it.
 	failed reference
 }
 
@@ -71,13 +72,13 @@ func (m memory) revisions() *common.Revisions {
 	}
 }
 
-// names reports whether r is among what was learned.
+// names reports whether memory refers to r.
 func (m memory) names(r Revision) bool {
 	return m.current.is(r) || m.healthy.is(r) || m.failed.is(r)
 }
 
-// observe adds what the live Deployment shows. It may be ahead of the status,
-// and is what remains if the status is lost.
+// observe adds what the live Deployment shows. It may be newer than the status,
+// and replaces it if the status is lost.
 func (m *memory) observe(live *appsv1.Deployment, history []Revision) {
 	serving, ok := servedBy(live, history, m.current)
 	if !ok {
@@ -92,20 +93,21 @@ func (m *memory) observe(live *appsv1.Deployment, history []Revision) {
 		}
 	}
 	if failed := live.Annotations[naming.AnnotationFailedRevision]; lost && failed != "" && failed != serving.name {
-		// The mark is written when another revision is to serve instead, so
-		// what serves is better than what failed.
+		// The annotation is written when another revision replaces the failed
+		// one, so the revision that is serving is better than the failed one.
 		m.failed, m.healthy = reference{name: failed}, m.current
 	}
 }
 
 // proven reports whether all pods of a Deployment's current template are
-// available. At zero replicas nothing is learned about a template.
+// available. Zero replicas prove nothing about a template.
 func proven(d *appsv1.Deployment) bool {
 	return resources.Complete(d) && d.Status.AvailableReplicas > 0
 }
 
-// servedBy returns the revision that the pods of a Deployment are made from.
-// Two revisions may have one template: then it is the preferred one.
+// servedBy returns the revision from which the pods of a Deployment are
+// created. If two revisions have the same template, it returns the preferred
+// one.
 func servedBy(live *appsv1.Deployment, history []Revision, preferred reference) (Revision, bool) {
 	if live == nil {
 		return Revision{}, false
@@ -137,9 +139,10 @@ func next(history []Revision, status common.RolloutStatus) int64 {
 	return last + 1
 }
 
-// lost returns the revision that serves if the history has lost it. Its
-// template is that of the live Deployment: a history that was deleted is then
-// no reason to replace pods, and the way back to what serves remains.
+// lost returns the revision that is serving if it is missing from the history.
+// Its template is that of the live Deployment, so that a deleted history does
+// not cause pods to be replaced, and a rollback to this revision remains
+// possible.
 func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, bool, error) {
 	if live == nil {
 		return Revision{}, false, nil
@@ -166,10 +169,10 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 	return r, true, nil
 }
 
-// Mark writes on the Deployment which revision failed, if another one is to
-// serve instead. It is written together with the template of that one, so it
-// costs no request, and neither a lost status nor a lost history makes the
-// operator try again what has failed.
+// Mark annotates the Deployment with the failed revision, if another one serves
+// instead. The annotation is written together with the template of that one,
+// which costs no additional request. With it, a lost status or history does not
+// make the operator roll out the failed revision again.
 func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
 	if d.memory.failed.is(d.Asked) && d.Serving.name != d.Asked.name {
 		deployment.Annotate(naming.AnnotationFailedRevision, d.Asked.name)

@@ -27,15 +27,15 @@ func rolledBack(t *testing.T) *world {
 	return w
 }
 
-// The state machine: what serves, given what the spec asks for, what the
-// Deployment has, and what is remembered. There are three revisions.
+// Which of three revisions serves depends on the spec, the Deployment and the
+// recorded state.
 func TestDecide_PicksTheRevision(t *testing.T) {
 	type given struct {
 		asked  int
 		live   int  // 0: there is no Deployment
 		proven bool // all pods of the Deployment's template are available
-		marked int  // the Deployment says that this one failed
-		// What the status remembers; nothing if current is 0.
+		marked int  // the failed revision in the annotation of the Deployment
+		// The state recorded in the status, which is empty if current is 0.
 		current, healthy, failed int
 		halt                     bool
 		pin                      int
@@ -44,7 +44,7 @@ func TestDecide_PicksTheRevision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given
 		want  int  // 0: no template
-		error bool // what should serve is not available
+		error bool // the revision that should serve is not available
 	}{
 		"a change":                            {given{asked: 3, live: 2, proven: true, current: 2, healthy: 2}, 3, false},
 		"an earlier spec":                     {given{asked: 1, live: 2, proven: true, current: 2, healthy: 2}, 1, false},
@@ -213,7 +213,7 @@ func TestDecide_UnpinningDoesNotRetryWhatFailed(t *testing.T) {
 	w.is("pinned, what failed is healthy", "+Serving ", common.Revisions{Current: 3, LastHealthy: 3})
 }
 
-// A cache that lags does not show the revision that was created a moment ago.
+// An outdated cache does not contain the revision that was just created.
 func TestDecide_TellsRevisionsOfOneNumberApart(t *testing.T) {
 	twins := func(t *testing.T) *world {
 		w := serving(t)
@@ -272,8 +272,8 @@ func TestDecide_TellsRevisionsOfOneNumberApart(t *testing.T) {
 	})
 }
 
-// A ControllerRevision that could not be written, or was deleted, does not free
-// its number: the status says which revision is healthy by that number.
+// The number of a ControllerRevision that could not be written, or was deleted,
+// is not used again: the status refers to the healthy revision by that number.
 func TestDecide_ReusesNoNumber(t *testing.T) {
 	w := serving(t)
 	w.seen.Revisions = nil
@@ -291,7 +291,7 @@ func TestDecide_ReusesNoNumber(t *testing.T) {
 func TestDecide_KeepsARevisionThatTheCacheDoesNotShow(t *testing.T) {
 	w := serving(t)
 	w.seen.Revisions = nil
-	w.env = "1" // and another operator decides
+	w.env = "1" // another version of the operator decides
 	d := w.decide()
 	if d.Asked.Number != 1 || d.Asked.name != w.status.Revisions.CurrentName || d.Keep.Unmade {
 		t.Errorf("revision %d %s, never created: %v", d.Asked.Number, d.Asked.name, d.Keep.Unmade)

@@ -12,9 +12,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Pods makes a kind look at its pods. labels are the object's that pods carry;
-// key is the one whose value is the object's name, and fixed are the others'
-// values.
+// Pods makes changes of pods trigger a reconcile of the object that they belong
+// to. key is the label whose value is the object's name, and fixed are the
+// other labels of the pods.
 func Pods(key string, fixed map[string]string) converge.Related {
 	return converge.Related{Object: &corev1.Pod{}, Of: func(pod client.Object) string {
 		l := pod.GetLabels()
@@ -27,8 +27,8 @@ func Pods(key string, fixed map[string]string) converge.Related {
 	}}
 }
 
-// Observe reads what matters to the rollouts of an object, from the cache. Pods
-// are read at rest, too: those that were replaced since may run another image.
+// Observe reads from the cache what the rollouts of an object depend on. Pods
+// are read even at rest, because replaced pods may run a different image.
 func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string) (Seen, error) {
 	var s Seen
 	var err error

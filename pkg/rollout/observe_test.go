@@ -15,8 +15,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Nodes that are drained one by one replace all pods of a revision that is at
-// rest, and each new pod pulls a moving tag again.
+// Draining nodes one by one replaces all pods of a revision at rest, and each
+// new pod pulls a moving tag again.
 func TestObserve_ShowsTheImageOfPodsThatWereReplaced(t *testing.T) {
 	w := serving(t)
 	owner := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}

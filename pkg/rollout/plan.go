@@ -7,13 +7,13 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// Deployment returns the Deployment that belongs at the end of a plan which has
-// the snapshots and the revisions. build returns it for a template.
+// Deployment returns the Deployment to append to a plan that contains the
+// snapshots and the revisions. build returns the Deployment for a template.
 //
-// It has the decided template only if the revision and the snapshots that the
-// template mounts have been written: a revision that is not recorded can be
-// neither rolled back to nor told from the next one, and pods without their
-// snapshot do not start. Until then it has the template that was decided last.
+// It gets the decided template only if the revision and the snapshots that the
+// template mounts have been written: an unrecorded revision cannot be rolled
+// back to or distinguished from the next one, and pods without their snapshot
+// do not start. Until then it keeps the template of the last decision.
 func (d *Decision) Deployment(plan converge.Plan, seen Seen, build func(*corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent) apply.Intent {
 	in := d.Mark(build(d.Template))
 	mounts := map[string]bool{}

@@ -17,18 +17,19 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// mostActions is how many actions the status keeps.
+// mostActions is the maximum number of actions in the status.
 const mostActions = 10
 
-// Report says what the Deployment means for the object's conditions, and
-// writes into status what must be remembered. d is the Deployment as it stands
-// after the pass, nil where there is none; want is the number of replicas.
-// container is the one whose image serves.
+// Report returns what the Deployment means for the object's conditions, and
+// updates the status. dep is the Deployment after the reconcile, or nil if
+// there is none. want is the number of replicas, and container the one whose
+// image is reported.
 func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
 	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
-		// What serves is not what was decided: the pass did not get that far.
+		// The Deployment does not have the decided template: it was not written
+		// in this reconcile.
 		if state.Ready.Holds {
 			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Deployment is not yet as it should be"}
 		}
@@ -40,7 +41,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		m.failed = reference{}
 	}
 	if m.failed.is(d.Asked) {
-		m.failed = referenceTo(d.Asked) // a status of an earlier version, or a mark, says less
+		m.failed = referenceTo(d.Asked) // a status of an earlier version, or the annotation, is incomplete
 	}
 	complete := state.Ready.Holds
 	proven := complete && dep.Status.AvailableReplicas > 0
@@ -70,7 +71,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	return state
 }
 
-// judge looks at a rollout that goes on, and records it where it has failed.
+// judge evaluates a rollout in progress, and records it if it has failed.
 func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
 	f := d.diagnose(dep, pods)
 	late := resources.PastDeadline(dep)
@@ -89,10 +90,11 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		}
 	}
 	switch {
-	case m.failed.is(d.Asked) && !d.pinned: // it stays failed until it serves, or the spec asks for something else
+	case m.failed.is(d.Asked) && !d.pinned: // until it serves, or the spec asks for something else
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
 	case f != nil && f.mounting && f.blameless && !late:
-		// Each rollout mounts for a moment, and that is nothing to report.
+		// Every rollout mounts volumes for a moment, which is not worth
+		// reporting.
 		if left := d.patience(pods, out.Now); left > 0 {
 			out.LookAgain(left)
 		} else {
@@ -114,7 +116,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		m.failed = referenceTo(d.Asked)
 		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
 		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
-	case f != nil && f.rank > 3: // to be created and to become ready takes its time
+	case f != nil && f.rank > 3: // containers need time to be created and to become ready
 		state.Stalled = conditions.Finding{}
 		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: waiting(state.Ready.Message) + f.what}
 	}
@@ -134,27 +136,29 @@ func reasonOf(f *failure) failure {
 	return *f
 }
 
-// untimed reports whether the Deployment controller applies no deadline to pods
-// of which none has been available: the first ones of a template that was rolled
-// out at zero replicas.
+// untimed reports whether the Deployment controller does not apply a deadline
+// to pods none of which has been available yet: the first pods of a template
+// that was rolled out at zero replicas.
 func (d *Decision) untimed(dep *appsv1.Deployment) bool {
 	return resources.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
 }
 
-// timeLeft is for how long a rollout past its deadline may still go on, 0 if
-// the revision is to blame. The Deployment's clock does not stop while the
-// cluster has no room for pods, or the namespace does not let them in, or
-// something is missing that they refer to, and when that ends it is past the
-// deadline at once. So a pod that started since then has the whole time from its
-// start, and pods that were not created are no fault of their template.
+// timeLeft returns how much longer a rollout that exceeded its deadline may
+// continue, or 0 if the revision is the cause. The clock of the Deployment does
+// not stop while the cluster has no capacity for the pods, the namespace does
+// not admit them, or an object that they refer to is missing; when that ends,
+// the rollout exceeds its deadline at once. Therefore a pod that started after
+// the deadline has the full duration from its start, and pods that could not be
+// created do not count against their template.
 func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) time.Duration {
 	passed, allowed := resources.DeadlinePassed(dep)
 	untimed := d.untimed(dep)
 	if untimed {
 		passed = time.Time{}
 	}
-	// Pods have the clocks of their nodes. By the operator's own they have no
-	// less than the whole time, and no more than that from now.
+	// Pod timestamps are from the clocks of nodes. By the operator's own clock,
+	// pods have at least the full duration, and at most the full duration from
+	// now.
 	waiting := d.waiting(now)
 	if !waiting.After(passed) {
 		waiting = time.Time{}
@@ -185,14 +189,14 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.
 		}
 	}
 	if !seen && dep.Status.UpdatedReplicas > 0 {
-		return 0 // they came, and went before anybody saw why
+		return 0 // they were created, and deleted before the cause was observed
 	}
 	return left
 }
 
-// waiting returns since when the object waits for its pods, by the operator's
-// clock: since now if until now something else kept them from starting, and the
-// zero time if it is not known.
+// waiting returns since when the object has been waiting for its pods, by the
+// operator's clock. It is now if something else has prevented them from
+// starting until now, and the zero time if it is not known.
 func (d *Decision) waiting(now time.Time) time.Time {
 	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionReconciling); c != nil && c.Status == metav1.ConditionTrue {
 		return c.LastTransitionTime.Time
@@ -206,11 +210,12 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// mountsWithin is how long pods may take to mount their volumes before it is
-// said what they mount.
+// mountsWithin is how long pods may take to mount their volumes before a
+// condition lists what they mount.
 const mountsWithin = 30 * time.Second
 
-// patience is how much of that is left to the pod that waits longest.
+// patience returns how much of that time the pod that has waited longest has
+// left.
 func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
 	left := mountsWithin
 	for _, p := range pods {
@@ -224,8 +229,8 @@ func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
 	return left
 }
 
-// start is when a pod got its place on a node and, if that came later, its
-// volumes there.
+// start returns when a pod was scheduled or, if that was later, when its
+// volumes were mounted.
 func start(p *corev1.Pod) time.Time {
 	since := p.CreationTimestamp.Time
 	for _, c := range p.Status.Conditions {
@@ -236,7 +241,7 @@ func start(p *corev1.Pod) time.Time {
 	return since
 }
 
-// record puts what is done about a failure before what was done earlier.
+// record prepends the action for a failure to the earlier actions.
 func (d *Decision) record(earlier []common.Action, f failure, now time.Time) []common.Action {
 	return prepend(earlier, common.Action{Type: d.action(), Reason: f.reason, Message: f.message(), Revision: d.Asked.Number, Time: metav1.NewTime(now).Rfc3339Copy()})
 }
@@ -246,7 +251,8 @@ func prepend(earlier []common.Action, a common.Action) []common.Action {
 	return all[:min(len(all), mostActions)]
 }
 
-// action is what is done about the failure of what the spec asks for.
+// action returns the action for a failure of the revision that the spec asks
+// for.
 func (d *Decision) action() common.ActionType {
 	if d.onFailure() == common.OnFailureHalt || d.back == nil {
 		return common.ActionHalt
@@ -254,8 +260,8 @@ func (d *Decision) action() common.ActionType {
 	return common.ActionRollback
 }
 
-// amend corrects the record of a failure if something else is done about it
-// than was recorded, because rollout.onFailure was changed.
+// amend corrects the recorded action if another one is taken because
+// rollout.onFailure was changed.
 func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action {
 	i := slices.IndexFunc(actions, func(a common.Action) bool { return a.Revision == d.Asked.Number })
 	if i < 0 || d.pinned || d.held || actions[i].Type == d.action() {
@@ -265,18 +271,18 @@ func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action
 	a.Type, a.Time = d.action(), metav1.NewTime(now).Rfc3339Copy()
 	switch {
 	case d.RolledBack() == (a.Type == common.ActionHalt):
-		return actions // it was rolled back before it was to halt, or is not yet rolled back
+		return actions // it was rolled back before the change to Halt, or is not rolled back yet
 	case a.Type == common.ActionRollback:
 		return prepend(actions, a)
-	default: // the rollback that was recorded has not been made
+	default: // the recorded rollback has not happened
 		actions = slices.Clone(actions)
 		actions[i] = a
 		return actions
 	}
 }
 
-// story is what a user reads about a failed rollout: what happened, what was
-// done about it, what to do.
+// story returns the message about a failed rollout: what happened, what the
+// operator did, and what the user can do.
 func (d *Decision) story(status common.RolloutStatus, done string) string {
 	what := "the rollout failed"
 	for _, a := range status.LastActions {
@@ -288,7 +294,8 @@ func (d *Decision) story(status common.RolloutStatus, done string) string {
 	return what + "; " + done + ". Change the spec, or set rollout.restartedAt to try again"
 }
 
-// outcome is what is done about a failure while what failed is deployed.
+// outcome describes the action for a failure while the failed revision is
+// deployed.
 func (d *Decision) outcome() string {
 	switch {
 	case d.onFailure() == common.OnFailureHalt:
@@ -300,7 +307,7 @@ func (d *Decision) outcome() string {
 	}
 }
 
-// instead says how the revision does that was rolled back to.
+// instead describes the state of the revision that was rolled back to.
 func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods []corev1.Pod, want int32) string {
 	n := d.Serving.Number
 	switch {
@@ -316,7 +323,8 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 	return message
 }
 
-// serves is the image of a container that serves, by its name and by its digest.
+// serves returns the image of a container that is serving, by its name and by
+// its digest.
 func serves(dep *appsv1.Deployment, pods []corev1.Pod, container, template string, known common.RolloutStatus) (image, id string) {
 	for _, c := range dep.Spec.Template.Spec.Containers {
 		if c.Name == container {
@@ -340,8 +348,8 @@ func serves(dep *appsv1.Deployment, pods []corev1.Pod, container, template strin
 		}
 		return image, ""
 	}
-	// Nodes may have pulled a moving tag at different times. One that is known
-	// stays as long as any pod has it.
+	// Nodes may have pulled a moving tag at different times. The known digest
+	// is kept as long as any pod has it.
 	if slices.Contains(ids, known.ImageID) {
 		return image, known.ImageID
 	}

@@ -100,7 +100,7 @@ func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
 	if got, want := message(), what+"revision 1 serves"+todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	w.rolls(crashing) // its database is gone
+	w.rolls(crashing) // because of a failed dependency
 	w.seen.Deployment.Status.AvailableReplicas = 0
 	w.seen.Deployment.Status.Conditions[0].Status = corev1.ConditionFalse
 	if got, want := message(), what+"revision 1, to which it was rolled back, is not available: container web exits with code 1"+todo; got != want {
@@ -116,12 +116,12 @@ func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
 	}
 }
 
-// The Deployment controller applies no deadline to a template that it took for
-// rolled out at zero replicas.
+// The Deployment controller applies no deadline to a template that it
+// considered rolled out at zero replicas.
 func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 	const deadline = time.Minute
-	// scaled is a world in which revision 2 was rolled out at zero replicas, and
-	// was then scaled up.
+	// scaled returns a world in which revision 2 was rolled out at zero
+	// replicas, and then scaled up.
 	scaled := func(t *testing.T, image string, fails corev1.ContainerStatus) *world {
 		w := serving(t)
 		w.replicas = 0
@@ -197,8 +197,8 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 	})
 }
 
-// A ConfigMap or a Secret that is missing is no fault of the revision: the
-// kubelet tries again until it exists.
+// A missing ConfigMap or Secret does not mean that the revision is bad: the
+// kubelet retries until the object exists.
 func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 	rollingOut := func(t *testing.T, c corev1.ContainerStatus, volumes ...corev1.Volume) *world {
 		w := serving(t)
@@ -212,7 +212,7 @@ func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 		w.reconcilingSince(w.now)
 		return w
 	}
-	// late passes the Deployment's deadline.
+	// late exceeds the Deployment's deadline.
 	late := func(w *world) {
 		w.now = w.now.Add(time.Minute)
 		w.seen.Deployment.Status.Conditions[1].Status = corev1.ConditionFalse
@@ -241,7 +241,7 @@ func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 		late(w)
 		w.now = w.now.Add(time.Hour)
 		w.is("past the deadline", " +ReferenceNotFound", waits)
-		// It is created, and the container starts.
+		// The object is created, and the container starts.
 		w.seen.Pods[0].Status.ContainerStatuses[0] = starts
 		w.is("healing", "Progressing ", waits)
 		w.now = w.now.Add(time.Second)

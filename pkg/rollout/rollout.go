@@ -1,21 +1,21 @@
-// Package rollout decides which pod template serves: the one that the spec
-// asks for, the one before it where that failed, or the one that the spec pins.
+// Package rollout decides which pod template is deployed: the one that the spec
+// asks for, the previous one if that failed, or the one that the spec pins.
 //
-// A revision is what the operator once made of one set of inputs, which is
-// what the spec says about pods. It is kept in a ControllerRevision. Two
-// promises follow from that:
+// A revision is the pod template that the operator generated from one set of
+// inputs, which are the fields of the spec that affect pods. It is stored in a
+// ControllerRevision. This has two consequences:
 //
-//   - The way back: a rollout that fails goes back to the revision that was
-//     healthy before, exactly as it was. The spec is not touched.
-//   - The template contract: while the inputs stay, so does the template. A
-//     newer operator, which would make another one, changes no pod; what it
-//     would change is said in the status and comes with the next change of the
-//     inputs.
+//   - Rollback: a failed rollout is rolled back to exactly the revision that
+//     was healthy before. The spec is not modified.
+//   - Template contract: while the inputs do not change, the template does not
+//     change either. A newer operator that would generate a different template
+//     does not replace pods; the status lists what it would change, and the
+//     next change of the inputs applies that.
 //
-// Everything here is pure. What must be remembered, which revision was healthy
-// and which one failed, is in the object's status, and a failure is recorded
-// there before anything follows from it: whenever the operator is killed, the
-// next one decides the same.
+// The package is pure. The state that must be kept, which is the healthy and
+// the failed revision, is in the object's status. A failure is recorded there
+// before the operator acts on it: if the operator is terminated at any time,
+// its successor makes the same decision.
 package rollout
 
 import (
@@ -44,55 +44,58 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// defaultHistory is how many revisions are kept beside those in use, as for a
-// Deployment.
+// defaultHistory is how many revisions are kept in addition to those in use, as
+// for a Deployment.
 const defaultHistory = 10
 
-// Seen is what the cluster holds that matters to a rollout.
+// Seen is the observed state that a rollout depends on.
 type Seen struct {
-	// Deployment is nil where none stands.
+	// Deployment is nil if it does not exist or is unowned.
 	Deployment *appsv1.Deployment
-	// Revisions are the object's own.
+	// Revisions are those of the object.
 	Revisions []*appsv1.ControllerRevision
-	// Pods carry the object's labels.
+	// Pods are those with the labels of the object.
 	Pods []corev1.Pod
 }
 
-// Question is what there is to decide.
+// Question is the input of a decision.
 type Question struct {
-	// Kind, Namespace and Name are the object's.
+	// Kind, Namespace and Name identify the object.
 	Kind, Namespace, Name string
-	// Labels are put on the revisions.
+	// Labels are the labels of revisions.
 	Labels map[string]string
-	// Inputs is all that the template depends on and that a user can change.
-	// It is compared by its JSON, so fields that are unset must be left out of
-	// that: a field that a later version adds must not look like a change.
+	// Inputs is everything that the template depends on and that a user can
+	// change. It is compared as JSON, so unset fields must be omitted from
+	// that: a field that a later version adds must not appear to be a change.
 	Inputs any
-	// Template makes the template of the inputs.
+	// Template is the template generated from the inputs.
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
-	// Rollout is what the spec says about rollouts, nil where it says nothing.
+	// Rollout is the part of the spec that configures rollouts. It may be nil.
 	Rollout *common.Rollout
-	// Status is what is remembered.
+	// Status is the state recorded by earlier reconciles.
 	Status common.RolloutStatus
-	// Conditions are the object's. They say, by the operator's own clock, since
-	// when it waits for pods.
+	// Conditions are those of the object. They contain, by the operator's own
+	// clock, since when it has been waiting for pods.
 	Conditions []metav1.Condition
-	// Harmless marks lines that containers always write, and that say nothing
-	// about why one fails. "" marks none.
+	// Harmless marks log lines that containers always write and that do not
+	// explain a failure: those that contain it. If it is "", no line is
+	// ignored.
 	Harmless string
 }
 
-// Revision is one set of inputs and the template made of it.
+// Revision is one set of inputs and the template generated from it.
 type Revision struct {
 	Number int64
-	// name is the ControllerRevision's, and hash that of the template.
+	// name is that of the ControllerRevision, and hash that of the template.
 	name, hash string
-	// One of the two: the template if it is yet to be written, or what is kept.
+	// Exactly one is set: the template if it has not been written, or the
+	// stored one.
 	fresh *corev1ac.PodTemplateSpecApplyConfiguration
 	live  *appsv1.ControllerRevision
 }
 
-// Template is what the pods of the revision are made from.
+// Template returns the template from which the pods of the revision are
+// created.
 func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	if r.live == nil {
 		return r.fresh, nil
@@ -104,44 +107,47 @@ func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error
 	return c.Template, nil
 }
 
-// Decision says which template serves, and what is kept.
+// Decision is which template is deployed, and which revisions are kept.
 type Decision struct {
 	// Asked is the revision that the spec asks for.
 	Asked Revision
-	// Serving is the revision that is to serve.
+	// Serving is the revision that should serve.
 	Serving Revision
-	// Template is what its pods are made from.
+	// Template is the template of Serving.
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
-	// Keep is Asked as a child.
+	// Keep is the intent to store Asked.
 	Keep apply.Intent
-	// Restore is what serves as a child, nil unless the history has lost it.
+	// Restore is the intent to store Serving if it is missing from the history,
+	// or nil.
 	Restore *apply.Intent
-	// Prune are revisions that nobody needs any more.
+	// Prune are revisions that are no longer needed.
 	Prune []client.Object
-	// Kept are the revisions that stay, Asked included.
+	// Kept are the revisions that are kept, including Asked.
 	Kept []Revision
 
 	question Question
 	pending  []string
 	memory   memory
-	// back is what a failed rollout is rolled back to, nil for nothing.
+	// back is the revision that a failed rollout is rolled back to, if any.
 	back *Revision
-	// pinned: the spec names the revision that is to serve. held: what should
-	// serve is not available, so what serves is kept.
+	// pinned reports that the spec names the revision that should serve. held
+	// reports that the revision that should serve is not available, so the
+	// current one is kept.
 	pinned, held bool
-	// unasked: what the spec asks for is not known.
+	// unasked reports that the inputs of the spec are not known.
 	unasked bool
 }
 
-// contents is what a ControllerRevision holds.
+// contents is the data of a ControllerRevision.
 type contents struct {
 	Template *corev1ac.PodTemplateSpecApplyConfiguration `json:"template"`
 	Revision int64                                       `json:"revision,omitempty"`
 }
 
-// Decide decides. An error, of class Stall, says that what should serve is not
-// available. The decision that comes with it keeps what serves, if that is
-// known, so that the Deployment can still be scaled and repaired.
+// Decide decides which revision serves. An error of class Stall reports that
+// this revision is not available. The decision that is returned with it keeps
+// the revision that is serving, if that is known, so that the Deployment can
+// still be scaled and repaired.
 func Decide(q Question, seen Seen) (Decision, error) {
 	d := Decision{question: q, memory: remembered(q.Status)}
 	history := sorted(seen.Revisions)
@@ -170,18 +176,19 @@ func Decide(q Question, seen Seen) (Decision, error) {
 	if d.Keep, err = d.Asked.intent(q); err != nil {
 		return d, err
 	}
-	// What the status names was created once.
+	// A revision that the status refers to has been created before.
 	d.Keep.Unmade = d.Asked.live == nil && !d.memory.names(d.Asked)
 	return d, d.decide(history, seen.Deployment)
 }
 
-// asked returns the revision of the inputs. fresh is that with a new template.
+// asked returns the revision of the inputs. fresh has the newly generated
+// template.
 func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deployment) (Revision, error) {
 	if kept, ok := (reference{name: fresh.name}).in(history); ok {
 		return kept, nil
 	}
 	for _, ref := range []reference{d.memory.current, d.memory.healthy, d.memory.failed} {
-		if ref.name == fresh.name { // it is no longer kept, or the cache does not show it yet
+		if ref.name == fresh.name { // it is no longer kept, or not yet in the cache
 			fresh.Number = ref.number
 		}
 	}
@@ -191,7 +198,7 @@ func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deploy
 	if d.memory.current.name != fresh.name {
 		return fresh, nil
 	}
-	// It serves already, maybe with a template of an earlier operator.
+	// It is already serving, possibly with a template of an earlier version.
 	if lost, ok, err := d.lost(live, append(slices.Clone(history), fresh)); ok || err != nil {
 		lost.name, lost.Number = fresh.name, fresh.Number
 		return lost, err
@@ -199,7 +206,7 @@ func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deploy
 	return fresh, nil
 }
 
-// decide picks the revision that is to serve, and what is kept.
+// decide selects the revision that should serve, and those that are kept.
 func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
 	lost, ok, err := d.lost(live, history)
 	if err != nil {
@@ -237,23 +244,23 @@ func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
 }
 
 // LastKnown is Decide for an object whose inputs cannot be determined, because
-// something that the spec refers to is missing: it needs neither q.Inputs nor
-// q.Template. The revision that was decided last keeps serving, with the
-// template that is kept of it, so that the Deployment can still be scaled,
-// repaired and created again. A rollout that is in progress is still judged,
-// and rolled back if it fails. Nothing is pruned.
+// an object that the spec refers to is missing. It needs neither q.Inputs nor
+// q.Template. The revision of the last decision keeps serving with its stored
+// template, so that the Deployment can still be scaled, repaired and created
+// again. A rollout in progress is still evaluated, and rolled back if it fails.
+// Nothing is pruned.
 //
 // The decision has no template if nothing was decided before, or if that
-// revision is neither kept nor served: then leave the Deployment alone. Unlike
-// Decide it does not report a pinned revision that is not kept, because the
-// caller has an error to report already.
+// revision is neither kept nor serving. The caller must not modify the
+// Deployment then. Unlike Decide, LastKnown does not report a pinned revision
+// that is not kept, because the caller already has an error to report.
 func LastKnown(q Question, seen Seen) (Decision, error) {
 	d := Decision{question: q, memory: remembered(q.Status), pending: q.Status.PendingChanges, unasked: true}
 	history := sorted(seen.Revisions)
 	d.Kept = history
 	known := d.memory
 	known.observe(seen.Deployment, history)
-	// What is asked for is taken to be what was asked for last.
+	// The revision that the spec last asked for is assumed to be still wanted.
 	var ok bool
 	if d.Asked, ok = known.failed.in(history); !ok {
 		if d.Asked, ok = known.current.in(history); !ok {
@@ -270,7 +277,8 @@ func LastKnown(q Question, seen Seen) (Decision, error) {
 	return d, nil
 }
 
-// decideLost keeps what serves if the history has lost it.
+// decideLost keeps the revision that is serving if it is missing from the
+// history.
 func (d *Decision) decideLost(live *appsv1.Deployment) error {
 	lost, ok, err := d.lost(live, d.Kept)
 	if !ok || err != nil {
@@ -283,7 +291,7 @@ func (d *Decision) decideLost(live *appsv1.Deployment) error {
 	return err
 }
 
-// serving picks the revision that is to serve.
+// serving selects the revision that should serve.
 func (d *Decision) serving(history []Revision) (Revision, error) {
 	if back, ok := d.memory.healthy.in(history); ok && back.name != d.Asked.name {
 		d.back = &back
@@ -300,8 +308,8 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 		return d.Asked, nil
 	}
 	if d.onFailure() == common.OnFailureHalt || !d.memory.healthy.known() {
-		// Halt never changes what serves. After a rollback or a pin that is not
-		// what the spec asks for.
+		// Halt never changes which revision serves. After a rollback or a pin,
+		// that is not the one that the spec asks for.
 		if current, ok := d.memory.current.in(history); ok {
 			return current, nil
 		}
@@ -316,7 +324,7 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 		"revision %d failed, and revision %d, which was healthy, is no longer kept: change the spec, or rollout.restartedAt, to go on", d.Asked.Number, d.memory.healthy.number)
 }
 
-// keep splits the history into what stays and what is no longer needed.
+// keep splits the history into the revisions to keep and those to prune.
 func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Object) {
 	limit := defaultHistory
 	if r := d.question.Rollout; r != nil && r.RevisionHistoryLimit != nil {
@@ -324,7 +332,7 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 	}
 	before := remembered(d.question.Status)
 	inUse := []reference{referenceTo(d.Asked), referenceTo(d.Serving), d.memory.current, d.memory.healthy, before.current, before.healthy}
-	for _, r := range slices.Backward(history) { // the newest first
+	for _, r := range slices.Backward(history) { // newest first
 		switch {
 		case r.live == nil || slices.ContainsFunc(inUse, func(ref reference) bool { return ref.is(r) }):
 		case limit > 0:
@@ -339,7 +347,7 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 	return kept, prune
 }
 
-// Complete adds to a plan what the history needs.
+// Complete adds the changes of the history to a plan.
 func (d *Decision) Complete(plan converge.Plan) converge.Plan {
 	if d.Restore != nil {
 		plan.Apply = append(plan.Apply, *d.Restore)
@@ -351,7 +359,7 @@ func (d *Decision) Complete(plan converge.Plan) converge.Plan {
 	return plan
 }
 
-// Restarted writes into a template when its pods were last asked to be replaced.
+// Restarted annotates a template with the time of the last requested restart.
 func Restarted(t *corev1ac.PodTemplateSpecApplyConfiguration, r *common.Rollout) *corev1ac.PodTemplateSpecApplyConfiguration {
 	if r != nil && r.RestartedAt != nil {
 		t.WithAnnotations(map[string]string{naming.AnnotationRestartedAt: r.RestartedAt.UTC().Format(time.RFC3339)})
@@ -359,8 +367,7 @@ func Restarted(t *corev1ac.PodTemplateSpecApplyConfiguration, r *common.Rollout)
 	return t
 }
 
-// WithSecrets writes into a template what the Secrets held that its pods use, as
-// Secrets has it.
+// WithSecrets annotates a template with the digest that Secrets returned.
 func WithSecrets(t *corev1ac.PodTemplateSpecApplyConfiguration, digest string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	if digest != "" {
 		t.WithAnnotations(map[string]string{naming.AnnotationSecrets: digest})
@@ -368,8 +375,8 @@ func WithSecrets(t *corev1ac.PodTemplateSpecApplyConfiguration, digest string) *
 	return t
 }
 
-// PodLabels are those of the pods that are to serve or, where nothing was
-// decided, of those that live, which may be nil, makes.
+// PodLabels returns the labels of the pods that should serve or, if nothing was
+// decided, of the pods of the live Deployment, which may be nil.
 func (d *Decision) PodLabels(live *appsv1.Deployment) map[string]string {
 	switch {
 	case d.Template != nil && d.Template.ObjectMetaApplyConfiguration != nil:
@@ -380,7 +387,7 @@ func (d *Decision) PodLabels(live *appsv1.Deployment) map[string]string {
 	return nil
 }
 
-// RolledBack reports whether an earlier revision is to serve because the one
+// RolledBack reports whether an earlier revision should serve because the one
 // that the spec asks for failed.
 func (d *Decision) RolledBack() bool {
 	return !d.pinned && !d.held && d.Serving.name != d.Asked.name
@@ -393,7 +400,7 @@ func (d *Decision) onFailure() common.FailurePolicy {
 	return common.OnFailureRollback
 }
 
-// intent is a revision as a child.
+// intent returns the intent to store a revision.
 func (r Revision) intent(q Question) (apply.Intent, error) {
 	raw, err := r.data()
 	if err != nil {
@@ -409,16 +416,16 @@ func (r Revision) intent(q Question) (apply.Intent, error) {
 	return in, nil
 }
 
-// data is what the ControllerRevision holds, always in the same bytes: the API
-// server gives back the same JSON in another order.
+// data returns the content of the ControllerRevision in a canonical encoding,
+// because the API server returns JSON in a different order.
 func (r Revision) data() ([]byte, error) {
 	if r.live != nil {
-		return canonical(r.live.Data) // it cannot be changed
+		return canonical(r.live.Data) // it is immutable
 	}
 	return canonical(contents{Template: r.fresh, Revision: r.Number})
 }
 
-// sorted are the revisions that stand, the oldest first.
+// sorted returns the existing revisions, oldest first.
 func sorted(live []*appsv1.ControllerRevision) []Revision {
 	var all []Revision
 	for _, l := range live {
@@ -432,21 +439,22 @@ func sorted(live []*appsv1.ControllerRevision) []Revision {
 	return all
 }
 
-// stored takes number and hash from what the ControllerRevision holds, which
-// nobody can change, as they can its field revision and its annotations.
+// stored sets number and hash from the data of the ControllerRevision, which is
+// immutable, unlike its revision field and its annotations.
 func (r *Revision) stored() {
 	var c struct {
 		Template metav1.PartialObjectMetadata `json:"template"`
 		Revision int64                        `json:"revision"`
 	}
 	if err := json.Unmarshal(r.live.Data.Raw, &c); err != nil {
-		return // there is no template in it; whoever wants that is told
+		return // the data has no template, which Template reports
 	}
 	r.hash = c.Template.Annotations[naming.AnnotationTemplate]
 	r.Number = cmp.Or(c.Revision, r.Number)
 }
 
-// mark writes the hash of a template into it: a pod tells which template made it.
+// mark annotates a template with its own hash, so that pods show which template
+// they were created from.
 func mark(t *corev1ac.PodTemplateSpecApplyConfiguration) (Revision, error) {
 	hash, err := hashOf("", t)
 	if err != nil {
@@ -456,15 +464,15 @@ func mark(t *corev1ac.PodTemplateSpecApplyConfiguration) (Revision, error) {
 	return Revision{fresh: t, hash: hash}, nil
 }
 
-// hashOf hashes a value by its JSON with sorted keys: that a type's fields come
-// in another order is no change.
+// hashOf hashes the JSON of a value with sorted keys, so that reordering the
+// fields of a type does not change the hash.
 func hashOf(salt string, v any) (string, error) {
 	raw, err := canonical(v)
 	if err != nil {
 		return "", err
 	}
 	h := fnv.New64a()
-	h.Write([]byte(salt)) // a hash never fails to write
+	h.Write([]byte(salt)) // writing to a hash never fails
 	h.Write(raw)
 	return strconv.FormatUint(h.Sum64(), 16), nil
 }
@@ -481,8 +489,8 @@ func canonical(v any) ([]byte, error) {
 	return json.Marshal(sorted)
 }
 
-// numbered returns the revision of a number. If two have it, one that is in use
-// is meant.
+// numbered returns the revision with a number. If several have it, it prefers
+// one that is in use.
 func (d *Decision) numbered(history []Revision, number int64) (found Revision, ok bool) {
 	for _, r := range history {
 		if r.Number != number || ok && !d.memory.names(r) {

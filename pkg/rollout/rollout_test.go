@@ -23,20 +23,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// world is an object whose only input is an image, and what there is of it.
+// world is an object whose only input is an image, and its cluster.
 type world struct {
 	t       *testing.T
 	image   string
-	env     string // something that a newer operator adds
+	env     string // set by a newer version of the operator
 	rollout common.Rollout
 	status  common.RolloutStatus
 	seen    Seen
 	now     time.Time
-	// volumes are the Deployment's.
+	// volumes are those of the Deployment.
 	volumes []corev1.Volume
-	// conditions are kept for tests that look at the times of pods.
+	// conditions are recorded by tests that depend on the times of pods.
 	conditions []metav1.Condition
-	// replicas is the number asked for.
+	// replicas is the desired number.
 	replicas int32
 }
 
@@ -44,7 +44,8 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, image: "web:1", replicas: 3, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
 }
 
-// serving is a world in which the first revision serves, and is known to.
+// serving returns a world in which the first revision serves, and is recorded
+// as healthy.
 func serving(t *testing.T) *world {
 	w := newWorld(t)
 	w.pass()
@@ -75,9 +76,8 @@ func (w *world) decide() Decision {
 	return d
 }
 
-// pass does what a pass of the operator does, in a cluster in which the pods
-// of an image named bad never serve. It returns the conditions as
-// "Available Ready Stalled".
+// pass reconciles in a cluster in which pods with an image named bad never
+// become ready. It returns the conditions as "Available Ready Stalled".
 func (w *world) pass() string {
 	w.t.Helper()
 	return w.follow(w.decide())
@@ -135,7 +135,7 @@ func (w *world) standing(name string) int {
 	return -1
 }
 
-// stored is a revision as the API server keeps it.
+// stored returns a revision as stored by the API server.
 func stored(t *testing.T, in apply.Intent) *appsv1.ControllerRevision {
 	t.Helper()
 	r := &appsv1.ControllerRevision{}
@@ -154,11 +154,11 @@ func (w *world) decodeIntent(in apply.Intent, into any) {
 	}
 }
 
-// deployed is the image in the Deployment's template.
+// deployed returns the image in the Deployment's template.
 func (w *world) deployed() string { return w.seen.Deployment.Spec.Template.Spec.Containers[0].Image }
 
-// rolls plays the cluster: pods of the Deployment's template serve, or fail for
-// a reason and the rollout passes its deadline.
+// rolls simulates the cluster: the pods of the Deployment's template become
+// available, or fail, and then the rollout exceeds its deadline.
 func (w *world) rolls(fails ...corev1.ContainerStatus) {
 	d := w.seen.Deployment
 	n := *d.Spec.Replicas
@@ -198,12 +198,12 @@ var crashing = corev1.ContainerStatus{
 	LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such file\n"}},
 }
 
-// reconcilingSince gives the object the condition that it waits for its pods.
+// reconcilingSince sets the condition that the object waits for its pods.
 func (w *world) reconcilingSince(at time.Time) {
 	w.conditions = []metav1.Condition{{Type: common.ConditionReconciling, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
 }
 
-// numbersOnly leaves out of Revisions the names, which are hashes.
+// numbersOnly removes the names from Revisions, which are hashes.
 var numbersOnly = cmpopts.IgnoreFields(common.Revisions{}, "CurrentName", "LastHealthyName", "FailedName")
 
 func (w *world) is(what, conditions string, revisions common.Revisions) {
@@ -269,7 +269,7 @@ func TestUserGoesBackToAnEarlierSpec(t *testing.T) {
 	w.pass()
 	w.rolls(crashing)
 	w.pass()
-	w.pass() // back
+	w.pass() // rolls back
 	w.rolls()
 	w.image = "web:1"
 	w.is("the earlier spec is the earlier revision", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
@@ -334,8 +334,8 @@ func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
 	w.is("room again", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
 }
 
-// The Deployment's clock goes on while pods cannot start, and says that the
-// deadline has passed until something gets on.
+// The Deployment's clock does not stop while pods cannot start. The deadline
+// remains exceeded until the rollout makes progress.
 func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
 	starting := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
 	late := func(t *testing.T) (*world, time.Time) {
@@ -373,7 +373,7 @@ func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
 		w.seen.Pods[0].Status.Conditions = scheduled(w.now)
 		none := pod(w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate])
 		none.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
-		w.seen.Pods = append(w.seen.Pods, none) // there is room for one more, not for all
+		w.seen.Pods = append(w.seen.Pods, none) // there is capacity for one more, not for all
 		w.is("it is on its way", "Progressing ", waits)
 		w.now = w.now.Add(time.Minute)
 		w.is("it had its time", " +RolloutFailed", failed)
@@ -483,7 +483,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		w.pass()
 		w.rolls()
 		w.pass()
-		w.pass() // the status that the last one wrote leads to this one
+		w.pass() // triggered by the status write of the previous one
 	}
 	var kept []int64
 	for _, r := range w.seen.Revisions {
@@ -492,7 +492,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if diff := cmp.Diff([]int64{4, 5, 6}, kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	w.image = "web:bad" // while it fails, the healthy one is in use, and does not count
+	w.image = "web:bad" // while it fails, the healthy one is in use, and is not counted
 	w.pass()
 	w.rolls(crashing)
 	w.pass()

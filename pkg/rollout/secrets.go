@@ -9,12 +9,13 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// Secrets is one digest of all Secrets that are used: an input of the pods, and
-// see WithSecrets. digests are those of the Secrets that there are, by name, and
-// nil where nobody looks. An optional one that is not there changes nothing
-// before it comes. The error tells of all others that are missing: pods that
-// would wait for one are not made, and so not replaced when it comes. It also
-// tells of each that could not be read, optional or not.
+// Secrets returns one digest of all Secrets that pods use, which is one of the
+// inputs of the pod template (see WithSecrets). digests are those of the
+// existing Secrets, by name, or nil if the operator does not read Secrets. A
+// missing optional Secret does not affect the digest until it is created. The
+// error lists all other missing Secrets, because pods that would wait for one
+// are not created, and are therefore not replaced once it exists. It also lists
+// each Secret that could not be read, optional or not.
 func Secrets(uses []resources.Use, digests map[string]references.SecretDigest) (string, error) {
 	if digests == nil {
 		return "", nil
