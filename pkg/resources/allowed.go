@@ -10,21 +10,23 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// Admission refuses what the platform configuration does not allow. Two of its
-// rules reach beyond an object's namespace and its creator's rights, so they
-// are kept here too: where there is no admission, for what was admitted before
-// the rule, and for an earlier template that comes back.
+// Admission rejects what the platform configuration does not allow. Two of its
+// rules concern more than the namespace of an object and the permissions of its
+// creator, so they are also enforced here: admission may not be installed, an
+// object may have been admitted before the rule existed, and an earlier
+// template may be used again.
 
-// Exposable returns why the hosts of an object may not be led to it, naming
-// the fields, or nil where they may.
+// Exposable returns why no requests may be routed from the hosts of an object
+// to its Service, with the names of the fields, or nil if they may.
 func Exposable(platform config.Platform, namespace string, e *common.Expose) error {
 	return platform.RefusesExpose(namespace, e, field.NewPath("spec", "expose")).ToAggregate()
 }
 
-// Granted returns, as an error of class Stall, why no pods may be made from a
-// template, or nil where they may. It looks at the template and not at the
-// spec, because a revision that is pinned or rolled back to has its own. Of an
-// object that is being deleted only names matter.
+// Granted returns an error of class Stall if no pods may be created from a
+// template. It checks the template rather than the spec, because a revision
+// that is pinned or rolled back to has its own service account. It returns nil
+// for an object that is being deleted, of whose children only the names are
+// used.
 func Granted(platform config.Platform, obj metav1.Object, t *corev1ac.PodTemplateSpecApplyConfiguration) error {
 	if platform.ServiceAccounts || obj.GetDeletionTimestamp() != nil || t == nil || t.Spec == nil || t.Spec.ServiceAccountName == nil {
 		return nil
@@ -32,7 +34,7 @@ func Granted(platform config.Platform, obj metav1.Object, t *corev1ac.PodTemplat
 	return NotGranted(*t.Spec.ServiceAccountName)
 }
 
-// NotGranted is the error of a pod that may not run as a service account.
+// NotGranted returns the error for pods that may not run as a service account.
 func NotGranted(serviceAccount string) error {
 	return fault.Stalled(common.ReasonNotAllowed, "spec.pod.serviceAccountName: pods may not run as %q: %s", serviceAccount, config.NoServiceAccounts)
 }

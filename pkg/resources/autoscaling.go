@@ -10,16 +10,16 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// HorizontalPodAutoscaler is the intent of one that scales the Deployment of
-// that name.
+// HorizontalPodAutoscaler returns the intent of a HorizontalPodAutoscaler that
+// scales a Deployment.
 func HorizontalPodAutoscaler(name, namespace string, labels map[string]string, deployment string, spec *common.Autoscaling) apply.Intent {
 	hpa := autoscalingv2ac.HorizontalPodAutoscalerSpec().
 		WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().
 			WithAPIVersion("apps/v1").WithKind("Deployment").WithName(deployment)).
 		WithMinReplicas(MinReplicas(spec)).
 		WithMaxReplicas(spec.MaxReplicas)
-	// Memory first: where the API server stores version 1 it comes back so, and
-	// the list is compared in order.
+	// Memory comes first: an API server that stores version autoscaling/v1
+	// returns the metrics in this order, and the list is compared in order.
 	utilization(hpa, corev1.ResourceMemory, spec.TargetMemoryUtilizationPercentage)
 	utilization(hpa, corev1.ResourceCPU, spec.TargetCPUUtilizationPercentage)
 	if spec.Behavior != nil {
@@ -29,17 +29,18 @@ func HorizontalPodAutoscaler(name, namespace string, labels map[string]string, d
 		func() *autoscalingv2.HorizontalPodAutoscaler { return &autoscalingv2.HorizontalPodAutoscaler{} })
 }
 
-// MinReplicas returns the smallest number of replicas that an autoscaler sets.
+// MinReplicas returns the minimum number of replicas that an autoscaler sets.
 func MinReplicas(spec *common.Autoscaling) int32 { return or(spec.MinReplicas, 1) }
 
-// AutoscaledReplicas returns the number of replicas that a Deployment states
-// although an autoscaler scales it, nil for none. live is nil if there is no
-// Deployment, and last is the number of replicas that was observed last.
+// AutoscaledReplicas returns the number of replicas to apply although an
+// autoscaler scales the Deployment, or nil if none should be applied. live is
+// nil if there is no Deployment, and last is the number of replicas that was
+// observed last.
 //
-//   - A Deployment that is created starts where the autoscaler left the one
-//     before it, or else at the minimum. Kubernetes' default would be one
-//     replica, and an autoscaler takes its time to leave that.
-//   - An autoscaler leaves alone what is scaled to zero.
+//   - A Deployment that is created starts with the last number of its
+//     predecessor, or else with the minimum. The default of Kubernetes is one
+//     replica, which an autoscaler takes some time to increase.
+//   - An autoscaler does not scale a Deployment that has zero replicas.
 func AutoscaledReplicas(spec *common.Autoscaling, live *appsv1.Deployment, last int32) *int32 {
 	least := MinReplicas(spec)
 	switch {

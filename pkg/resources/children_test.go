@@ -39,7 +39,8 @@ func jsonOf(t *testing.T, v any) string {
 	return string(raw)
 }
 
-// specOf is the spec of the child as it would be sent; the rest is checked.
+// specOf returns the spec of the child as it would be sent, and checks the
+// rest.
 func specOf(t *testing.T, in apply.Intent, kind string) string {
 	t.Helper()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}
@@ -140,7 +141,8 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// children are one of each, with every field that a user can set.
+// children returns one child of each kind, with every field that a user can
+// set.
 func children(t *testing.T) map[string]apply.Intent {
 	t.Helper()
 	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2, "")

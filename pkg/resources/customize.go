@@ -14,35 +14,36 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Options is what a user said about the pods. A kind fills it from its spec
-// and leaves out what it does not let a user say.
+// Options are the user's settings for the pods. Each kind fills them from its
+// spec, and omits those that it does not offer.
 type Options struct {
 	common.Container
 	common.Entrypoint
 	Resources *common.Resources
 	Pod       *common.Pod
 
-	// ReadinessPort is the first TCP port of the container, which the readiness
-	// probe connects to where the user has none. 0: there is no such port.
+	// ReadinessPort is the first TCP port of the container. The default
+	// readiness probe connects to it. If it is 0, there is no such port and no
+	// default probe.
 	ReadinessPort int32
-	// Selector selects the pods. They are spread over nodes and zones where the
-	// user does not say how; nil, for a single pod, leaves that out.
+	// Selector selects the pods. By default they are spread over nodes and
+	// zones. If it is nil, as for a single pod, they are not.
 	Selector map[string]string
-	// RevisionLabel is the label whose value tells the pods of a revision from
-	// those of another. "" means that of Deployments.
+	// RevisionLabel is the label whose value differs between the pods of two
+	// revisions. If it is "", it is the one of Deployments.
 	RevisionLabel string
-	// Rename returns the name under which a ConfigMap is mounted or read; nil
-	// leaves all as they are. What restarts on a change of configuration reads
-	// copies that do not change.
+	// Rename returns the name of the ConfigMap to mount or read instead of
+	// another one. If it is nil, names are not changed. Kinds whose pods are
+	// replaced when the configuration changes use immutable snapshots.
 	Rename func(configMap string) string
 }
 
-// Customize does what the user said to what the kind built. Our container is
-// told from others by being given; what the kind has set stays where the user
-// said nothing. The grace period is the pod's: call Drain after this.
+// Customize applies the user's settings to the pod and the container that a
+// kind built. The kind's settings remain where the user has none. Call Drain
+// afterwards, because it depends on the pod's grace period.
 func Customize(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration, o Options) {
-	// What a container writes last is often all that is left of it: without a
-	// termination message the end of its log is kept.
+	// The last output of a container often contains the only reason of a
+	// failure: if there is no termination message, the end of the log is kept.
 	container.WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 	if r := o.Resources; r != nil {
 		container.WithResources(as[corev1ac.ResourceRequirementsApplyConfiguration](r))
@@ -57,8 +58,8 @@ func Customize(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Cont
 	if container.Image != nil {
 		container.WithImagePullPolicy(PullPolicy(o.ImagePullPolicy, *container.Image))
 	} else if o.ImagePullPolicy != "" {
-		// The image of a pod can be changed and its policy cannot: what is stated
-		// may not follow the image.
+		// The image of a pod is mutable and the policy is not: an applied
+		// policy could not follow the image.
 		container.WithImagePullPolicy(o.ImagePullPolicy)
 	}
 	for _, s := range o.ImagePullSecrets {
@@ -95,17 +96,18 @@ func (o Options) rename(name *string) {
 	}
 }
 
-// Use is a place of the spec that names a ConfigMap or a Secret.
+// Use is a field of the spec that refers to a ConfigMap or a Secret.
 type Use struct {
-	// Field is the place, such as "spec.pod.volumes[site]".
+	// Field is the path of the field, such as "spec.pod.volumes[site]".
 	Field string
-	// Name is the object's.
+	// Name is the name of the ConfigMap or Secret.
 	Name string
-	// Optional says that the pods do without it.
+	// Optional reports whether the pods can run without it.
 	Optional bool
 }
 
-// Names are the names of what is used, sorted, each once.
+// Names returns the names of the objects that are used, sorted and without
+// duplicates.
 func Names(uses []Use) []string {
 	names := map[string]bool{}
 	for _, u := range uses {
@@ -114,9 +116,9 @@ func Names(uses []Use) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Uses are all places of the user's part of the pods that name ConfigMaps, and
-// all that name Secrets, in the order of the spec. Those to pull images with are
-// not among them: the pods do not see them.
+// Uses returns the fields of the user's settings that refer to ConfigMaps, and
+// those that refer to Secrets, in the order of the spec. Image pull secrets are
+// not included, because the pods cannot read them.
 func Uses(o Options) (configMaps, secrets []Use) {
 	add := func(to *[]Use, field, name string, optional *bool) {
 		*to = append(*to, Use{field, name, or(optional, false)})
@@ -176,7 +178,8 @@ func (o Options) probes(container *corev1ac.ContainerApplyConfiguration) {
 	case o.ReadinessPort != 0:
 		container.WithReadinessProbe(TCPReadiness(int(o.ReadinessPort)))
 	}
-	// Liveness is never inferred: a wrong guess restarts what only is slow.
+	// There is no default liveness probe: a wrong one restarts a container that
+	// is only slow.
 	if p.Liveness != nil {
 		container.WithLivenessProbe(probe(p.Liveness))
 	}
@@ -185,8 +188,8 @@ func (o Options) probes(container *corev1ac.ContainerApplyConfiguration) {
 	}
 }
 
-// probe states every number, at Kubernetes' default where the user says none,
-// so that a change by hand is drift.
+// probe sets every number, to the default of Kubernetes if the user has not set
+// it, so that a manual change is drift.
 func probe(p *common.Probe) *corev1ac.ProbeApplyConfiguration {
 	ac := as[corev1ac.ProbeApplyConfiguration](p).
 		WithInitialDelaySeconds(or(p.InitialDelaySeconds, 0)).
@@ -205,7 +208,7 @@ func probe(p *common.Probe) *corev1ac.ProbeApplyConfiguration {
 	return ac
 }
 
-// place says where the pods run.
+// place sets the fields that determine where the pods run.
 func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 	p := common.Pod{}
 	if o.Pod != nil {
@@ -223,8 +226,9 @@ func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 		pod.WithRuntimeClassName(p.RuntimeClassName)
 	}
 	if name := p.ServiceAccountName; name != "" {
-		// Both names of the field: Kubernetes copies one into the other, and of
-		// what we no longer state only what we stated goes.
+		// Kubernetes copies one name of the field into the other, and removes
+		// only the applied one when it is no longer applied. Therefore both are
+		// applied.
 		pod.WithServiceAccountName(name).WithDeprecatedServiceAccount(name).WithAutomountServiceAccountToken(true)
 	}
 	if p.TerminationGracePeriodSeconds != nil {
@@ -233,8 +237,8 @@ func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 	pod.WithTopologySpreadConstraints(o.spread(p.TopologySpreadConstraints)...)
 }
 
-// spread is the user's constraints, and where there are none a wish: over
-// nodes and zones, as far as that goes.
+// spread returns the user's constraints or, if there are none, preferences to
+// spread the pods over nodes and zones.
 func (o Options) spread(constraints []common.TopologySpreadConstraint) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
 	if len(constraints) == 0 && len(o.Selector) > 0 {
 		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
@@ -244,8 +248,9 @@ func (o Options) spread(constraints []common.TopologySpreadConstraint) []*corev1
 	spread := each[corev1ac.TopologySpreadConstraintApplyConfiguration](constraints)
 	for _, c := range spread {
 		if c.LabelSelector == nil && len(o.Selector) > 0 {
-			// Each revision for itself: the pods that a rollout is about to
-			// remove must not push the new ones together.
+			// Each revision is spread separately, so that pods that a rollout
+			// is about to delete do not affect the distribution of the new
+			// ones.
 			c.WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(o.Selector)).WithMatchLabelKeys(o.revisionLabel())
 		}
 	}
@@ -259,10 +264,11 @@ func (o Options) revisionLabel() string {
 	return o.RevisionLabel
 }
 
-// fileMode is Kubernetes' default for files of volumes, 0644.
+// fileMode is the default mode of files in volumes in Kubernetes, 0644.
 const fileMode = 0o644
 
-// volumes are the user's volumes. Fields of the container are those of ours.
+// volumes returns the user's volumes. References to container resources use the
+// given container.
 func (o Options) volumes(container string) []*corev1ac.VolumeApplyConfiguration {
 	if o.Pod == nil {
 		return nil
@@ -302,16 +308,16 @@ func (o Options) volumes(container string) []*corev1ac.VolumeApplyConfiguration 
 	return volumes
 }
 
-// mount adds the user's volumes. One that has the name of one of the kind's is
-// given another, because a kind may get new volumes and the user's names are
-// not to know of it; a mount at a path of the kind's takes its place.
+// mount adds the user's volumes. A volume that has the name of one of the
+// kind's volumes is renamed, so that a later version can add volumes to a kind
+// without a conflict. A mount replaces one of the kind's at the same path.
 func (o Options) mount(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration) {
 	if o.Pod == nil {
 		return
 	}
 	names := map[string]string{}
 	for _, v := range pod.Volumes {
-		names[*v.Name] = "" // taken by the kind
+		names[*v.Name] = "" // used by the kind
 	}
 	for _, v := range o.Pod.Volumes {
 		if _, taken := names[v.Name]; !taken {
@@ -334,7 +340,7 @@ func (o Options) mount(pod *corev1ac.PodSpecApplyConfiguration, container *corev
 	}
 }
 
-// unlike returns a name for a volume that no other has.
+// unlike returns an unused name for a volume.
 func unlike(names map[string]string, name string) string {
 	for i := 0; ; i++ {
 		prefix := fmt.Sprintf("user%d-", i)
@@ -347,11 +353,11 @@ func unlike(names map[string]string, name string) string {
 	}
 }
 
-// path is a mount path as it is compared: /tmp/ is /tmp.
+// path normalizes a mount path for comparison: /tmp/ is /tmp.
 func path(p string) string { return strings.TrimRight(p, "/") }
 
-// PodLabels are the labels of the pods: the user's, and over them the kind's
-// own, by which the pods are selected.
+// PodLabels returns the labels of the pods: the user's and the kind's own,
+// which take precedence because the pods are selected by them.
 func PodLabels(p *common.Pod, own map[string]string) map[string]string {
 	labels := map[string]string{}
 	if p != nil {
@@ -361,7 +367,7 @@ func PodLabels(p *common.Pod, own map[string]string) map[string]string {
 	return labels
 }
 
-// PodAnnotations are the annotations of the pods that the user asks for.
+// PodAnnotations returns the user's annotations for the pods.
 func PodAnnotations(p *common.Pod) map[string]string {
 	if p == nil {
 		return nil
@@ -369,10 +375,10 @@ func PodAnnotations(p *common.Pod) map[string]string {
 	return texts(p.Annotations)
 }
 
-// Drain lets the container serve on for that many seconds after the pod was
-// told to end: it takes as long until everybody has heard that no request
-// should go there. The sleep is cut to less than the pod's grace period, so
-// that the container still is asked to end before it is killed.
+// Drain makes the container keep serving for some seconds after the deletion of
+// its pod began, so that proxies and load balancers can stop routing requests
+// to it before it ends. The duration is limited to less than the pod's grace
+// period, so that the container still receives SIGTERM before it is killed.
 func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration, seconds int64) {
 	seconds = min(seconds, or(pod.TerminationGracePeriodSeconds, 30)-1)
 	if seconds < 1 {
@@ -382,8 +388,9 @@ func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Containe
 		WithPreStop(corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(seconds))))
 }
 
-// as turns what a user said into what is applied. Both have the same JSON, so
-// it cannot fail; a test holds every field of the types to that.
+// as converts a type of the API to an apply configuration. Both have the same
+// JSON, so the conversion cannot fail; a test checks every field of these
+// types.
 func as[AC any](said any) *AC {
 	raw, err := json.Marshal(said)
 	if err != nil {
@@ -404,7 +411,7 @@ func each[AC, Said any](said []Said) []*AC {
 	return acs
 }
 
-// texts is a map of labels or annotations as Kubernetes' own types have it.
+// texts converts labels or annotations to the type that Kubernetes uses.
 func texts[S ~string](m map[string]S) map[string]string {
 	if len(m) == 0 {
 		return nil

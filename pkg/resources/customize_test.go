@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// said is the part of a kind's spec that Options are filled from.
+// said is the part of a kind's spec from which Options are filled.
 type said struct {
 	common.Container  `json:",inline"`
 	common.Entrypoint `json:",inline"`
@@ -23,7 +23,7 @@ type said struct {
 	Pod       *common.Pod       `json:"pod,omitempty"`
 }
 
-// options reads what a user said.
+// options parses a user's settings.
 func options(t *testing.T, spec string) Options {
 	t.Helper()
 	var s said
@@ -33,7 +33,7 @@ func options(t *testing.T, spec string) Options {
 	return Options{Container: s.Container, Entrypoint: s.Entrypoint, Resources: s.Resources, Pod: s.Pod}
 }
 
-// everything is every field that a user can set of what goes into a pod.
+// everything sets every field of a pod that a user can set.
 const everything = `
 env:
 - {name: A, value: a}
@@ -91,7 +91,7 @@ pod:
   - {name: tmp, mountPath: /tmp/}
 `
 
-// built is a pod as a kind builds it, and its container.
+// built returns a pod as a kind builds it, and its container.
 func built() (*corev1ac.PodSpecApplyConfiguration, *corev1ac.ContainerApplyConfiguration) {
 	tmp, mount := Scratch("tmp", "/tmp")
 	run, runMount := Scratch("run", "/run")
@@ -130,7 +130,7 @@ func TestCustomize(t *testing.T) {
 			if diff := cmp.Diff(got, customized(t, o)); diff != "" {
 				t.Errorf("twice is not the same:\n%s", diff)
 			}
-			// What does not decode would be refused by the API server.
+			// The API server would reject what cannot be decoded.
 			if err := yaml.UnmarshalStrict([]byte(got), &corev1.PodSpec{}); err != nil {
 				t.Error(err)
 			}
@@ -138,11 +138,11 @@ func TestCustomize(t *testing.T) {
 	}
 }
 
-// A field that the conversion lost would be missing without anybody's notice.
+// A field that the conversion loses would be missing without an error.
 func TestNothingThatIsSaidIsLost(t *testing.T) {
 	o := options(t, everything)
 	pod, c := built()
-	pod.Volumes, c.VolumeMounts = nil, nil // so that no name is taken
+	pod.Volumes, c.VolumeMounts = nil, nil // so that all names are unused
 	Customize(pod, c, o)
 	for what, is := range map[string]struct{ said, done any }{
 		"env":         {o.Env, c.Env},
@@ -165,7 +165,7 @@ func TestNothingThatIsSaidIsLost(t *testing.T) {
 	}
 }
 
-// lost is the path of the first thing in said that is not in done.
+// lost returns the path of the first value in said that is not in done.
 func lost(said, done any) string {
 	switch s := said.(type) {
 	case map[string]any:
@@ -308,7 +308,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// pod is a pod of that profile as the API server would decode it.
+// pod returns a pod with a profile as the API server would decode it.
 func pod(t *testing.T, s *common.Security, own SecurityDefaults, spec string) *corev1.Pod {
 	t.Helper()
 	p, c := built()

@@ -1,6 +1,6 @@
-// Package resources holds what kinds that run pods share: how a Deployment's
-// state reads in our conditions, and the parts of a pod that are always the
-// same. Everything in it is pure.
+// Package resources contains builders of children and parts of pods that
+// several kinds share, and interprets the status of a Deployment as conditions.
+// The package is pure.
 package resources
 
 import (
@@ -24,37 +24,38 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// A Rolling is a Deployment that rolls out by replacing pods a few at a time.
+// Rolling is a Deployment with the strategy RollingUpdate.
 type Rolling struct {
 	Name, Namespace string
-	// Replicas is nil where a HorizontalPodAutoscaler sets the number.
+	// Replicas is nil if a HorizontalPodAutoscaler sets the number.
 	Replicas *int32
-	// Initial reports whether Replicas is only the number that the Deployment is
-	// created with. It is then left to a HorizontalPodAutoscaler.
+	// Initial reports whether Replicas is only applied when the Deployment is
+	// created. Later it is left to a HorizontalPodAutoscaler.
 	Initial bool
-	// Selector selects the pods; it cannot be changed.
+	// Selector selects the pods. It is immutable.
 	Selector map[string]string
-	// Template is what the pods are made from; see Template.
+	// Template is the pod template, as returned by Template.
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
-	// Rollout is what the spec says about rollouts; nil takes Kubernetes'
-	// defaults: a quarter more, a quarter fewer, failed after ten minutes.
+	// Rollout is the rollout configuration of the spec. If it is nil, the
+	// defaults of Kubernetes apply: maxSurge and maxUnavailable 25%, deadline
+	// 10 minutes.
 	Rollout *common.Rollout
 }
 
-// Template is the template of pods with those labels and that of our children,
-// so that the caches can hold them.
+// Template returns a pod template with the given labels and the label of
+// children, which the caches require.
 func Template(labels map[string]string, pod *corev1ac.PodSpecApplyConfiguration) *corev1ac.PodTemplateSpecApplyConfiguration {
 	return corev1ac.PodTemplateSpec().WithLabels(labels).
 		WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).WithSpec(pod)
 }
 
-// Deployment is its intent. All that is not the template is stated, so that a
-// change by hand is drift.
+// Deployment returns the intent of a Deployment. It sets all fields of the spec
+// outside the template, so that a manual change is drift.
 func Deployment(r Rolling) apply.Intent {
 	in := r.intent()
 	if r.Initial {
 		in.IfExists = func(client.Object) apply.Intent {
-			r.Replicas = nil // one that exists may have more
+			r.Replicas = nil // an existing one may have more
 			return r.intent()
 		}
 	}
@@ -90,9 +91,9 @@ func (r Rolling) intent() apply.Intent {
 	return in
 }
 
-// exclusiveOfPod are the fields of a pod template that may hold only what is
-// stated: those that the operator could state, and those that weaken the
-// security profile or keep pods from running.
+// exclusiveOfPod are the fields of a pod template that may contain only applied
+// values: the fields that the operator may set, and those that weaken the
+// security profile or prevent pods from running.
 var exclusiveOfPod = []string{
 	"containers[]", "initContainers[]", "volumes",
 	"hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "securityContext",
@@ -103,17 +104,19 @@ var exclusiveOfPod = []string{
 	"os", "resourceClaims", "resources",
 }
 
-// exclusiveOfContainer are those of each container that is stated.
+// exclusiveOfContainer are the fields of each applied container that may
+// contain only applied values.
 var exclusiveOfContainer = []string{
 	"command", "args", "workingDir", "env", "envFrom", "ports", "volumeMounts", "volumeDevices",
 	"resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe",
 	"restartPolicy", "stdin", "stdinOnce", "tty",
 }
 
-// exclusive are the paths of a Deployment's template that may hold only what is
-// stated. An addition to the template is in the pods of every revision, so
-// nothing but its removal could end an outage that it causes. Labels and
-// annotations are left out: kubectl rollout restart adds one.
+// exclusive returns the paths of a Deployment's template that may contain only
+// applied values. An addition to the template is in the pods of every revision,
+// so if it causes an outage, nothing but its removal ends that. Labels and
+// annotations are not included, because kubectl rollout restart adds an
+// annotation.
 func exclusive(template *corev1ac.PodTemplateSpecApplyConfiguration) []string {
 	if template == nil || template.Spec == nil {
 		return nil
@@ -135,9 +138,10 @@ func exclusive(template *corev1ac.PodTemplateSpecApplyConfiguration) []string {
 	return paths
 }
 
-// replicasStay keeps the number of replicas as it is when we stop stating it.
-// The API server takes away what only we have stated: a fleet of four would
-// become one, which is the default, until the autoscaler looks.
+// replicasStay preserves the number of replicas when the operator stops
+// applying it. The API server resets a field whose only owner stops applying
+// it: a Deployment with four replicas would have one, which is the default,
+// until the autoscaler scales it.
 func replicasStay(live client.Object) runtime.ApplyConfiguration {
 	d, ok := live.(*appsv1.Deployment)
 	if !ok || d.Spec.Replicas == nil || d.Annotations[naming.AnnotationScaledBy] != "" {
@@ -154,10 +158,11 @@ func or[T any](v *T, unset T) T {
 	return *v
 }
 
-// DeploymentState says what a Deployment's status means for its owner's
-// conditions. d is nil where none stands; want is the number of replicas asked
-// for. Messages hold no counts: a count that ticks would make every step of a
-// rollout a write of the status, and the counts are in the status anyway.
+// DeploymentState returns what the status of a Deployment means for the
+// conditions of its owner. d is nil if there is no Deployment; want is the
+// desired number of replicas. Messages contain no counts, because each change
+// of a count during a rollout would cause a status write, and the counts are in
+// the status anyway.
 func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	var s conditions.State
 	if d == nil {
@@ -188,8 +193,8 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	return s
 }
 
-// Complete tells whether all pods are made from the Deployment's current spec
-// and available.
+// Complete reports whether all pods are created from the current spec of the
+// Deployment and available.
 func Complete(d *appsv1.Deployment) bool {
 	return d != nil && DeploymentState(d, replicas(d)).Ready.Holds
 }
@@ -233,12 +238,12 @@ func pods(n int32) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-// generatedPod is how the ReplicaSet controller names the pod it could not
-// create: a new name with every attempt.
+// generatedPod matches the name of a pod that the ReplicaSet controller could
+// not create, which is different in each attempt.
 var generatedPod = regexp.MustCompile(`pods? "[^"]*" `)
 
-// ReplicaFailure is why pods cannot be created, "" where they can. The names
-// of the pods, new with every attempt, are left out.
+// ReplicaFailure returns why pods cannot be created, or "" if they can. It
+// omits the names of pods, which are different in each attempt.
 func ReplicaFailure(d *appsv1.Deployment) string {
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		return withoutNames(c.Message)
@@ -246,24 +251,24 @@ func ReplicaFailure(d *appsv1.Deployment) string {
 	return ""
 }
 
-// PastDeadline tells whether a rollout has gone for longer than its deadline
-// without getting on.
+// PastDeadline reports whether a rollout has made no progress for longer than
+// its deadline.
 func PastDeadline(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse)
 }
 
-// RolledOut reports whether the Deployment controller takes the current template
-// for rolled out, which it once was, maybe at zero replicas. It then applies no
-// deadline to the pods, not even to the first ones.
+// RolledOut reports whether the Deployment controller considers the current
+// template rolled out, which is also true if that was at zero replicas. The
+// controller then applies no deadline to its pods, not even to the first ones.
 func RolledOut(d *appsv1.Deployment) bool {
 	c := condition(d, appsv1.DeploymentProgressing)
 	return d.Status.ObservedGeneration >= d.Generation && c != nil && c.Status == corev1.ConditionTrue && c.Reason == "NewReplicaSetAvailable"
 }
 
-// DeadlinePassed returns when that was found, and how long a rollout may go
-// without getting on.
+// DeadlinePassed returns when the Deployment controller found that the deadline
+// was exceeded, and how long a rollout may make no progress.
 func DeadlinePassed(d *appsv1.Deployment) (at time.Time, deadline time.Duration) {
-	deadline = 10 * time.Minute // Kubernetes' default
+	deadline = 10 * time.Minute // the default of Kubernetes
 	if s := d.Spec.ProgressDeadlineSeconds; s != nil {
 		deadline = time.Duration(*s) * time.Second
 	}

@@ -31,7 +31,7 @@ func TestDeploymentState(t *testing.T) {
 	unavailable := cond(appsv1.DeploymentAvailable, corev1.ConditionFalse, "")
 	failing := cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "no")
 	late := cond(appsv1.DeploymentProgressing, corev1.ConditionFalse, "")
-	type reasons struct{ Available, Ready, Stalled string } // "+" before the reason of what holds
+	type reasons struct{ Available, Ready, Stalled string } // "+" before the reason if the condition is True
 
 	for name, tc := range map[string]struct {
 		d    *appsv1.Deployment
@@ -81,7 +81,7 @@ func TestStateBeforeKubernetesHasSeenTheSpecIsProgress(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	unset := deployment(0, 1, 1, 1)
-	unset.Spec.Replicas = nil // means one
+	unset.Spec.Replicas = nil // the default is one
 	for name, tc := range map[string]struct {
 		d    *appsv1.Deployment
 		want bool
@@ -124,8 +124,8 @@ func TestMessagesSpeakProperly(t *testing.T) {
 	}
 }
 
-// Half a character comes back from the API server as another: the status would
-// differ in every pass.
+// The API server replaces half a character by another one, so the status would
+// differ in every reconcile.
 func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 	m := strings.Repeat("€", 1000)
 	s := DeploymentState(deployment(3, 0, 0, 0, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, m)), 3)
@@ -134,8 +134,9 @@ func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// A paused Deployment rolls nothing out, not even the revision of a rollback,
-// and its deadline never passes: nothing would tell.
+// A paused Deployment does not roll out anything, not even the revision of a
+// rollback, and its deadline is never exceeded, so the failure would not be
+// reported.
 func TestDeployment_StatesThatItIsNotPaused(t *testing.T) {
 	in := Deployment(Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(3)), Selector: selector})
 	if sent := sentAs(t, in); !strings.Contains(sent, `"paused":false`) {
@@ -143,7 +144,7 @@ func TestDeployment_StatesThatItIsNotPaused(t *testing.T) {
 	}
 }
 
-// sentAs is the child as it would be sent.
+// sentAs returns the child as it would be sent.
 func sentAs(t *testing.T, in apply.Intent) string {
 	t.Helper()
 	raw, err := in.Object(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})

@@ -16,15 +16,16 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 )
 
-// PodDisruptionBudget is the intent of a budget for the pods of that selector,
-// and whether there should be one: where the user does not ask for one, only
-// for more than one replica, and then one pod at a time may go, and not where
-// others' budgets select the pods already (covered, see Covered). replicas is
-// the least number there will be: the minimum of an autoscaler.
+// PodDisruptionBudget returns the intent of a PodDisruptionBudget for the
+// selected pods, and whether it should exist. Without a spec it should exist,
+// and allow one disruption at a time, if there is more than one replica and no
+// unowned budget selects the pods (covered, see Covered). replicas is the
+// minimum number of replicas: with an autoscaler, its minimum.
 //
-// A budget that would let none of that many go, such as minAvailable 3 for 3
-// replicas, is eased to one at a time: a node must always be drainable. Pods
-// that do not serve may always be evicted.
+// A budget that would allow no disruption at that number, such as minAvailable
+// 3 for 3 replicas, is replaced by one that allows one at a time, because it
+// must always be possible to drain a node. Pods that are not ready can always
+// be evicted.
 func PodDisruptionBudget(name, namespace string, labels, selector map[string]string, spec *common.PodDisruptionBudget, replicas int32, covered string) (apply.Intent, bool) {
 	if spec == nil && (replicas <= 1 || covered != "") {
 		return apply.Intent{}, false
@@ -44,18 +45,21 @@ func PodDisruptionBudget(name, namespace string, labels, selector map[string]str
 	}
 	in := apply.New(policyv1ac.PodDisruptionBudget(name, namespace).WithLabels(labels).WithSpec(budget),
 		func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} })
-	// The API server refuses both at once, so one of somebody else's would keep
-	// ours from coming back. A label more in the selector leaves the pods out.
+	// The API server rejects a budget with both fields: if another client set
+	// the other one, this one could not be restored. An additional label in the
+	// selector would exclude the pods.
 	in.Exclusive = []string{other, "spec.selector.matchLabels", "spec.selector.matchExpressions"}
 	return in, true
 }
 
-// Covered is the name of the first of others' budgets that selects pods of these
-// labels, "" where none does. Kubernetes evicts no pod that two budgets select.
+// Covered returns the name of the first unowned budget that selects pods with
+// the given labels, or "" if there is none. Kubernetes does not evict pods that
+// two budgets select.
 func Covered(others []policyv1.PodDisruptionBudget, pods map[string]string) string {
 	var names []string
 	for _, b := range others {
-		// None selects no pods, and an empty one all of the namespace.
+		// A nil selector selects no pods, and an empty one all pods of the
+		// namespace.
 		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && s.Matches(k8slabels.Set(pods)) {
 			names = append(names, b.Name)
@@ -67,16 +71,17 @@ func Covered(others []policyv1.PodDisruptionBudget, pods map[string]string) stri
 	return slices.Min(names)
 }
 
-// Unevictable adds to what is told of an object that is Ready that another budget
-// selects the pods beside the one that its user asks for.
+// Unevictable adds to the message of the Ready condition that an unowned budget
+// selects the pods in addition to the one that the spec requests.
 func Unevictable(s *conditions.State, spec *common.PodDisruptionBudget, others []policyv1.PodDisruptionBudget, pods map[string]string) {
 	if name := Covered(others, pods); name != "" && spec != nil && s.Ready.Holds {
 		s.Ready.Message += fmt.Sprintf("; PodDisruptionBudget %q selects the pods too, and Kubernetes evicts no pod of two budgets: remove it, or spec.podDisruptionBudget", name)
 	}
 }
 
-// lets tells whether a budget that leaves minAvailable of the replicas lets
-// any go. A percentage is of the replicas, rounded up.
+// lets reports whether a budget with minAvailable allows the eviction of any of
+// the replicas. A percentage is relative to the number of replicas, and rounded
+// up.
 func lets(minAvailable intstr.IntOrString, replicas int32) bool {
 	stay, err := intstr.GetScaledValueFromIntOrPercent(&minAvailable, int(replicas), true)
 	return err == nil && stay < int(replicas)

@@ -31,8 +31,8 @@ type silent struct{}
 func (silent) Wrote(string, string, apply.Action) {}
 func (silent) Contested(string, string)           {}
 
-// The API server takes every child, and what it adds to one by itself is no
-// reason to write: the operator would write for ever.
+// The API server accepts every child, and the fields that it sets do not cause
+// a write, which would be repeated forever.
 func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 	gateway, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 				in   apply.Intent
 				want apply.Action
 			}{{in, apply.Created}, {again[kind], apply.Unchanged}} {
-				// A new applier remembers nothing, as after a restart.
+				// A new applier has no memo, as after a restart.
 				got, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
 					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 				}, pass.in)
@@ -94,8 +94,8 @@ func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 		})
 	}
 
-	// Kubernetes keeps the account under two names, and one that is left brings
-	// the other back.
+	// Kubernetes stores the service account in two fields, and copies one that
+	// remains into the other.
 	t.Run("no service account is left behind", func(t *testing.T) {
 		for _, account := range []string{"robot", ""} {
 			_, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
@@ -115,8 +115,8 @@ func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 		}
 	})
 
-	// What would let somebody in is taken away, though nothing that is stated
-	// was changed.
+	// A change that would allow more peers is reverted, even if no applied
+	// field was changed.
 	for kind, by := range map[string]struct {
 		object client.Object
 		patch  string
@@ -143,7 +143,8 @@ func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
 	}
 }
 
-// asAccount is a Deployment whose pods run as a service account, "" for none.
+// asAccount returns a Deployment whose pods run as a service account, or none
+// if it is "".
 func asAccount(t *testing.T, account string) apply.Intent {
 	t.Helper()
 	pod, c := built()
@@ -154,8 +155,8 @@ func asAccount(t *testing.T, account string) apply.Intent {
 		func() *appsv1.Deployment { return &appsv1.Deployment{} })
 }
 
-// meddle changes a child by hand, and fails the test when the API server does
-// not let it.
+// meddle changes a child manually, and fails the test if the API server rejects
+// the change.
 func meddle(t *testing.T, c client.Client, o client.Object, patch string) {
 	t.Helper()
 	o.SetNamespace("ns")
@@ -165,13 +166,14 @@ func meddle(t *testing.T, c client.Client, o client.Object, patch string) {
 	}
 }
 
-// everyField is a Deployment whose pods have every field that a user can set.
+// everyField returns a Deployment whose pods have every field that a user can
+// set.
 func everyField(t *testing.T) apply.Intent {
 	t.Helper()
 	pod, c := built()
 	o := options(t, everything)
 	o.Selector, o.ReadinessPort = selector, 80
-	// The classes that it names are not in this cluster; pods would be refused,
+	// The classes do not exist in this cluster. Pods would be rejected;
 	// Deployments are not.
 	Customize(pod, c, o)
 	Drain(pod, c, 5)

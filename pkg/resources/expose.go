@@ -10,8 +10,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// Ingress is the intent of an Ingress that leads the hosts to that port of the
-// Service.
+// Ingress returns the intent of an Ingress that routes requests from the hosts
+// to a port of the Service.
 func Ingress(name, namespace string, labels map[string]string, service string, port int32, spec *common.Expose) apply.Intent {
 	ingress := networkingv1ac.IngressSpec()
 	for _, host := range spec.Hosts {
@@ -37,9 +37,9 @@ func Ingress(name, namespace string, labels map[string]string, service string, p
 	return apply.New(ac, func() *networkingv1.Ingress { return &networkingv1.Ingress{} })
 }
 
-// HTTPRoute is the intent of a route of the Gateway API that leads the hosts
-// from the Gateway that spec names to that port of the Service. Whether the
-// Gateway may be used is for the caller to decide.
+// HTTPRoute returns the intent of a route of the Gateway API that routes
+// requests from the hosts, through the Gateway in the spec, to a port of the
+// Service. The caller checks whether the object may use the Gateway.
 func HTTPRoute(name, namespace string, labels map[string]string, service string, port int32, spec *common.Expose) apply.Intent {
 	route := gatewayv1ac.HTTPRouteSpec()
 	if spec.Gateway != nil {

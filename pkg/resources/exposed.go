@@ -14,8 +14,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 )
 
-// TakenByIngress tells whether an ingress controller has taken on the hosts of
-// an Ingress, nil where none stands.
+// TakenByIngress reports whether an ingress controller routes requests from the
+// hosts of an Ingress. The Ingress is nil if it does not exist.
 func TakenByIngress(i *networkingv1.Ingress) conditions.Finding {
 	switch {
 	case i == nil:
@@ -27,8 +27,8 @@ func TakenByIngress(i *networkingv1.Ingress) conditions.Finding {
 	}
 }
 
-// TakenByGateway reads what the controllers of the one parent of a route say,
-// nil where none stands.
+// TakenByGateway reports whether the controllers of the route's parent have
+// accepted it. The route is nil if it does not exist.
 func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Finding {
 	if r == nil {
 		return conditions.Finding{Reason: common.ReasonProgressing, Message: "the HTTPRoute is being created"}
@@ -54,7 +54,8 @@ func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Finding {
 	return conditions.Finding{Holds: true, Reason: common.ReasonAccepted, Message: "the Gateway leads the hosts here"}
 }
 
-// clip keeps the message of another controller within what a condition holds.
+// clip limits the message of another controller to the length that a condition
+// may contain.
 func clip(m string) string {
 	const most = 1024
 	if len(m) > most {
@@ -63,8 +64,9 @@ func clip(m string) string {
 	return m
 }
 
-// ExposedAddresses are the addresses of the hosts. Whether a Gateway's listener
-// speaks TLS only the Gateway says; the listener's name is a hint.
+// ExposedAddresses returns the URLs of the hosts. Only the Gateway specifies
+// whether a listener terminates TLS; the name of the listener is used as a
+// hint.
 func ExposedAddresses(e *common.Expose) []common.Address {
 	kind, scheme := common.AddressIngress, "http"
 	if e.Type == common.ExposeGateway {

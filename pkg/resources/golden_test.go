@@ -7,7 +7,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
-// asFile compares with the file of that name.
+// asFile compares the text with a golden file.
 func asFile(t *testing.T, name, got string) {
 	t.Helper()
 	golden.File(t, filepath.Join("testdata", name+".golden.yaml"), []byte(got))

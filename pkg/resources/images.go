@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PullPolicy returns the policy by which an image is pulled: the given one, or,
-// if that is empty, Kubernetes' default for the image. The default is stated
-// because the API server gives one only to a field that has never had a value:
-// in a live object it keeps the default of the first image.
+// PullPolicy returns the pull policy of an image: the given one or, if that is
+// empty, the default of Kubernetes for the image. The default is applied
+// because the API server sets it only if the field has never had a value: a
+// live object keeps the default for its first image.
 func PullPolicy(given corev1.PullPolicy, image string) corev1.PullPolicy {
 	switch {
 	case given != "":
@@ -24,7 +24,7 @@ func PullPolicy(given corev1.PullPolicy, image string) corev1.PullPolicy {
 
 var bareID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// tag returns the tag of an image as Kubernetes reads it
+// tag returns the tag of an image as Kubernetes parses it
 // (k8s.io/kubernetes/pkg/util/parsers, ParseImageName): "latest" if it has
 // neither a tag nor a digest.
 func tag(image string) string {

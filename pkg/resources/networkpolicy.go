@@ -11,14 +11,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// NetworkPolicy is the intent of the preset Isolated for the pods of that
-// selector, whose ports are given.
+// NetworkPolicy returns the intent of the preset Isolated for the selected pods
+// with the given ports.
 //
-// Isolated means: a connection to a pod is let in only to one of the ports,
-// and only from whom spec.From names; where it names nobody, from any pod of
-// the same namespace. Without ports nothing is let in. What the pods connect
-// to is not restricted, and the node's own kubelet always gets in, so probes
-// work. Whatever comes from outside of the namespace has to be named: an
+// Isolated allows connections to pods only to one of the ports, and only from
+// the peers in spec.From or, if that is empty, from the pods of the same
+// namespace. Without ports, no connections are allowed. Connections from the
+// pods are not restricted, and those of the kubelet on the same node are always
+// allowed, so probes work. All peers outside the namespace must be listed: an
 // ingress controller or Gateway, clients of a node port or load balancer,
 // Prometheus, the pods of another namespace.
 func NetworkPolicy(name, namespace string, labels, selector map[string]string, ports []corev1ac.ContainerPortApplyConfiguration, spec *common.NetworkPolicy) apply.Intent {
@@ -33,13 +33,13 @@ func NetworkPolicy(name, namespace string, labels, selector map[string]string, p
 	return networkPolicy(name, namespace, labels, selector, rule)
 }
 
-// NetworkPolicyOfAnyPort is that of pods of which nobody says the ports:
-// whoever may connect may connect to all that they listen on.
+// NetworkPolicyOfAnyPort is NetworkPolicy for pods whose ports are not known:
+// the allowed peers may connect to every port.
 func NetworkPolicyOfAnyPort(name, namespace string, labels, selector map[string]string, spec *common.NetworkPolicy) apply.Intent {
 	return networkPolicy(name, namespace, labels, selector, from(spec))
 }
 
-// from is the rule that lets in whom spec.From names.
+// from returns the rule that allows the peers in spec.From.
 func from(spec *common.NetworkPolicy) *networkingv1ac.NetworkPolicyIngressRuleApplyConfiguration {
 	rule := networkingv1ac.NetworkPolicyIngressRule().
 		WithFrom(each[networkingv1ac.NetworkPolicyPeerApplyConfiguration](spec.From)...)
@@ -56,8 +56,8 @@ func networkPolicy(name, namespace string, labels, selector map[string]string, r
 		WithIngress(rules...)
 	in := apply.New(networkingv1ac.NetworkPolicy(name, namespace).WithLabels(labels).WithSpec(policy),
 		func() *networkingv1.NetworkPolicy { return &networkingv1.NetworkPolicy{} })
-	// A rule more lets somebody in, a label more in the selector leaves the
-	// pods out.
+	// An additional rule would allow more peers, and an additional label in the
+	// selector would exclude the pods.
 	in.Exclusive = []string{"spec.ingress", "spec.podSelector.matchLabels", "spec.podSelector.matchExpressions"}
 	return in
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// PodSpec begins the pod of every kind: no token of the service account, no
-// environment variables about Services, half a minute to end. All of it is
-// stated, so that a change by hand is drift.
+// PodSpec returns the common base of the pods of all kinds: no service account
+// token, no environment variables for Services, and a grace period of 30
+// seconds. All of these fields are applied, so that a manual change is drift.
 func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
@@ -19,30 +19,30 @@ func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 		WithTerminationGracePeriodSeconds(30)
 }
 
-// RestrictedPod is the pod's part of what the Pod Security Standard
-// "restricted" asks for, for a process of that user and group.
+// RestrictedPod returns the pod security context that the Pod Security Standard
+// "restricted" requires, for processes with the given user and group ID.
 func RestrictedPod(user int64) *corev1ac.PodSecurityContextApplyConfiguration {
 	pod, _ := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, User: user})
 	return pod
 }
 
-// RestrictedContainer is the container's part of it, and a root file system
-// that cannot be written.
+// RestrictedContainer returns the container security context that the standard
+// requires, with a read-only root file system.
 func RestrictedContainer() *corev1ac.SecurityContextApplyConfiguration {
 	_, container := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, ReadOnlyRootFilesystem: true})
 	return container
 }
 
-// TCPReadiness is the readiness probe of a container that serves on that port.
-// Without one a pod counts as ready before it listens. Every number is stated,
-// so that a change by hand is drift.
+// TCPReadiness returns the readiness probe of a container that listens on a
+// port. Without a probe, a pod is ready before it listens. Every number is
+// applied, so that a manual change is drift.
 func TCPReadiness(port int) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().
 		WithTCPSocket(corev1ac.TCPSocketAction().WithPort(intstr.FromInt(port))).
 		WithPeriodSeconds(2).WithTimeoutSeconds(1).WithSuccessThreshold(1).WithFailureThreshold(3)
 }
 
-// Scratch is an empty writable directory of the pod, and where it is mounted.
+// Scratch returns an empty writable volume and its mount.
 func Scratch(name, path string) (*corev1ac.VolumeApplyConfiguration, *corev1ac.VolumeMountApplyConfiguration) {
 	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 		corev1ac.VolumeMount().WithName(name).WithMountPath(path)

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The exact JSON is what makes a pod template: {} and an absent field differ,
-// and a difference restarts every pod.
+// The hash of a pod template depends on its exact JSON: {} and an absent field
+// differ, and a difference replaces every pod.
 func TestPartsOfAPod(t *testing.T) {
 	volume, mount := Scratch("tmp", "/tmp")
 	for name, tc := range map[string]struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
-// PodMonitor is the intent of one that scrapes the port of that name on the
-// pods of that selector. The user's labels never displace the given ones.
+// PodMonitor returns the intent of a PodMonitor that scrapes the named port of
+// the selected pods. The given labels take precedence over the user's.
 func PodMonitor(name, namespace string, labels, selector map[string]string, port string, spec *common.Monitoring) apply.Intent {
 	ac := monitoring.PodMonitorConfiguration(name, namespace).
 		WithLabels(texts(spec.Labels)).WithLabels(labels)
@@ -16,6 +16,6 @@ func PodMonitor(name, namespace string, labels, selector map[string]string, port
 		PodMetricsEndpoints: []monitoring.PodMetricsEndpoint{{Port: port, Interval: spec.Interval}},
 	}
 	in := apply.New(ac, func() *monitoring.PodMonitor { return &monitoring.PodMonitor{} })
-	in.IfKnown = true // figures can be scraped without it
+	in.IfKnown = true // the object works without it
 	return in
 }

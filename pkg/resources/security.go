@@ -7,21 +7,24 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// SecurityDefaults are a kind's own choices, which hold where the user makes
-// none.
+// SecurityDefaults are the settings of a kind that apply unless the user sets
+// them.
 type SecurityDefaults struct {
-	// Profile is the least strict one that the kind's pods may have.
+	// Profile is the least strict profile of the kind's pods.
 	Profile common.SecurityProfile
-	// User is the user, and group, of the processes; 0 takes the image's.
+	// User is the user and group ID of the processes. If it is 0, the image
+	// sets them.
 	User int64
-	// ReadOnlyRootFilesystem is for kinds that know where their image writes.
+	// ReadOnlyRootFilesystem is true for kinds that know the paths their image
+	// writes to.
 	ReadOnlyRootFilesystem bool
 }
 
-// SecurityContexts are the pod's and the container's part of a profile, with
-// what the user said about ids. Profile Restricted passes the Pod Security
-// Standard "restricted", Baseline "baseline". A user can be stricter than the
-// kind; the kinds refuse the opposite, and here it has no effect.
+// SecurityContexts returns the security contexts of the pod and of the
+// container for a profile, with the user's IDs. The profile Restricted complies
+// with the Pod Security Standard "restricted", and Baseline with "baseline". A
+// user can choose a stricter profile than that of the kind; a less strict one
+// is rejected by admission and has no effect here.
 func SecurityContexts(s *common.Security, own SecurityDefaults) (*corev1ac.PodSecurityContextApplyConfiguration, *corev1ac.SecurityContextApplyConfiguration) {
 	if s == nil {
 		s = &common.Security{}
@@ -44,7 +47,7 @@ func SecurityContexts(s *common.Security, own SecurityDefaults) (*corev1ac.PodSe
 	case s.RunAsGroup != nil:
 		pod.WithRunAsGroup(*s.RunAsGroup)
 	case user != 0:
-		// Without a group the processes would have that of root.
+		// Without a group, the processes would run with that of root.
 		pod.WithRunAsGroup(user)
 	}
 	if s.FSGroup != nil {

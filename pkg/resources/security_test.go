@@ -19,7 +19,7 @@ func TestPodsKeepToTheirProfile(t *testing.T) {
 	said := map[string]*common.Security{
 		"nothing":    nil,
 		"restricted": {Profile: common.SecurityRestricted},
-		"baseline":   {Profile: common.SecurityBaseline}, // which a restricted kind refuses
+		"baseline":   {Profile: common.SecurityBaseline}, // rejected by restricted kinds
 		"ids":        {RunAsUser: new(int64(1)), RunAsGroup: new(int64(0)), FSGroup: new(int64(0)), ReadOnlyRootFilesystem: new(false)},
 	}
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)

@@ -7,9 +7,9 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// CustomizeService does what the user said to a Service whose type is set. What
-// the type has no use for is left out, because the API server would refuse it:
-// the type may come from the platform configuration, not from the user.
+// CustomizeService applies the user's settings to a Service whose type is set.
+// It omits those that do not apply to the type, because the API server would
+// reject them: the type may be that of the platform configuration.
 func CustomizeService(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOptions) {
 	service.WithAnnotations(texts(o.Annotations))
 	spec := service.Spec

@@ -1,6 +1,6 @@
-// Package workload is what kinds share of the children that stand beside a
-// Deployment and its Service, each while the spec asks for it: how they are
-// read, how they are put into a plan, and what is said of them.
+// Package workload contains the auxiliary resources of a Deployment and its
+// Service, which exist while the spec requests them: how they are observed,
+// planned and reported.
 package workload
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
-// Children is what the cluster holds of them. A child that does not stand, or is
-// not ours, is nil.
+// Children are the observed auxiliary resources. One that does not exist or is
+// unowned is nil.
 type Children struct {
 	Autoscaler    *autoscalingv2.HorizontalPodAutoscaler
 	Budget        *policyv1.PodDisruptionBudget
@@ -30,13 +30,15 @@ type Children struct {
 	Ingress       *networkingv1.Ingress
 	Route         *gatewayv1.HTTPRoute
 	PodMonitor    *monitoring.PodMonitor
-	// NoRoutes and NoPodMonitors say that the cluster does not know the type.
+	// NoRoutes and NoPodMonitors report that the cluster does not serve the
+	// kind.
 	NoRoutes, NoPodMonitors bool
-	// Budgets are those of others in the namespace.
+	// Budgets are the unowned budgets in the namespace.
 	Budgets []policyv1.PodDisruptionBudget
 }
 
-// Observe reads them, from the cache. All have the object's name.
+// Observe reads the auxiliary resources of an object, which have its name, from
+// the cache.
 func Observe(ctx context.Context, r converge.Reader, o client.Object) (Children, error) {
 	var s Children
 	var errs [7]error
@@ -50,35 +52,36 @@ func Observe(ctx context.Context, r converge.Reader, o client.Object) (Children,
 	return s, errors.Join(errs[:]...)
 }
 
-// Budgets reads the budgets of others in an object's namespace.
+// Budgets reads the unowned budgets in an object's namespace.
 func Budgets(ctx context.Context, r client.Reader, o client.Object) ([]policyv1.PodDisruptionBudget, error) {
 	var l policyv1.PodDisruptionBudgetList
 	err := converge.Foreign(ctx, r, o, &l)
 	return l.Items, err
 }
 
-// Wanted is what there should be.
+// Wanted specifies which auxiliary resources should exist.
 type Wanted struct {
-	// Owner is the object, and Labels those that select its pods.
+	// Owner is the object, and Labels are the labels that select its pods.
 	Owner  client.Object
 	Labels map[string]string
 	// Pods are all labels of the pods.
 	Pods map[string]string
-	// Deployment and Service are their names.
+	// Deployment and Service are the names of the Deployment and the Service.
 	Deployment, Service string
-	// Port is the port of the Service that hosts lead to, 0 for none.
+	// Port is the port of the Service that requests from hosts are routed to,
+	// or 0 if there is none.
 	Port int32
-	// Refused is why the platform configuration lets no hosts be led here, nil
-	// where it does.
+	// Refused is the reason why the platform configuration does not allow the
+	// hosts, or nil if it does.
 	Refused error
-	// Least is the smallest number of pods that there will be.
+	// Least is the minimum number of pods.
 	Least int32
-	// Ports are all of the pod that somebody may connect to.
+	// Ports are the ports of the pod that accept connections.
 	Ports []*corev1ac.ContainerPortApplyConfiguration
-	// Metrics is the name of the one that is scraped, "" for none.
+	// Metrics is the name of the port to scrape, or "" if there is none.
 	Metrics string
 
-	// What the spec says.
+	// The fields below are parts of the spec.
 	Autoscaling         *common.Autoscaling
 	PodDisruptionBudget *common.PodDisruptionBudget
 	NetworkPolicy       *common.NetworkPolicy
@@ -86,8 +89,8 @@ type Wanted struct {
 	Monitoring          *common.Monitoring
 }
 
-// Isolate adds the NetworkPolicy to a plan. It comes before the Deployment: no pod
-// may run before the policy that isolates it exists.
+// Isolate adds the NetworkPolicy to a plan. Call it before the Deployment is
+// added, because no pod may run before the policy that isolates it exists.
 func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 	converge.Stand(plan, w.NetworkPolicy != nil, func() apply.Intent {
 		var ports []corev1ac.ContainerPortApplyConfiguration
@@ -98,8 +101,8 @@ func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 	}, s.NetworkPolicy)
 }
 
-// Stand adds to a plan the other children that should be, and those that stand
-// and should not.
+// Stand adds the other auxiliary resources to a plan: to Apply if they should
+// exist, and otherwise, if they exist, to Prune.
 func (s Children) Stand(plan *converge.Plan, w Wanted) {
 	name, ns, own := w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels
 	converge.Stand(plan, w.Autoscaling != nil, func() apply.Intent {
@@ -113,8 +116,8 @@ func (s Children) Stand(plan *converge.Plan, w Wanted) {
 		return resources.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Ingress)
 
-	// What the cluster does not know is asked for all the same, so that it is
-	// made when the cluster comes to know it; but it cannot be released.
+	// A kind that the cluster does not serve is planned nevertheless, so that
+	// the child is created once it is served. It cannot be released, however.
 	going := w.Owner.GetDeletionTimestamp() != nil
 	converge.Stand(plan, w.exposedBy(common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
 		return resources.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
@@ -125,7 +128,8 @@ func (s Children) Stand(plan *converge.Plan, w Wanted) {
 	}, s.PodMonitor)
 }
 
-// exposedBy tells whether hosts are to be led here in that way.
+// exposedBy reports whether requests from hosts should be routed in a given
+// way.
 func (w Wanted) exposedBy(way common.ExposeType) bool {
 	return w.Expose != nil && w.Expose.Type == way && w.Port != 0 && w.Refused == nil
 }

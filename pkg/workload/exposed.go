@@ -9,10 +9,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// Exposed writes the condition Exposed into status, which is there while the
-// spec asks for hosts, and returns the hosts' addresses where something leads
-// them here. Ready does not depend on it: whether the hosts are taken on is for
-// an ingress controller or a Gateway to do, and not all of these say so.
+// Exposed sets the condition Exposed if the spec contains hosts, and removes it
+// otherwise. It returns the addresses of the hosts if an Ingress or HTTPRoute
+// exists for them. Ready does not depend on this condition: an ingress
+// controller or a Gateway decides whether to accept the hosts, and not all of
+// them report that.
 func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome) []common.Address {
 	if w.Expose == nil {
 		conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, "", "", "")
@@ -30,12 +31,12 @@ func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome)
 	return resources.ExposedAddresses(w.Expose)
 }
 
-// taken finds whether the hosts are taken on, and whether that stands which
-// leads them here.
+// taken reports whether the hosts are accepted, and whether the Ingress or
+// HTTPRoute exists.
 func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Finding, stands bool) {
 	ns, name := w.Owner.GetNamespace(), w.Owner.GetName()
 	switch {
-	case w.Refused != nil: // what led them here is being deleted
+	case w.Refused != nil: // the Ingress or HTTPRoute is being deleted
 		return conditions.Finding{Reason: common.ReasonNotAllowed, Message: w.Refused.Error()}, false
 	case w.Expose.Type == common.ExposeIngress:
 		i := converge.Standing(out, "Ingress", ns, name, s.Ingress)

@@ -80,7 +80,7 @@ func TestExposedSaysWhetherTheHostsAreTakenOn(t *testing.T) {
 			case *gatewayv1.HTTPRoute:
 				written["HTTPRoute"], observed.Route = c, c
 			}
-			// A write that failed says nothing about what stands.
+			// A failed write does not change what exists.
 			for how, got := range map[string]func() (string, bool){
 				"after its write": func() (string, bool) {
 					return exposed(Children{NoRoutes: tc.noRoutes}, exposing(tc.by), after(nil, written))
@@ -95,7 +95,7 @@ func TestExposedSaysWhetherTheHostsAreTakenOn(t *testing.T) {
 	}
 }
 
-// exposed is the condition in two words, and whether there are addresses.
+// exposed returns the condition in two words, and whether there are addresses.
 func exposed(s Children, w Wanted, out converge.Outcome) (condition string, addressed bool) {
 	st := common.Status{Conditions: []metav1.Condition{{Type: common.ConditionExposed, Status: "Unknown", Reason: "Before"}}}
 	as := s.Exposed(w, &st, out)

@@ -1,6 +1,6 @@
-// Package monitoring is the part of the Prometheus operator's API that we
-// state: monitoring.coreos.com/v1, PodMonitor. Its own module would bring far
-// more than these few fields.
+// Package monitoring contains the fields that the operator uses of the
+// Prometheus operator's API monitoring.coreos.com/v1, PodMonitor. The module of
+// that API has far more dependencies than these few fields justify.
 package monitoring
 
 import (
@@ -14,19 +14,20 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// GroupVersion is that of PodMonitor.
+// GroupVersion is the group and version of PodMonitor.
 var GroupVersion = schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}
 
 const podMonitor = "PodMonitor"
 
-// AddToScheme makes PodMonitor known to a scheme.
+// AddToScheme adds PodMonitor to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &PodMonitor{}, &PodMonitorList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
 
-// PodMonitor is one as it is read. What we do not state is not in it.
+// PodMonitor contains the fields of a live PodMonitor that the operator
+// applies. Other fields are not decoded.
 type PodMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -34,7 +35,7 @@ type PodMonitor struct {
 	Spec PodMonitorSpec `json:"spec"`
 }
 
-// PodMonitorSpec says which pods are scraped, and how.
+// PodMonitorSpec specifies which pods are scraped, and how.
 type PodMonitorSpec struct {
 	Selector            Selector             `json:"selector"`
 	PodMetricsEndpoints []PodMetricsEndpoint `json:"podMetricsEndpoints"`
@@ -45,7 +46,7 @@ type Selector struct {
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 }
 
-// PodMetricsEndpoint is a port that is scraped.
+// PodMetricsEndpoint is a scraped port.
 type PodMetricsEndpoint struct {
 	Port     string `json:"port,omitempty"`
 	Interval string `json:"interval,omitempty"`
@@ -67,7 +68,7 @@ func (p *PodMonitor) DeepCopyInto(out *PodMonitor) {
 	out.Spec.PodMetricsEndpoints = slices.Clone(p.Spec.PodMetricsEndpoints)
 }
 
-// DeepCopyObject is a copy of the PodMonitor.
+// DeepCopyObject returns a deep copy of the PodMonitor.
 func (p *PodMonitor) DeepCopyObject() runtime.Object {
 	out := &PodMonitor{}
 	p.DeepCopyInto(out)
@@ -87,14 +88,14 @@ func (l *PodMonitorList) DeepCopyInto(out *PodMonitorList) {
 	}
 }
 
-// DeepCopyObject is a copy of the list.
+// DeepCopyObject returns a deep copy of the list.
 func (l *PodMonitorList) DeepCopyObject() runtime.Object {
 	out := &PodMonitorList{}
 	l.DeepCopyInto(out)
 	return out
 }
 
-// PodMonitorApplyConfiguration is a PodMonitor as it is applied.
+// PodMonitorApplyConfiguration is the apply configuration of a PodMonitor.
 type PodMonitorApplyConfiguration struct {
 	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
 	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
@@ -102,20 +103,21 @@ type PodMonitorApplyConfiguration struct {
 	Spec *PodMonitorSpec `json:"spec,omitempty"`
 }
 
-// PodMonitorConfiguration begins one.
+// PodMonitorConfiguration returns an apply configuration with a name and a
+// namespace.
 func PodMonitorConfiguration(name, namespace string) *PodMonitorApplyConfiguration {
 	c := &PodMonitorApplyConfiguration{ObjectMetaApplyConfiguration: metav1ac.ObjectMeta().WithName(name).WithNamespace(namespace)}
 	c.TypeMetaApplyConfiguration.WithKind(podMonitor).WithAPIVersion(GroupVersion.String())
 	return c
 }
 
-// IsApplyConfiguration marks what can be applied.
+// IsApplyConfiguration implements runtime.ApplyConfiguration.
 func (c PodMonitorApplyConfiguration) IsApplyConfiguration() {}
 
 // GetKind returns the kind.
 func (c *PodMonitorApplyConfiguration) GetKind() *string { return c.Kind }
 
-// GetAPIVersion returns the group and version.
+// GetAPIVersion returns the API version, which contains the group.
 func (c *PodMonitorApplyConfiguration) GetAPIVersion() *string { return c.APIVersion }
 
 // GetName returns the name.
@@ -136,7 +138,7 @@ func (c *PodMonitorApplyConfiguration) WithAnnotations(entries map[string]string
 	return c
 }
 
-// WithOwnerReferences adds owners.
+// WithOwnerReferences adds owner references.
 func (c *PodMonitorApplyConfiguration) WithOwnerReferences(values ...*metav1ac.OwnerReferenceApplyConfiguration) *PodMonitorApplyConfiguration {
 	c.ObjectMetaApplyConfiguration.WithOwnerReferences(values...)
 	return c
