@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// caches are two in one. Whole objects are only ours: they carry our label, but
-// for the types that foreign returns. Of
-// *metav1.PartialObjectMetadata there is everything, with or without label, in
-// the same namespaces: which version of which object there is, and no more.
-// That is how users' objects are seen that ours refer to. Nothing is watched in
-// either before a controller asks for its events.
+// caches combines two caches. The cache of whole objects contains only objects
+// with the label of children, except for the operator's own kinds and those
+// that foreign returns. The cache of *metav1.PartialObjectMetadata contains all
+// objects in the same namespaces, with or without the label, but only their
+// identity and version. It is used to observe users' objects that the
+// operator's objects refer to. Neither starts a watch before a controller
+// requests its events.
 type caches struct {
 	cache.Cache
 	metadata cache.Cache
@@ -36,7 +37,7 @@ func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.ByObject, o.DefaultLabelSelector = nil, nil // these are for ours
+	o.ByObject, o.DefaultLabelSelector = nil, nil // they are for whole objects
 	o.DefaultTransform = stripToVersion
 	metadata, err := cache.New(cfg, o)
 	if err != nil {
@@ -79,7 +80,7 @@ func (c caches) IndexField(ctx context.Context, o client.Object, field string, v
 	return c.of(o).IndexField(ctx, o, field, values)
 }
 
-// Start runs both until ctx ends.
+// Start runs both caches until ctx ends.
 func (c caches) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,20 +90,20 @@ func (c caches) Start(ctx context.Context) error {
 	ended := make(chan error, 2)
 	for _, one := range []cache.Cache{c.Cache, c.metadata} {
 		go func() {
-			defer cancel() // neither is of use without the other
+			defer cancel() // neither is useful without the other
 			ended <- one.Start(ctx)
 		}()
 	}
 	return errors.Join(<-ended, <-ended)
 }
 
-// WaitForCacheSync waits until both hold what is in the cluster.
+// WaitForCacheSync waits until both caches have synced.
 func (c caches) WaitForCacheSync(ctx context.Context) bool {
 	return c.Cache.WaitForCacheSync(ctx) && c.metadata.WaitForCacheSync(ctx)
 }
 
-// stripToVersion leaves of an object's metadata only which version of which
-// object it is.
+// stripToVersion removes all metadata from an object except its identity and
+// version.
 func stripToVersion(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
 		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// asked is a cache that notes what it is asked.
+// asked is a cache that records the calls.
 type asked struct {
 	cache.Cache
 	calls []string
-	ends  error // of Start, at once; nil: it runs until it is told to stop
+	ends  error // returned by Start immediately; nil: it runs until it is stopped
 	sync  bool
 }
 

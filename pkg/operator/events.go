@@ -8,14 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// expectRefusedEvents returns a logger that does not take it for an error that
-// an event is refused because its namespace is being deleted: each deletion of a
+// expectRefusedEvents returns a logger that does not log the rejection of an
+// event as an error if its namespace is being deleted: each deletion of a
 // namespace causes some, and nothing can be done about them.
 func expectRefusedEvents(l logr.Logger) logr.Logger { return l.WithSink(eventSink{l.GetSink()}) }
 
 type eventSink struct{ logr.LogSink }
 
-// Error logs such a refusal at level 1.
+// Error logs such a rejection at level 1.
 func (s eventSink) Error(err error, message string, keysAndValues ...any) {
 	// The message is that of the broadcaster in k8s.io/client-go/tools/events.
 	if !strings.HasPrefix(message, "Server rejected event") || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

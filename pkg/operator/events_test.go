@@ -20,7 +20,7 @@ func TestExpectRefusedEvents(t *testing.T) {
 		err     error
 		message string
 		level   int
-		want    string // contained in the line, "" for none
+		want    string // contained in the log line, "" for none
 	}{
 		"in a namespace that is being deleted":        {terminating, refused, 0, ""},
 		"in a namespace that is being deleted, debug": {terminating, refused, 1, `"level"=1`},

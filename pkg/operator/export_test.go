@@ -2,5 +2,5 @@ package operator
 
 import "time"
 
-// ProbeOften makes namespaces that are left out be tried again at once.
+// ProbeOften makes skipped namespaces be checked again immediately.
 func ProbeOften() { probeEvery = 100 * time.Millisecond }

@@ -8,16 +8,18 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// foreign are types of which the caches hold everybody's. What others say there
-// matters to ours; a namespace has few of them, and they are small.
+// foreign returns the types whose unowned objects are also in the caches,
+// because they affect the operator's objects. A namespace contains few of them,
+// and they are small.
 func foreign() []client.Object { return []client.Object{&policyv1.PodDisruptionBudget{}} }
 
-// indexForeign makes others' objects be found without a look at all of ours.
+// indexForeign indexes unowned objects, so that they are found without reading
+// all owned ones.
 func indexForeign(mgr manager.Manager, children []client.Object) error {
 	return index(mgr, children, foreign(), naming.IndexForeign, isForeign)
 }
 
-// isForeign is what naming.IndexForeign has of an object.
+// isForeign returns the value of naming.IndexForeign for an object.
 func isForeign(o client.Object) []string {
 	if naming.IsChild(o) {
 		return nil

@@ -1,5 +1,6 @@
-// Package operator makes the manager that all kinds run in: its caches, its
-// client, its lease, its webhooks' certificates. It knows no kind.
+// Package operator creates the manager in which all kinds run: its caches,
+// client, Lease and the certificates of its webhooks. It does not depend on any
+// kind.
 package operator
 
 import (
@@ -33,57 +34,61 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Options says how the manager runs.
+// Options configures the manager.
 type Options struct {
-	// Namespace is the operator's own: its lease and its Secret are there.
+	// Namespace is the namespace of the operator, which contains its Lease and
+	// Secret.
 	Namespace string
-	// Watch are the namespaces whose objects are handled; empty means all.
+	// Watch lists the namespaces whose objects are reconciled. If it is empty,
+	// all are.
 	Watch []string
-	// ReadYourWrites lets reads from the caches wait for the operator's own
-	// writes, where that is correct.
+	// ReadYourWrites makes reads from the caches wait for the operator's own
+	// writes, if that is correct.
 	ReadYourWrites bool
-	// Children are empty objects of every type that some kind makes. A type
-	// may be named more than once.
+	// Children are empty objects of every type that a kind creates. A type may
+	// be listed more than once.
 	Children []client.Object
 
-	// Without are API groups that the operator has no right to, and treats as if
-	// the cluster did not know them.
+	// Without lists the API groups for which the operator has no permissions.
+	// They are treated as if the cluster did not serve them.
 	Without []string
 
-	// MetricsAddress and ProbeAddress are where metrics and health are served;
-	// "0" serves none.
+	// MetricsAddress and ProbeAddress are the addresses of the metrics and
+	// health endpoints. "0" disables an endpoint.
 	MetricsAddress, ProbeAddress string
-	// MetricsCertificate is what metrics are served with. Nil makes one that
-	// nobody has signed.
+	// MetricsCertificate returns the certificate of the metrics endpoint. If it
+	// is nil, the endpoint uses a self-signed certificate.
 	MetricsCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// LeaderElection makes several replicas safe: one works, the others wait.
+	// LeaderElection allows several replicas, of which only the leader
+	// reconciles.
 	LeaderElection bool
-	// Admission keeps the certificate of admission, which is served at
-	// WebhookPort. Nil serves none.
+	// Admission manages the certificate of the admission webhooks, which listen
+	// on WebhookPort. If it is nil, there are no webhooks.
 	Admission   *certificates.Keeper
 	WebhookPort int
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
 }
 
-// shutdown is how long running passes and requests may take to end after
-// SIGTERM. The lease is released when they have: the pod's grace period must
-// be longer.
+// shutdown is how long running reconciles and requests may take to end after
+// SIGTERM. The Lease is released afterwards, so the grace period of the pod
+// must be longer.
 const shutdown = 20 * time.Second
 
-// New makes the manager.
+// New returns the manager.
 func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, error) {
-	// Kubernetes' priority and fairness protects the API server; a limit of
-	// our own would only make a burst slower.
+	// API Priority and Fairness protects the API server; a client-side limit
+	// would only make bursts slower.
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	cfg.UserAgent = naming.ManagedBy
 
 	grace := shutdown
-	// Reads wait for our own writes: without it a third of the passes after a
-	// write saw the state before it and wrote again. It is not correct with
-	// several namespaces; there the memo of pkg/apply and the resource version
-	// in status patches do the same at the price of a request now and then.
+	// Reads wait for the operator's own writes: without this, a third of the
+	// reconciles after a write observed the state before it and wrote again. It
+	// is not correct with several namespaces. There, the memo of pkg/apply and
+	// the resource version in status patches have the same effect, at the cost
+	// of an occasional request.
 	ownWrites := o.ReadYourWrites && len(o.Watch) <= 1
 	server := webhook.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){secure, func(c *tls.Config) {
 		if o.Admission != nil {
@@ -131,7 +136,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	if err := o.Admission.AddTo(mgr, o.Namespace); err != nil {
 		return nil, err
 	}
-	// A replica is ready when it can answer admission.
+	// A replica is ready when it can respond to admission requests.
 	err = errors.Join(
 		mgr.AddReadyzCheck("certificate", o.Admission.Ready),
 		mgr.AddReadyzCheck("admission", mgr.GetWebhookServer().StartedChecker()),
@@ -142,8 +147,9 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	return mgr, nil
 }
 
-// cacheOptions keeps in memory only what is needed: of children only our own,
-// and of managed fields only who wrote.
+// cacheOptions limits the memory of the caches: of child types they contain
+// only objects with the label of children, and of managed fields only who
+// wrote.
 func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for _, k := range ownKinds(scheme) {
@@ -164,15 +170,16 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy}),
 		DefaultNamespaces:    namespaces,
 		DefaultTransform:     stripManagedFields,
-		// A read of a kind that nobody watches is a mistake of ours, and
-		// would start a watch of the whole cluster.
+		// A read of a kind without an informer is a bug, and would start a
+		// watch of the whole cluster.
 		ReaderFailOnMissingInformer: true,
 	}
 }
 
-// ownKinds are empty objects of our own kinds: of these the caches hold all, and
-// of everything else what carries our label. A selector for each type of the
-// children would have to name types that a cluster may not know.
+// ownKinds returns empty objects of the operator's own kinds. The caches
+// contain all objects of these, and otherwise only those with the label of
+// children. A selector for each child type is not possible, because a cluster
+// may not serve all of them.
 func ownKinds(scheme *runtime.Scheme) []client.Object {
 	var all []client.Object
 	for gvk := range scheme.AllKnownTypes() {
@@ -190,8 +197,7 @@ func ownKinds(scheme *runtime.Scheme) []client.Object {
 	return all
 }
 
-// indexOwners makes an object's revisions and ConfigMaps be found without a look
-// at all those of its namespace.
+// indexOwners indexes ControllerRevisions and ConfigMaps by owner UID.
 func indexOwners(mgr manager.Manager, children []client.Object) error {
 	return index(mgr, children, []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}, naming.IndexOwner, func(o client.Object) []string {
 		if uid := naming.OwnerUID(o); uid != "" {
@@ -201,7 +207,7 @@ func indexOwners(mgr manager.Manager, children []client.Object) error {
 	})
 }
 
-// index adds an index over those of the types that are children of some kind.
+// index adds an index for those of the types that are children of a kind.
 func index(mgr manager.Manager, children, types []client.Object, name string, values client.IndexerFunc) error {
 	for _, indexed := range types {
 		t := reflect.TypeOf(indexed)
@@ -215,9 +221,9 @@ func index(mgr manager.Manager, children, types []client.Object, name string, va
 	return nil
 }
 
-// stripManagedFields leaves of the managed fields who wrote and how, which
-// tells that a child was made by somebody else. The fields themselves are most
-// of an object's size.
+// stripManagedFields reduces managed fields to who wrote and how, which shows
+// whether another client created a child. The field sets are most of the size
+// of an object.
 func stripManagedFields(in any) (any, error) {
 	o, ok := in.(metav1.Object)
 	if !ok {

@@ -43,7 +43,7 @@ func TestStripManagedFieldsKeepsWhoWroteAndHow(t *testing.T) {
 }
 
 func TestStripManagedFieldsPassesOnWhatIsNoObject(t *testing.T) {
-	gone := cache.DeletedFinalStateUnknown{Key: "ns/web"} // what an informer hands on after a lost delete
+	gone := cache.DeletedFinalStateUnknown{Key: "ns/web"} // passed on by an informer after a missed deletion
 	if got, err := stripManagedFields(gone); err != nil || got != any(gone) {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -7,15 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// mapper knows what the cluster knows, without some API groups. What the
-// operator has no right to must not be asked for: a watch that is refused would
-// keep it from starting.
+// mapper is a RESTMapper without some API groups. Kinds for which the operator
+// has no permissions must not be watched: a forbidden watch would prevent the
+// operator from starting.
 type mapper struct {
 	meta.RESTMapper
 	without []string
 }
 
-// RESTMapping returns how a kind is served.
+// RESTMapping returns the mapping of a kind, or a NoKindMatchError if its group
+// is omitted.
 func (m mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if slices.Contains(m.without, gk.Group) {
 		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}

@@ -18,37 +18,40 @@ import (
 )
 
 const (
-	// reviewTimeout bounds the two questions that a scrape costs the API server.
+	// reviewTimeout limits the two requests to the API server that a scrape
+	// causes.
 	reviewTimeout = 10 * time.Second
-	// reviewsAtATime is how many scrapes may ask at the same time: whoever
-	// floods the port with wrong tokens does not flood the API server.
+	// reviewsAtATime is the maximum number of concurrent reviews: a client that
+	// sends many invalid tokens must not overload the API server.
 	reviewsAtATime = 8
 )
 
-// metricsOptions serves metrics over TLS, to whom the API server says may read
-// them: a bearer token is needed whose user may get the URL /metrics.
+// metricsOptions returns the options of the metrics endpoint, which uses TLS
+// and requires a bearer token of a user with permission to get the URL
+// /metrics.
 func metricsOptions(o Options) metricsserver.Options {
 	return metricsserver.Options{
 		BindAddress:    o.MetricsAddress,
 		SecureServing:  true,
 		FilterProvider: reviewed,
 		TLSOpts: []func(*tls.Config){secure, func(c *tls.Config) {
-			// Without one, the server makes a certificate that nobody has signed.
+			// If it is nil, the server generates a self-signed certificate.
 			c.GetCertificate = o.MetricsCertificate
 		}},
 	}
 }
 
-// secure is how we serve TLS: HTTP/2 brings its rapid-reset flaws and nothing
-// that a scrape or a question of admission needs.
+// secure configures the TLS servers. HTTP/2 is disabled because of its rapid
+// reset vulnerability; neither scrapes nor admission requests need it.
 func secure(c *tls.Config) {
 	c.MinVersion = tls.VersionTLS12
 	c.NextProtos = []string{"http/1.1"}
 }
 
-// reviewed is a filter that lets pass what the API server allows. It is the
-// same as controller-runtime's own, which would bring the whole of
-// k8s.io/apiserver into the binary, and calls a wrong token an internal error.
+// reviewed returns a filter that accepts requests which the API server
+// authorizes. It does the same as that of controller-runtime, which would add
+// all of k8s.io/apiserver to the binary, and which responds to an invalid token
+// with an internal error.
 func reviewed(cfg *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
 	c, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -77,7 +80,8 @@ func reviewed(cfg *rest.Config, httpClient *http.Client) (metricsserver.Filter, 
 	}, nil
 }
 
-// review asks the API server whose token a request has, and what that user may.
+// review authenticates the token of a request and authorizes its user with the
+// API server. It returns the HTTP status to respond with.
 func review(r *http.Request, c kubernetes.Interface) (int, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || token == "" {

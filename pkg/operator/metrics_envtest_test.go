@@ -32,7 +32,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// roles are the ClusterRoles of config/rbac/cluster_role.yaml.
+// roles returns the ClusterRoles of config/rbac/cluster_role.yaml.
 func roles(t *testing.T) map[string]*rbacv1.ClusterRole {
 	t.Helper()
 	raw, err := os.ReadFile("../../config/rbac/cluster_role.yaml")
@@ -52,7 +52,7 @@ func roles(t *testing.T) map[string]*rbacv1.ClusterRole {
 	return all
 }
 
-// certificate is one for 127.0.0.1, and the pool that trusts it.
+// certificate returns a certificate for 127.0.0.1, and the pool that trusts it.
 func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,7 +73,7 @@ func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pool
 }
 
-// tokenOf makes an account, and a token for it.
+// tokenOf creates a service account, and returns a token for it.
 func tokenOf(t *testing.T, c client.Client, name string) string {
 	t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -87,8 +87,8 @@ func tokenOf(t *testing.T, c client.Client, name string) string {
 	return r.Status.Token
 }
 
-// TestMetricsAreForReadersWithTheRight runs a manager that has the rights of
-// config/ to what is in no namespace, and no others.
+// TestMetricsAreForReadersWithTheRight runs a manager that has only the
+// permissions in config/ for cluster-scoped resources.
 func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -154,7 +154,7 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 			return 0, "", err
 		}
 		defer func() { _ = res.Body.Close() }()
-		body, _ := io.ReadAll(res.Body) // the answer to plain HTTP may be cut off
+		body, _ := io.ReadAll(res.Body) // the response to plain HTTP may be cut off
 		if res.ProtoMajor != 1 {
 			t.Errorf("%s answers by %s", url, res.Proto)
 		}
@@ -198,12 +198,12 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		config *tls.Config
-		want   string // protocol that is agreed on; "" for a refusal
+		want   string // negotiated protocol; "" if the connection is rejected
 	}{
 		"HTTP/2 or HTTP/1.1": {&tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "http/1.1"},
 		"HTTP/2 alone":       {&tls.Config{NextProtos: []string{"h2"}}, ""},
-		"TLS 1.2":            {&tls.Config{NextProtos: []string{"http/1.1"}, MaxVersion: tls.VersionTLS12}, "http/1.1"}, //nolint:gosec // what is accepted is the question
-		"TLS 1.1":            {&tls.Config{NextProtos: []string{"http/1.1"}, MaxVersion: tls.VersionTLS11}, ""},         //nolint:gosec // what is refused is the question
+		"TLS 1.2":            {&tls.Config{NextProtos: []string{"http/1.1"}, MaxVersion: tls.VersionTLS12}, "http/1.1"}, //nolint:gosec // the test checks what is accepted
+		"TLS 1.1":            {&tls.Config{NextProtos: []string{"http/1.1"}, MaxVersion: tls.VersionTLS11}, ""},         //nolint:gosec // the test checks what is rejected
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := tc.config.Clone()

@@ -23,26 +23,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// unreadable has a series for each watched namespace that is left out.
+// unreadable has a series for each watched namespace that is skipped.
 var unreadable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "platform_operator_namespace_unreadable",
 	Help: "1 for each namespace of watchNamespaces that the operator leaves out because it may not list its objects there.",
 }, []string{"namespace"})
 
-// UnreadableNamespaces collects which watched namespaces are left out.
+// UnreadableNamespaces returns the collector of the watched namespaces that are
+// skipped.
 func UnreadableNamespaces() prometheus.Collector { return unreadable }
 
-// probeEvery is how often a namespace that is left out is tried again. Tests
-// change it.
+// probeEvery is how often a skipped namespace is checked again. Tests change
+// it.
 var probeEvery = time.Minute
 
-// namespaces leaves out the watched namespaces that may not be read, until they
-// may. With watchNamespaces the permissions of the operator are bound in each
-// namespace and are deleted with it. A cache that waits for the lists of such a
-// namespace never syncs, and the operator would not start for any namespace.
+// namespaces skips the watched namespaces that the operator has no permission
+// to read, until it has. With watchNamespaces, the permissions of the operator
+// are bound in each namespace and are deleted with it. A cache that waits for
+// the lists of such a namespace never syncs, and the operator would not start
+// for any namespace.
 //
-// A namespace is left out if every one of our own kinds is forbidden there. If
-// only some types are, a permission is missing, which is an error as before.
+// A namespace is skipped if listing is forbidden for every one of the
+// operator's own kinds. If it is forbidden only for some types, a permission is
+// missing, which remains an error.
 type namespaces struct {
 	probe func(ctx context.Context, namespace string) (readable bool, err error)
 	every time.Duration
@@ -51,7 +54,7 @@ type namespaces struct {
 	without map[string]chan struct{} // closed when the namespace can be read
 }
 
-// unreadableError is the error of a request to a namespace that is left out.
+// unreadableError is the error of a request to a skipped namespace.
 type unreadableError struct {
 	namespace string
 	again     <-chan struct{}
@@ -61,7 +64,7 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("namespace %q is left out because the operator may not list its objects there", e.namespace)
 }
 
-// newNamespaces makes o leave out namespaces that may not be read.
+// newNamespaces changes o so that unreadable namespaces are skipped.
 func newNamespaces(cfg *rest.Config, o *cache.Options) (*namespaces, error) {
 	c, err := client.New(cfg, client.Options{Scheme: o.Scheme, Mapper: o.Mapper, HTTPClient: o.HTTPClient})
 	if err != nil {
@@ -79,7 +82,8 @@ func newNamespaces(cfg *rest.Config, o *cache.Options) (*namespaces, error) {
 	return n, nil
 }
 
-// mayRead reports whether any of our own kinds can be listed in the namespace.
+// mayRead reports whether any of the operator's own kinds can be listed in the
+// namespace.
 func mayRead(ctx context.Context, c client.Reader, scheme *runtime.Scheme, namespace string) (bool, error) {
 	forbidden := false
 	for _, k := range ownKinds(scheme) {
@@ -102,8 +106,9 @@ func mayRead(ctx context.Context, c client.Reader, scheme *runtime.Scheme, names
 	return !forbidden, nil
 }
 
-// wrap returns a transport that refuses requests to namespaces that are left
-// out, and finds out by a refusal that one has to be.
+// wrap returns a transport that does not send requests to skipped namespaces,
+// and that skips a namespace after a response with status 403, if mayRead
+// confirms it.
 func (n *namespaces) wrap(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
@@ -153,7 +158,7 @@ func (n *namespaces) leaveOut(ctx context.Context, namespace string) chan struct
 	return n.without[namespace]
 }
 
-// Start tries the namespaces that are left out until the context ends.
+// Start checks the skipped namespaces until the context ends.
 func (n *namespaces) Start(ctx context.Context) {
 	tick := time.NewTicker(n.every)
 	defer tick.Stop()
@@ -183,8 +188,8 @@ func (n *namespaces) Start(ctx context.Context) {
 	}
 }
 
-// patient lists and watches. A namespace that is left out is empty for it,
-// until it can be read: then it is listed again.
+// patient is a ListerWatcher for which a skipped namespace is empty until it is
+// readable, when it is listed again.
 type patient struct {
 	toolscache.ListerWatcherWithContext
 }
@@ -199,7 +204,7 @@ func (p patient) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return p.WatchWithContext(context.Background(), o)
 }
 
-// ListWithContext lists.
+// ListWithContext returns an empty list for a skipped namespace.
 func (p patient) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	l, err := p.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if left := (*unreadableError)(nil); errors.As(err, &left) {
@@ -208,7 +213,8 @@ func (p patient) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return l, err
 }
 
-// WatchWithContext watches.
+// WatchWithContext returns, for a skipped namespace, a watch that expires when
+// the namespace is readable, so that it is listed again.
 func (p patient) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w, err := p.ListerWatcherWithContext.WatchWithContext(ctx, o)
 	left := (*unreadableError)(nil)

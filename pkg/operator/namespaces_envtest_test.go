@@ -25,8 +25,8 @@ import (
 )
 
 // TestNew_LeavesOutNamespacesThatMayNotBeRead watches three namespaces: one
-// with the permissions, one that does not exist, and one that exists and whose
-// permissions come later.
+// with the permissions, one that does not exist, and one that exists and gets
+// its permissions later.
 func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 	operator.ProbeOften()
 	scheme := runtime.NewScheme()
@@ -95,7 +95,8 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 		}
 	})
 
-	// sees waits until the caches hold the objects of exactly these namespaces.
+	// sees waits until the caches contain the objects of exactly these
+	// namespaces.
 	sees := func(namespaces ...string) {
 		t.Helper()
 		if err := testkit.Eventually(t.Context(), fmt.Sprintf("the objects of %q", namespaces), func(ctx context.Context) (bool, error) {

@@ -21,11 +21,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Release stops the manager and removes our finalizer from every object, so
-// that nothing is left that cannot be deleted without us. The manager is
-// stopped first, because it would put the finalizers back. A Deployment that
-// is gone counts as stopped, and a kind whose definition is gone as having no
-// objects.
+// Release stops the manager and removes the operator's finalizer from every
+// object, so that all objects can be deleted without the operator. The manager
+// is stopped first, because it would restore the finalizers. A Deployment that
+// does not exist counts as stopped, and a kind whose CRD does not exist as
+// having no objects.
 func Release(ctx context.Context, c client.Client, mgr client.ObjectKey, kinds []client.ObjectList, out io.Writer) error {
 	if err := stop(ctx, c, mgr); err != nil {
 		return err
@@ -43,8 +43,8 @@ func Release(ctx context.Context, c client.Client, mgr client.ObjectKey, kinds [
 			if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 				return nil
 			}
-			// The patch replaces the list of finalizers: the resource version keeps
-			// it from removing one that was added since.
+			// The patch replaces the list of finalizers. The resource version
+			// prevents it from removing one that was added in the meantime.
 			err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 				before := obj.DeepCopyObject().(client.Object)
 				controllerutil.RemoveFinalizer(obj, naming.Finalizer)

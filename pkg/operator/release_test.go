@@ -50,8 +50,8 @@ func deleted(w *webserverv1.WebServer) {
 	w.DeletionTimestamp = new(metav1.NewTime(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)))
 }
 
-// cluster is a fake API server that answers as funcs say and knows the scale
-// of Deployments. It lists what was written.
+// cluster returns a fake API server that responds as funcs do and implements
+// the scale subresource of Deployments, and the list of its writes.
 func cluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (client.Client, *[]string) {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -86,7 +86,7 @@ func TestReleaseStopsTheManagerAndRemovesOurFinalizer(t *testing.T) {
 	if err := Release(t.Context(), c, managerKey, kinds(), &out); err != nil {
 		t.Fatal(err)
 	}
-	// The manager goes first: it would put the finalizers back.
+	// The manager is stopped first, because it would restore the finalizers.
 	if diff := cmp.Diff([]string{`scale platform-operator {"spec":{"replicas":0}}`, "release both", "release waiting"}, *writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
@@ -148,7 +148,7 @@ func TestReleaseGoesNoFurtherWhileTheManagerRuns(t *testing.T) {
 			c, writes := cluster(t, tc.funcs, managerDeployment(), pod.DeepCopy(), object("web", finalizers(naming.Finalizer)))
 			ctx, cancel := context.WithCancel(t.Context())
 			if name == "its pods stay" {
-				cancel() // stands for the ninety seconds that it waits
+				cancel() // instead of the timeout of 90 seconds
 			}
 			defer cancel()
 			err := Release(ctx, c, managerKey, kinds(), &bytes.Buffer{})
@@ -171,7 +171,7 @@ func TestReleaseNamesWhatItCouldNotList(t *testing.T) {
 }
 
 // A merge patch replaces the whole list: without the resource version it would
-// remove a finalizer that somebody added since the list was read.
+// remove a finalizer that another client added after the list was read.
 func TestReleaseDoesNotRemoveFinalizersAddedMeanwhile(t *testing.T) {
 	added := false
 	c, _ := cluster(t, interceptor.Funcs{

@@ -1,5 +1,5 @@
-// Package telemetry has the metrics that are the same for every kind: what is
-// written, and the conditions of every object.
+// Package telemetry contains the metrics that all kinds have in common: the
+// writes of children, and the conditions of every object.
 package telemetry
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// Writes counts what is written to children.
+// Writes counts the writes of children.
 type Writes struct {
 	writes    *prometheus.CounterVec
 	contested *prometheus.CounterVec
 }
 
-// NewWrites makes the counters and registers them.
+// NewWrites creates the counters and registers them.
 func NewWrites(r prometheus.Registerer) (*Writes, error) {
 	w := &Writes{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -41,17 +41,19 @@ func NewWrites(r prometheus.Registerer) (*Writes, error) {
 	return w, r.Register(w.contested)
 }
 
-// Wrote counts a write.
+// Wrote counts a write of a child. owner and child are the names of their
+// kinds.
 func (w *Writes) Wrote(owner, child string, action apply.Action) {
 	w.writes.WithLabelValues(owner, child, string(action)).Inc()
 }
 
-// Contested counts a write that did not last.
+// Contested counts a write that something else, such as a mutating webhook,
+// reverted in the same request.
 func (w *Writes) Contested(owner, child string) { w.contested.WithLabelValues(owner, child).Inc() }
 
 // Conditions is a collector that reads the conditions of every object from the
-// cache when it is scraped. A series ends with its object, and nothing has to
-// be kept in step.
+// cache when it is scraped. Therefore the series of an object end with it,
+// without any bookkeeping.
 type Conditions struct {
 	reader client.Reader
 	scheme *runtime.Scheme
@@ -61,9 +63,9 @@ type Conditions struct {
 	condition, generation *prometheus.Desc
 }
 
-// NewConditions returns the collector. kinds are empty lists; nothing is
-// reported before active is closed, so that of several replicas only the
-// leader reports.
+// NewConditions returns the collector. kinds are empty lists of the objects.
+// Nothing is reported before active is closed, so that only the leader among
+// the replicas reports.
 func NewConditions(reader client.Reader, scheme *runtime.Scheme, kinds []client.ObjectList, active <-chan struct{}) *Conditions {
 	object := []string{"kind", "namespace", "name"}
 	return &Conditions{
@@ -127,14 +129,14 @@ func (c *Conditions) collect(ch chan<- prometheus.Metric, o runtime.Object) {
 		float64(obj.GetGeneration()-st.ObservedGeneration), gvk.Kind, obj.GetNamespace(), obj.GetName())
 }
 
-// Certificate is a collector of when the certificates that are served end.
+// Certificate is a collector of the expiry times of the certificates in use.
 type Certificate struct {
 	ends func() map[string]time.Time
 	desc *prometheus.Desc
 }
 
-// NewCertificate returns the collector. ends returns when each certificate
-// ends, "serving" and "ca" among them, and leaves out those that are not there.
+// NewCertificate returns the collector. ends returns the expiry time of each
+// existing certificate by its name, such as "serving" and "ca".
 func NewCertificate(ends func() map[string]time.Time) *Certificate {
 	return &Certificate{ends: ends, desc: prometheus.NewDesc("platform_operator_certificate_expiry_timestamp_seconds",
 		"When the certificate of admission and metrics, as this replica serves it, and its CA end, in seconds since 1970.", []string{"certificate"}, nil)}

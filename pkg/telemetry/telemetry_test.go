@@ -25,10 +25,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// scrape returns the series that a Prometheus would get, and the code.
+// scrape returns the series that Prometheus would receive, and the status code.
 func scrape(t *testing.T, c ...prometheus.Collector) ([]string, int) {
 	t.Helper()
-	r := prometheus.NewPedanticRegistry() // refuses what Describe did not announce
+	r := prometheus.NewPedanticRegistry() // rejects metrics that Describe did not announce
 	for _, one := range c {
 		r.MustRegister(one)
 	}
