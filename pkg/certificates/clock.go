@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// tolerance is how far the local clock may be from the API server's before the
-// latter is used. The Date header has whole seconds, and a response may take a
-// while.
+// tolerance is the difference between the local clock and that of the API
+// server above which the latter is used. The Date header has a resolution of
+// one second, and a response may take some time.
 const tolerance = time.Minute
 
-// clock is the API server's clock, which it states in the Date header of every
+// clock is the clock of the API server, which is in the Date header of every
 // response. The API server verifies the certificates by that clock, and all
 // replicas agree on it. Before the first response, and if a proxy removes the
-// header, it is the local clock.
+// header, the local clock is used.
 type clock struct {
 	local func() time.Time
 	last  atomic.Pointer[reading]
 }
 
-// reading is the time of both clocks at one response.
+// reading is the time of both clocks when a response arrived.
 type reading struct{ server, local time.Time }
 
 // now returns the current time. Between two responses it advances with the
-// local clock's monotonic reading, so that a local clock that is set does not
-// matter.
+// monotonic reading of the local clock, so that setting the local clock has no
+// effect.
 func (c *clock) now() time.Time {
 	local, r := c.local(), c.last.Load()
 	if r == nil {
@@ -38,15 +38,15 @@ func (c *clock) now() time.Time {
 	return server
 }
 
-// observe takes the time from a Date header; one that cannot be parsed is
-// ignored.
+// observe records the time of a Date header. It ignores one that cannot be
+// parsed.
 func (c *clock) observe(date string) {
 	if server, err := http.ParseTime(date); err == nil {
 		c.last.Store(&reading{server: server, local: c.local()})
 	}
 }
 
-// wrap returns the client with every response observed.
+// wrap returns the client with an observer of every response.
 func (c *clock) wrap(h *http.Client) *http.Client {
 	wrapped := *h
 	next := h.Transport

@@ -14,8 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// replica is a keeper whose clock is wrong by skew, and that asks an API server
-// whose clock may be wrong, too. If dated is false, responses have no date.
+// replica is a keeper whose clock is wrong by skew, and that sends requests to
+// an API server whose clock may also be wrong. If dated is false, responses
+// have no Date header.
 type replica struct {
 	*world
 	*Keeper
@@ -40,8 +41,9 @@ func (r *replica) readSecret(ctx context.Context) (stored, error) {
 	return r.world.readSecret(ctx)
 }
 
-// settle lets all replicas reconcile until none of them has anything to do at
-// once, as the watches make them do. Each sees every change of the Secret.
+// settle lets all replicas reconcile, as their watches do, until none of them
+// has anything to do immediately. Each replica observes every change of the
+// Secret.
 func settle(w *world, replicas ...*replica) {
 	w.t.Helper()
 	for rounds, due := 0, true; due; rounds++ {
@@ -66,7 +68,7 @@ func settle(w *world, replicas ...*replica) {
 	}
 }
 
-// refused returns why an API server whose clock is wrong by skew refuses the
+// refused returns why an API server whose clock is wrong by skew rejects the
 // certificate of a replica, or nil.
 func refused(w *world, k *Keeper, skew time.Duration) error {
 	cert, err := k.GetCertificate(&tls.ClientHelloInfo{})
@@ -85,7 +87,7 @@ func refused(w *world, k *Keeper, skew time.Duration) error {
 	return nil
 }
 
-// monthly are lifetimes of which a simulation of some weeks sees renewals.
+// monthly are lifetimes with several renewals in a simulation of some weeks.
 var monthly = Lifetimes{
 	Validity: 30 * day, RenewBefore: 10 * day,
 	CAValidity: 3650 * day, CARenewBefore: 365 * day,
@@ -93,13 +95,13 @@ var monthly = Lifetimes{
 }
 
 // TestKeeper_IsIndependentOfClocks simulates two replicas and two API servers,
-// each with a clock of its own, for some weeks.
+// each with its own clock, for some weeks.
 func TestKeeper_IsIndependentOfClocks(t *testing.T) {
 	const wide = 100 * day
 	for name, tc := range map[string]struct {
-		local   time.Duration // clocks of the replicas are wrong by as much
-		dated   bool          // responses state the API server's time
-		perDay  int           // the Secret is written at most so often in any day
+		local   time.Duration // the error of the replicas' clocks
+		dated   bool          // responses have a Date header
+		perDay  int           // the maximum number of writes of the Secret in a day
 		correct bool          // the clocks are corrected at the end
 	}{
 		"responses are dated":                      {local: wide, dated: true, perDay: 2},
@@ -108,7 +110,7 @@ func TestKeeper_IsIndependentOfClocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed, wrong := range [][2]time.Duration{{1, -1}, {1, 0}, {-1, 0}} {
-				random := rand.New(rand.NewPCG(uint64(seed), 0)) //nolint:gosec // a simulation that can be repeated
+				random := rand.New(rand.NewPCG(uint64(seed), 0)) //nolint:gosec // a reproducible simulation
 				within := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(2*d))) - d }
 				w := newWorld(t)
 				first, second := newReplica(w, monthly, wrong[0]*tc.local), newReplica(w, monthly, wrong[1]*tc.local)
@@ -178,8 +180,8 @@ func TestKeeper_ReplacesACAThatIsNotValidYet(t *testing.T) {
 	}
 }
 
-// Something else removes the certificate as soon as it is written. When it
-// stops, the certificate is back after an overlap at the latest.
+// Another client removes the certificate as soon as it is written. After it
+// stops, the certificate is restored within an overlap.
 func TestKeeper_PausesBetweenWrites(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(DefaultLifetimes())

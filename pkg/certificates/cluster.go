@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// fieldOwner owns what is written here.
+// fieldOwner is the field manager of the writes of this package.
 const fieldOwner = client.FieldOwner("platform-operator-certificates")
 
-// cluster is the store of a real operator. Every request names the one object
-// that it is about, lists and watches by a field selector: so RBAC can limit
+// cluster is the store that uses the API server. Every request is for one named
+// object, and lists and watches use a field selector, so that RBAC can limit
 // all of them to these names.
 type cluster struct {
 	client        client.Client
@@ -36,22 +36,22 @@ type cluster struct {
 	readOnly      bool
 }
 
-// Labels and annotations by which Helm recognizes what belongs to a release.
-// Others differ from one version of the chart to the next: if they were
-// applied here, Helm's next apply would be a conflict.
+// Labels and annotations by which Helm recognizes the objects of a release.
+// Others differ between versions of the chart: if they were applied here, the
+// next apply of Helm would be a conflict.
 const (
 	helmManagedBy        = "app.kubernetes.io/managed-by" // a label
 	helmReleaseName      = "meta.helm.sh/release-name"
 	helmReleaseNamespace = "meta.helm.sh/release-namespace"
 )
 
-// release is those labels and annotations of an object. A Secret that was
-// deleted and is created again needs them, or Helm refuses to install a release
-// of that name. They are never removed, and a value that differs is kept: it
-// belongs to whoever set it.
+// release contains these labels and annotations of an object. A Secret that is
+// created again after it was deleted needs them, or Helm refuses to install a
+// release with that name. They are never removed, and a different value is kept
+// because it belongs to another client.
 type release map[string]string
 
-// releaseOf returns what the object has of them.
+// releaseOf returns the labels and annotations of an object.
 func releaseOf(o client.Object) release {
 	r := release{}
 	for _, key := range []string{helmManagedBy, helmReleaseName, helmReleaseNamespace} {
@@ -66,8 +66,9 @@ func releaseOf(o client.Object) release {
 	return r
 }
 
-// fillFrom returns the release with what it lacks and the other one has. An
-// object that has no release name is not Helm's, whatever its labels are.
+// fillFrom returns the release with missing values copied from another one. An
+// object without a release name does not belong to Helm, regardless of its
+// labels.
 func (r release) fillFrom(other release) release {
 	if other[helmReleaseName] == "" {
 		return r
@@ -110,7 +111,7 @@ func newCluster(mgr manager.Manager, k *Keeper, namespace string) (*cluster, err
 	}, nil
 }
 
-// watched are the objects of which every change is seen.
+// watched returns the objects that are watched.
 func (c *cluster) watched() map[client.Object]cache.ByObject {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	all := map[client.Object]cache.ByObject{&corev1.Secret{}: {
@@ -123,9 +124,9 @@ func (c *cluster) watched() map[client.Object]cache.ByObject {
 	return all
 }
 
-// watch calls take with the Secret's data as soon as it changes, and look
-// whenever anything does. Mounted, the Secret would come a minute later, and
-// the key would be in a file.
+// watch calls take with the data of the Secret when it changes, and look when
+// any watched object changes. If the Secret were mounted, a change would arrive
+// a minute later, and the key would be in a file.
 func (c *cluster) watch(ctx context.Context, failed chan<- error, take func(context.Context, map[string][]byte), look func()) error {
 	watched := c.watched()
 	own, err := c.newCache(cache.Options{ByObject: watched})
@@ -163,7 +164,7 @@ func (c *cluster) readSecret(ctx context.Context) (stored, error) {
 	var s corev1.Secret
 	err := c.client.Get(ctx, c.secret, &s)
 	if apierrors.IsNotFound(err) {
-		// Applied with this version it is made, unless there is one after all.
+		// An apply with this version creates the Secret, or fails if it exists.
 		return stored{version: "1"}, nil
 	}
 	if err != nil {
@@ -174,8 +175,9 @@ func (c *cluster) readSecret(ctx context.Context) (stored, error) {
 
 func (c *cluster) writeSecret(ctx context.Context, secret stored) error {
 	labels, annotations := secret.release.split()
-	// An apply that creates is asked for with the object's name, so RBAC can
-	// grant it for that name; of a plain create it does not know the name.
+	// An apply that creates an object is authorized with the name of the
+	// object, so RBAC can restrict it to that name. For a create request it
+	// cannot.
 	s := corev1ac.Secret(c.secret.Name, c.secret.Namespace).WithResourceVersion(secret.version).WithData(secret.data).
 		WithLabels(labels).WithAnnotations(annotations)
 	if err := c.client.Apply(ctx, s, client.ForceOwnership, fieldOwner); err != nil {
@@ -230,7 +232,7 @@ func (c *cluster) inject(ctx context.Context, in configuration, bundle []byte) e
 		o = &admissionregistrationv1.MutatingWebhookConfiguration{}
 	}
 	o.SetName(c.configuration)
-	// The index of a webhook holds for the version that was read only.
+	// The indexes of the webhooks are valid only for the version that was read.
 	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": in.version}}
 	for i := range in.bundles {
 		ops = append(ops, map[string]any{"op": "add", "path": fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), "value": bundle})

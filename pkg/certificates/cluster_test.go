@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// fakeCluster is a cluster of the given objects.
+// fakeCluster returns a cluster with the given objects.
 func fakeCluster(t *testing.T, failGet func(client.Object) error, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()

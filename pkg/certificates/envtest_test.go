@@ -56,18 +56,18 @@ var often = certificates.Lifetimes{
 
 const secretName = "cert"
 
-// site is an installation: a namespace that has the Secret, and both
-// configurations, which hold for that namespace alone.
+// site is an installation: a namespace with the Secret, and both
+// configurations, which apply only to that namespace.
 type site struct {
 	*testing.T
-	namespace string // the name of the configurations too
-	address   string // where the API server calls admission
+	namespace string // also the name of the configurations
+	address   string // where the API server sends admission requests
 	calls     atomic.Int64
 	requests  requests
 }
 
-// newSite installs what config/webhook has, but for the Service: the API
-// server of a test reaches none.
+// newSite installs the objects of config/webhook except for the Service, which
+// the API server of a test cannot reach.
 func newSite(t *testing.T, address string) *site {
 	t.Helper()
 	s := &site{T: t, namespace: env.NewNamespace(t), address: address}
@@ -118,7 +118,7 @@ func (s *site) point(o client.Object, address string, bundle []byte) {
 	}
 }
 
-// configurations are the two, as they are now.
+// configurations returns both live configurations.
 func (s *site) configurations() []client.Object {
 	s.Helper()
 	both := []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}}
@@ -130,8 +130,8 @@ func (s *site) configurations() []client.Object {
 	return both
 }
 
-// replica starts what a replica of the operator serves admission with, and
-// waits until it is ready. by is how late everything reaches it.
+// replica starts the webhook server of a replica, and waits until it is ready.
+// by is how much later it receives responses.
 func (s *site) replica(cfg *rest.Config, k *certificates.Keeper, by time.Duration) (address string, stop func()) {
 	s.Helper()
 	address = testkit.FreeAddress(s.T)
@@ -181,8 +181,8 @@ func (s *site) eventually(what string, ok func() error) {
 	}
 }
 
-// handshakes is a manager whose webhook server ends the connection after each
-// call: on one that stays open, no certificate is looked at again.
+// handshakes is a manager whose webhook server closes the connection after each
+// call, because the certificate is only verified for a new connection.
 type handshakes struct {
 	manager.Manager
 	calls *atomic.Int64
@@ -205,7 +205,7 @@ func (s closing) Register(path string, hook http.Handler) {
 	}))
 }
 
-// requests are those of the replicas, by method and path.
+// requests counts the requests of the replicas, by method and path.
 type requests struct {
 	sync.Mutex
 	by map[string]int
@@ -220,7 +220,7 @@ func (r *requests) add(what string) {
 	r.by[what]++
 }
 
-// take returns the requests since it was called last.
+// take returns the requests since the last call.
 func (r *requests) take() map[string]int {
 	r.Lock()
 	defer r.Unlock()
@@ -229,7 +229,7 @@ func (r *requests) take() map[string]int {
 	return by
 }
 
-// late counts requests, and lets a replica learn of everything late.
+// late counts requests, and delays all responses to a replica.
 type late struct {
 	next http.RoundTripper
 	by   time.Duration
@@ -246,7 +246,7 @@ func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// delayed gives what is read a while later, in the same pace.
+// delayed delays what is read from the body by a constant time.
 func delayed(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	type chunk struct {
 		data []byte
@@ -269,7 +269,7 @@ func delayed(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	go func() {
 		for c := range chunks {
 			time.Sleep(time.Until(c.due))
-			_, _ = in.Write(c.data) // nobody may read any more
+			_, _ = in.Write(c.data) // the reader may be closed
 			if c.err != nil {
 				in.CloseWithError(c.err)
 			}
@@ -291,8 +291,8 @@ func (all closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// balance listens, and connects whoever comes to one of the addresses after
-// the other, as a Service does.
+// balance listens, and connects clients to the addresses in turn, as a Service
+// does.
 func balance(t *testing.T) (address string, to func(...string)) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -352,9 +352,9 @@ func (s *site) seen(ctx context.Context) func() (certs, cas int) {
 	}
 }
 
-// load asks for admission, from several places at a time, until enough of what
-// the last answer was, and returns how many objects were admitted, and what
-// else the API server said.
+// load sends admission requests concurrently until enough returns true for the
+// last result of a worker. It returns how many objects were admitted, and how
+// often each error occurred.
 func (s *site) load(enough func(last string) bool) map[string]int {
 	s.Helper()
 	var mu sync.Mutex
@@ -384,8 +384,8 @@ func (s *site) load(enough func(last string) bool) map[string]int {
 	return answers
 }
 
-// calls is how many calls of admission the load makes: CALLS, or a slice of
-// what `make campaign-certificates` asks for.
+// calls returns the number of admission requests to send: CALLS, or a fraction
+// of the number in `make campaign-certificates`.
 func calls(t *testing.T) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(os.Getenv("CALLS"), 10, 64)
@@ -395,8 +395,8 @@ func calls(t *testing.T) int64 {
 	return n
 }
 
-// TestNoCallFailsWhileCertificateAndCARotate: two replicas, of which one learns
-// everything late.
+// TestNoCallFailsWhileCertificateAndCARotate uses two replicas, one of which
+// receives all responses late.
 func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
@@ -422,8 +422,8 @@ func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
 	if got := s.calls.Load(); got < want || cas <= rolls || certs <= 2*rolls {
 		t.Errorf("%d calls, %d CAs, %d certificates: that shows nothing", got, cas, certs)
 	}
-	// What the replicas asked the API server for meanwhile is about their
-	// certificate: an admission asks for nothing.
+	// All requests that the replicas sent meanwhile concern their certificate:
+	// admission itself sends none.
 	asked := s.requests.take()
 	t.Logf("requests of the replicas: %v", asked)
 	for what := range asked {
@@ -433,13 +433,14 @@ func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
 	}
 }
 
-// The same with steps that follow one another at once: the load must see it.
+// The same with steps that immediately follow one another: the load must detect
+// the failures.
 func TestCallsFailWithoutOverlap(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
 	hasty := often
 	hasty.Overlap = time.Millisecond
-	hasty.CAValidity += 4 * time.Second // for the late one to be ready between two rolls
+	hasty.CAValidity += 4 * time.Second // so that the late replica becomes ready between two rotations
 	first, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: hasty}, 0)
 	second, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: hasty}, 1200*time.Millisecond)
 	to(first, second)
@@ -459,13 +460,13 @@ func TestCallsFailWithoutOverlap(t *testing.T) {
 	}
 }
 
-// The rights are those that the chart gives, by name only; with them the
-// Secret is made, filled and mended, and the bundles are put back.
+// The permissions are those of the chart, restricted by name. They are
+// sufficient to create, fill and repair the Secret, and to restore the bundles.
 func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
 	k := &certificates.Keeper{}
-	_, _ = s.replica(cfg, k, 0) // the Secret is not even there
+	_, _ = s.replica(cfg, k, 0) // the Secret does not exist yet
 	before, _ := k.GetCertificate(nil)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
 	if err := env.Admin.Delete(t.Context(), secret); err != nil {
@@ -547,7 +548,7 @@ func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 }
 
 // An administrator deletes one configuration for a while: the other one is
-// kept, and the one that is created again gets the CA.
+// still maintained, and the one that is created again gets the CA.
 func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	mutating := s.configurations()[0]
@@ -576,11 +577,11 @@ func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 	})
 }
 
-// With cert-manager the operator has the right to read its Secret, and no
-// other; it writes nothing, and serves what comes.
+// With cert-manager the operator only has permission to read its Secret. It
+// writes nothing, and serves the certificate that it finds.
 func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
 	s := newSite(t, "localhost:1")
-	_, stop := s.replica(env.Operator, &certificates.Keeper{}, 0) // as a maker of certificates
+	_, stop := s.replica(env.Operator, &certificates.Keeper{}, 0) // as another issuer
 	stop()
 	made := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.namespace, Name: secretName}
@@ -596,7 +597,7 @@ func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	_, stop = s.replica(env.Operator, &certificates.Keeper{}, 0) // makes another
+	_, stop = s.replica(env.Operator, &certificates.Keeper{}, 0) // issues another certificate
 	stop()
 	s.eventually("the new certificate to be served", func() error {
 		if now, _ := k.GetCertificate(nil); now.Leaf.Equal(before.Leaf) {
@@ -609,8 +610,8 @@ func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
 	}
 }
 
-// user is a user with these rights on the Secret and the configurations of the
-// site, each by its name, and no others.
+// user returns a user with only these permissions on the Secret and the
+// configurations of the site, each by its name.
 func (s *site) user(name string, secrets, configurations []string) *rest.Config {
 	s.Helper()
 	name += "-" + s.namespace

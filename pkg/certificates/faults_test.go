@@ -37,10 +37,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// callsWebhook is what an error begins with that a webhook is the reason of.
+// callsWebhook is the prefix of errors that a webhook causes.
 const callsWebhook = `failed calling webhook "default.webservers.my.domain"`
 
-// authority is a CA of a test's own.
+// authority is a CA of the test.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -54,7 +54,7 @@ func newAuthority(t *testing.T) authority {
 	return a
 }
 
-// serving is a certificate for localhost that ends after a while.
+// serving returns a certificate for localhost with a limited validity.
 func (a authority) serving(t *testing.T, ends time.Duration) *tls.Config {
 	t.Helper()
 	cert, key, _ := issue(t, &x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, a, ends)
@@ -82,8 +82,9 @@ func issue(t *testing.T, template *x509.Certificate, by authority, ends time.Dur
 	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// TestFaultsOfTheWebhook: whatever admission does, what is there goes on, and
-// does not even ask; what would have to be looked at is refused, and says why.
+// TestFaultsOfTheWebhook checks that with any failure of admission, existing
+// objects keep working without admission requests, and that requests that must
+// be validated are rejected with the reason.
 func TestFaultsOfTheWebhook(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	serve := func(config *tls.Config, h http.HandlerFunc) func(*testing.T) string {
@@ -99,8 +100,9 @@ func TestFaultsOfTheWebhook(t *testing.T) {
 			return fmt.Sprintf("localhost:%d", server.Listener.Addr().(*net.TCPAddr).Port)
 		}
 	}
-	// The server does not notice that its client went away before it has read
-	// the whole request, and closing it waits for the handler.
+	// The server does not notice that its client closed the connection before
+	// it has read the whole request, and closing the server waits for the
+	// handler.
 	silent := func(t *testing.T) string {
 		t.Helper()
 		return serve(ours.serving(t, time.Hour), func(_ http.ResponseWriter, r *http.Request) {
@@ -145,7 +147,7 @@ func TestFaultsOfTheWebhook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &site{T: t, namespace: s.namespace}
 			slug := strings.ToLower(strings.ReplaceAll(name, " ", "-"))
-			// What was let in before.
+			// Objects that were admitted before.
 			s.callNobody()
 			plain, orphaning := s.manifest("plain-"+slug, "Delete"), s.manifest("kept-"+slug, "Orphan")
 			for _, m := range []*unstructured.Unstructured{plain, orphaning} {
@@ -158,7 +160,7 @@ func TestFaultsOfTheWebhook(t *testing.T) {
 			change := func() error {
 				return env.Admin.Patch(t.Context(), s.webServer(plain.GetName()), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":5}}`)), client.DryRunAll)
 			}
-			// API servers learn of a configuration a moment later.
+			// API servers observe a change of a configuration a moment later.
 			s.eventually("the fault to be seen", func() error {
 				err := change()
 				switch {
@@ -211,7 +213,7 @@ func (s *site) manifest(name, policy string) *unstructured.Unstructured {
 	return u
 }
 
-// apply is what a user does, once more for an object that is as it should be.
+// apply applies an object as a user does, possibly without a change.
 func (s *site) apply(u *unstructured.Unstructured) {
 	s.Helper()
 	if err := env.Admin.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner("user"), client.ForceOwnership); err != nil {
@@ -223,8 +225,8 @@ func (s *site) webServer(name string) *webserverv1.WebServer {
 	return &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
-// reconciled waits until an object's Deployment is as stated and its status
-// speaks about it.
+// reconciled waits until an object's Deployment matches the spec and its status
+// is up to date.
 func (s *site) reconciled(name string) {
 	s.Helper()
 	key := client.ObjectKey{Namespace: s.namespace, Name: name}
@@ -241,7 +243,7 @@ func (s *site) reconciled(name string) {
 	})
 }
 
-// damage changes what the operator states of a child.
+// damage changes fields of a child that the operator applies.
 func (s *site) damage(name string) {
 	s.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -284,7 +286,7 @@ func (s *site) deleted(name string) {
 func (s *site) callAt(address string, bundle []byte) {
 	s.Helper()
 	for i := range s.configurations() {
-		s.eventually("a configuration to be changed", func() error { // somebody may keep it
+		s.eventually("a configuration to be changed", func() error { // the keeper may write it at the same time
 			o := s.configurations()[i]
 			s.point(o, address, bundle)
 			return env.Admin.Update(s.Context(), o)
@@ -292,7 +294,7 @@ func (s *site) callAt(address string, bundle []byte) {
 	}
 }
 
-// callNobody lets everything in, until callAt.
+// callNobody disables the webhooks, until callAt.
 func (s *site) callNobody() {
 	s.Helper()
 	nowhere := &metav1.LabelSelector{MatchLabels: map[string]string{"no-namespace": "has-this"}}
@@ -318,8 +320,8 @@ func (s *site) callNobody() {
 	})
 }
 
-// asked is how often the API server has called a webhook of WebServers, in
-// vain or not, by its own account.
+// asked returns how often the API server has called a webhook of WebServers,
+// successfully or not, according to its metrics.
 func (s *site) asked() int {
 	s.Helper()
 	c, err := kubernetes.NewForConfig(env.AdminConfig)

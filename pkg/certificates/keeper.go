@@ -1,10 +1,11 @@
-// Package certificates keeps the serving certificate of the operator: made on
-// the first start, renewed before it ends, its CA in the webhook
-// configurations, and rolled in steps, so that no call of the API server fails.
+// Package certificates manages the serving certificate of the operator: it is
+// issued when the operator first starts and renewed before it expires, its CA
+// is injected into the webhook configurations, and it is rotated in steps, so
+// that no request of the API server fails.
 //
-// The Secret is the truth, and says by its content which step comes next.
-// Every replica may write it: each write is bound to the version that was
-// read, so that of two replicas one wins, and the other looks again.
+// The Secret is the source of truth: its content determines the next step.
+// Every replica may write it. Each write has the resource version that was
+// read, so that one of two replicas wins, and the other reads it again.
 package certificates
 
 import (
@@ -26,24 +27,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Keeper keeps the certificate of one operator. Its fields are set before it
-// is added to a manager.
+// Keeper manages the certificate of one operator. Its fields must be set before
+// it is added to a manager.
 type Keeper struct {
-	// Secret is the name of the Secret that has the certificate, in the
-	// operator's own namespace.
+	// Secret is the name of the Secret with the certificate, in the namespace
+	// of the operator.
 	Secret string
-	// Configuration is the name of both webhook configurations. Empty: there
-	// are none.
+	// Configuration is the name of both webhook configurations. If it is empty,
+	// there are none.
 	Configuration string
-	// Services are the names of the operator's Services that serve with the
+	// Services are the names of the operator's Services that use the
 	// certificate.
 	Services []string
-	// Hosts are further names for the certificate, for who comes another way.
+	// Hosts are additional DNS names for the certificate.
 	Hosts []string
-	// ReadOnly leaves the Secret and the configurations to somebody else, such
-	// as cert-manager, and takes from the Secret what there is.
+	// ReadOnly means that another controller, such as cert-manager, manages the
+	// Secret and the configurations. The certificate in the Secret is only
+	// served.
 	ReadOnly bool
-	// Lifetimes, where zero, are the defaults.
+	// Lifetimes defaults to DefaultLifetimes if it is zero.
 	Lifetimes Lifetimes
 
 	store   store
@@ -54,43 +56,44 @@ type Keeper struct {
 	current atomic.Pointer[shown]
 	placed  atomic.Bool
 
-	// What only the loop knows.
-	before  map[string][]byte // the last data that could be used
-	stands  trust             // what was seen in place
-	since   time.Time         // from when on
-	written []time.Time       // when the Secret was written, the latest few
-	often   bool              // the Secret was written so often that the next write waits
-	adrift  bool              // the local clock is not the API server's
-	refused int               // passes in a row that failed
+	// The fields below are used only by the loop.
+	before  map[string][]byte // the last valid data
+	stands  trust             // the state last observed in the Secret and the configurations
+	since   time.Time         // since when it has been observed
+	written []time.Time       // the times of the latest writes of the Secret
+	often   bool              // the next write waits because there have been too many
+	adrift  bool              // the local clock differs from that of the API server
+	refused int               // consecutive failures
 	missing map[string]bool   // kinds of configurations that did not exist
 }
 
-// shown is the certificate that is served, and the end of the CA's.
+// shown is the certificate that is served, and the expiry time of its CA.
 type shown struct {
 	serving *tls.Certificate
 	caEnds  time.Time
 }
 
-// store is where certificates are kept: the API server, or a test's memory.
-// Writes are refused with a conflict if what was read has changed since.
+// store reads and writes the certificates: the API server, or memory in tests.
+// A write fails with a conflict if the object has changed since it was read.
 type store interface {
 	readSecret(context.Context) (stored, error)
 	writeSecret(context.Context, stored) error
-	// readConfigurations returns those that could be read, even if another one
-	// could not. One that does not exist is returned as one without webhooks.
+	// readConfigurations returns the configurations that could be read, even if
+	// another one could not. One that does not exist is returned without
+	// webhooks.
 	readConfigurations(context.Context) ([]configuration, error)
 	inject(ctx context.Context, c configuration, bundle []byte) error
 }
 
-// stored is the content of the Secret, with the resource version it was read
-// at, and the part of its metadata by which Helm recognizes its release.
+// stored is the data of the Secret, the resource version at which it was read,
+// and the metadata by which Helm recognizes its release.
 type stored struct {
 	data    map[string][]byte
 	version string
 	release release
 }
 
-// configuration is one webhook configuration: the bundle of each webhook.
+// configuration is a webhook configuration with the CA bundle of each webhook.
 type configuration struct {
 	kind, version string
 	missing       bool
@@ -98,13 +101,13 @@ type configuration struct {
 	release       release
 }
 
-// trusts tells whether every webhook has that bundle.
+// trusts reports whether every webhook has the given bundle.
 func (c configuration) trusts(bundle []byte) bool {
 	return !slices.ContainsFunc(c.bundles, func(b []byte) bool { return !bytes.Equal(b, bundle) })
 }
 
-// AddTo adds the keeper to a manager, on every replica. The Secret is in the
-// given namespace.
+// AddTo adds the keeper to a manager. It runs in every replica. namespace is
+// that of the Secret.
 func (k *Keeper) AddTo(mgr manager.Manager, namespace string) error {
 	if k.Lifetimes == (Lifetimes{}) {
 		k.Lifetimes = DefaultLifetimes()
@@ -120,9 +123,9 @@ func (k *Keeper) AddTo(mgr manager.Manager, namespace string) error {
 	return mgr.Add(k)
 }
 
-// init sets the clocks: elapsed measures durations, and date is what validity
-// is judged by. They are two, because a clock that is set, or another one that
-// is asked, must neither shorten nor prolong a pause.
+// init sets the clocks: elapsed measures durations, and date determines whether
+// certificates are valid. They are separate, because neither setting a clock
+// nor switching to another one may shorten or extend a pause.
 func (k *Keeper) init(s store, namespace string, elapsed, date func() time.Time) {
 	k.store, k.elapsed, k.date, k.wake = s, elapsed, date, make(chan struct{}, 1)
 	k.names = slices.Clone(k.Hosts)
@@ -131,10 +134,11 @@ func (k *Keeper) init(s store, namespace string, elapsed, date func() time.Time)
 	}
 }
 
-// NeedLeaderElection says no: every replica serves, and any may be the first.
+// NeedLeaderElection returns false: every replica serves, and any may start
+// first.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// GetCertificate returns the certificate as it is now, for a tls.Config.
+// GetCertificate returns the current certificate, for a tls.Config.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if s := k.current.Load(); s != nil {
 		return s.serving, nil
@@ -142,8 +146,8 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errors.New("there is no certificate yet")
 }
 
-// Ready is a readiness check: the certificate is there and, if it is kept
-// here, its CA is where the API server looks for it.
+// Ready is a readiness check. It returns an error until the certificate exists
+// and, unless the keeper is read-only, its CA is in the webhook configurations.
 func (k *Keeper) Ready(*http.Request) error {
 	if k.current.Load() == nil {
 		return errors.New("there is no certificate yet")
@@ -154,8 +158,8 @@ func (k *Keeper) Ready(*http.Request) error {
 	return nil
 }
 
-// Ends returns when the serving certificate and its CA end. A certificate that
-// is not there, or not known, is left out.
+// Ends returns the expiry times of the serving certificate and of its CA. It
+// omits a certificate that does not exist or is not known.
 func (k *Keeper) Ends() map[string]time.Time {
 	ends := map[string]time.Time{}
 	if s := k.current.Load(); s != nil {
@@ -167,7 +171,7 @@ func (k *Keeper) Ends() map[string]time.Time {
 	return ends
 }
 
-// Start keeps the certificate until the context ends.
+// Start manages the certificate until the context ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("certificates").WithValues("secret", k.Secret))
 	failed := make(chan error, 1)
@@ -200,19 +204,20 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// look makes the loop look soon.
+// look wakes up the loop.
 func (k *Keeper) look() {
 	select {
 	case k.wake <- struct{}{}:
-	default: // it will
+	default: // it is about to run
 	}
 }
 
-// take serves what is in the Secret from now on, if it can be used.
+// take serves the certificate in the Secret from now on, if it is valid.
 func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
 	m := read(data, k.date())
 	if m.serving == nil && k.ReadOnly && len(data[corev1.TLSCertKey]) > 0 {
-		// Whoever made it may have left out the CA, and the API server may know it.
+		// The Secret may lack the CA, which the API server may trust
+		// nevertheless.
 		pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 		if err != nil {
 			log.FromContext(ctx).Error(err, "The Secret has no certificate that can be used; the one before is served on")
@@ -221,7 +226,7 @@ func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
 		m.serving = &pair
 	}
 	if m.serving == nil {
-		return // an installation makes it empty
+		return // it is empty when it is installed
 	}
 	now := &shown{serving: m.serving}
 	if len(m.bundle) > 0 {
@@ -233,7 +238,7 @@ func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
 	}
 }
 
-// pass does what there is to do now, and returns after what time to look again.
+// pass takes the next step, and returns when to check again.
 func (k *Keeper) pass(ctx context.Context) time.Duration {
 	again, err := k.keep(ctx)
 	switch {
@@ -243,8 +248,9 @@ func (k *Keeper) pass(ctx context.Context) time.Duration {
 	case ctx.Err() != nil:
 		return 0
 	case apierrors.IsConflict(err):
-		// Another replica was faster. Not at once, or both would go on like that.
-		return time.Duration(1+rand.IntN(50)) * time.Millisecond //nolint:gosec // that two replicas differ is all it is for
+		// Another replica was faster. The random delay prevents repeated
+		// conflicts.
+		return time.Duration(1+rand.IntN(50)) * time.Millisecond //nolint:gosec // it must only differ between replicas
 	default:
 		k.refused++
 		log.FromContext(ctx).Error(err, "Failed to keep the certificate")
@@ -252,16 +258,17 @@ func (k *Keeper) pass(ctx context.Context) time.Duration {
 	}
 }
 
-// keep takes at most one step, and sees to it that the step before reached
-// every configuration.
+// keep takes at most one step. If there is none to take, it injects the bundle
+// into the configurations that lack it.
 func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
-	// The configurations first. If the Secret changes after it was read, either
-	// the new bundle is injected before this pass writes, which then is a
-	// conflict, or afterwards, which puts it right.
+	// The configurations are read first. If the Secret changes after it was
+	// read, the new bundle is injected either before the write below, which
+	// then is a conflict, or after it, which corrects the configurations.
 	configurations, unread := k.store.readConfigurations(ctx)
 	k.logMissing(ctx, configurations)
-	// One that cannot be read delays the steps that need its CA bundle. It must
-	// not delay a renewal: the certificate would expire for the others.
+	// A configuration that cannot be read delays the steps that need its CA
+	// bundle. It must not delay a renewal, or the certificate would expire for
+	// the other configurations.
 	secret, err := k.store.readSecret(ctx)
 	if err != nil {
 		return 0, err
@@ -306,7 +313,7 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	if wait > 0 {
 		data = found
 		if read(data, now).serving == nil {
-			return wait, unread // of no use in a configuration
+			return wait, unread // unusable in a configuration
 		}
 	} else if why != "" {
 		if err := k.store.writeSecret(ctx, stored{data: data, version: secret.version, release: marks}); err != nil {
@@ -314,11 +321,11 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 		}
 		k.written = append(k.written, elapsed)
 		log.FromContext(ctx).Info("Changed the Secret", "reason", why)
-		return 0, unread // the next pass injects what is in the Secret then
+		return 0, unread // the next iteration injects the written bundle
 	}
 	k.before = data
 	if k.current.Load() == nil {
-		k.take(ctx, data) // later ones come by the watch, which is never behind a read
+		k.take(ctx, data) // later ones arrive by the watch, which is never older than a read
 	}
 	errs := []error{unread}
 	for _, c := range configurations {
@@ -331,7 +338,7 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil || !placed {
-		return 0, err // and look whether it stays
+		return 0, err // check whether it remains in place
 	}
 	if wait > 0 {
 		return wait, nil
@@ -339,22 +346,22 @@ func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
 	return k.next(read(data, now), now, elapsed), nil
 }
 
-// manyWrites is how often at most a replica writes the Secret in the time of
-// an overlap. A step of a roll and a renewal are one each; more is needed only
-// if the Secret is damaged again and again. Two replicas whose clocks differ
-// by more than any certificate can span replace each other's certificate:
-// without a bound they would do it at every change.
+// manyWrites is how often a replica may write the Secret within one overlap.
+// Each step of a rotation and each renewal is one write; more are needed only
+// if the Secret is damaged repeatedly. Two replicas whose clocks differ by more
+// than any certificate can span replace each other's certificate: without a
+// limit they would do so at every change.
 const manyWrites = 6
 
 // pause returns how long the Secret must not be written yet. Every write is
-// followed by a short pause, and after manyWrites the oldest of them has to be
-// an overlap ago.
+// followed by a short pause. If there are manyWrites, the oldest of them must
+// be an overlap ago.
 func (k *Keeper) pause(elapsed time.Time) time.Duration {
 	k.written = k.written[max(0, len(k.written)-manyWrites):]
 	if len(k.written) == 0 {
 		return 0
 	}
-	until := k.written[len(k.written)-1].Add(k.Lifetimes.Overlap / 720) // 5 s of an hour
+	until := k.written[len(k.written)-1].Add(k.Lifetimes.Overlap / 720) // 5 s if the overlap is one hour
 	if len(k.written) == manyWrites {
 		if u := k.written[0].Add(k.Lifetimes.Overlap); u.After(until) {
 			until = u
@@ -388,7 +395,7 @@ func (k *Keeper) logMissing(ctx context.Context, configurations []configuration)
 	k.missing = missing
 }
 
-// next is after what time there is something to do, if nothing happens.
+// next returns when the next step is due if no object changes.
 func (k *Keeper) next(m material, now, elapsed time.Time) time.Duration {
 	soonest := m.due(k.Lifetimes, k.names)
 	if ca := m.bundle[0].NotAfter.Add(-k.Lifetimes.CARenewBefore); ca.Before(soonest) {
@@ -398,6 +405,6 @@ func (k *Keeper) next(m material, now, elapsed time.Time) time.Duration {
 	if len(m.bundle) > 1 {
 		wait = k.since.Add(k.Lifetimes.Overlap).Sub(elapsed)
 	}
-	// A clock may be set, and a timer may sleep with its machine.
+	// A clock can be set, and timers stop while a machine is suspended.
 	return min(max(wait, time.Millisecond), time.Hour)
 }

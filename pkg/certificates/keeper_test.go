@@ -24,22 +24,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// short are lifetimes of which a test sees many.
+// short are lifetimes with many renewals and rotations in a test.
 var short = Lifetimes{
 	Validity: 9 * time.Hour, RenewBefore: 3 * time.Hour,
 	CAValidity: 20 * time.Hour, CARenewBefore: 12 * time.Hour,
 	Overlap: 20 * time.Minute,
 }
 
-// lag is for how long, in the world of a test, an API server may trust what
-// was in a configuration before, and a replica may serve what was in the
-// Secret before.
+// lag is how long, in a test, an API server may trust the previous bundle of a
+// configuration, and a replica may serve the previous certificate of the
+// Secret.
 const lag = 15 * time.Minute
 
 var errCrash = errors.New("the operator crashed")
 
-// world is a cluster in which time passes only when a test says so. It
-// remembers what was where from when to when.
+// world is a cluster with a simulated clock. It records which certificates and
+// bundles were in place, and when.
 type world struct {
 	t       *testing.T
 	now     time.Time
@@ -57,11 +57,11 @@ type world struct {
 
 	writes  int
 	crashAt int    // the write at which the operator crashes; 0: none
-	after   bool   // whether that write is done
+	after   bool   // whether that write is completed before the crash
 	between func() // called once between the next reads and their writes
 }
 
-// history is what was to be seen, and from when on.
+// history contains the values that were visible, and since when.
 type history []struct {
 	from time.Time
 	pem  string
@@ -76,7 +76,7 @@ func (h *history) add(at time.Time, pem string) {
 	}
 }
 
-// end is when the i-th was last to be seen by somebody.
+// end returns when the i-th value was last used by a replica or an API server.
 func (h history) end(i int) time.Time {
 	if i+1 < len(h) {
 		return h[i+1].from.Add(lag)
@@ -154,7 +154,7 @@ func (w *world) write(read, is string, do func()) error {
 	return errCrash
 }
 
-// set changes the Secret, by whoever it is.
+// set changes the Secret, as any client may.
 func (w *world) set(data map[string][]byte) {
 	w.data, w.version = maps.Clone(data), w.version+1
 	if m := read(data, w.now); m.serving != nil {
@@ -162,7 +162,7 @@ func (w *world) set(data map[string][]byte) {
 	}
 }
 
-// setBundle changes a configuration, by whoever it is.
+// setBundle changes a configuration, as any client may.
 func (w *world) setBundle(i int, bundle []byte) {
 	n, _ := strconv.Atoi(w.configs[i].version)
 	w.configs[i].version, w.configs[i].bundles = strconv.Itoa(n+1), [][]byte{bundle, bundle}
@@ -172,7 +172,7 @@ func (w *world) setBundle(i int, bundle []byte) {
 	}
 }
 
-// run lets time pass. After a crash the operator starts anew.
+// run advances the clock. After a crash it starts the operator again.
 func (w *world) run(k *Keeper, d time.Duration) *Keeper {
 	for end, still := w.now.Add(d), 0; w.now.Before(end); {
 		again, err := k.keep(w.t.Context())
@@ -194,9 +194,9 @@ func (w *world) run(k *Keeper, d time.Duration) *Keeper {
 	return k
 }
 
-// failures are the handshakes that would have failed since the certificate was
-// first in place: of a certificate that some replica may have served, with a
-// bundle that some API server may have had at the same time.
+// failures returns the handshakes that would have failed since the certificate
+// was first in place: between a certificate that some replica may have served,
+// and a bundle that some API server may have had at the same time.
 func (w *world) failures() []string {
 	var all []string
 	for i, leaf := range w.leaves {
@@ -250,7 +250,8 @@ func parse(t *testing.T, raw string) *x509.Certificate {
 	return cert
 }
 
-// rested fails if the world is not as it should be when nothing goes on.
+// rested fails the test if the world is not consistent when there is nothing
+// left to do.
 func (w *world) rested(k *Keeper) {
 	w.t.Helper()
 	m := read(w.data, w.now)
@@ -274,8 +275,8 @@ func TestNoHandshakeFailsWhileCertificatesAndCAsChange(t *testing.T) {
 		t.Error(f)
 	}
 	w.rested(k)
-	// A CA stands for 8 hours: three rolls, with each roll seen as it is
-	// said to be: two CAs for a while, then one.
+	// A CA is in place for 8 hours: three rotations, each of which has two CAs
+	// for a while, and then one.
 	if n := len(w.bundles[0]); n != 7 {
 		t.Errorf("%d bundles were injected, want A, BA, B, CB, C, DC, D", n)
 	}
@@ -314,8 +315,8 @@ func TestCrashAtAnyWriteLosesNothing(t *testing.T) {
 	t.Logf("%d crashes", 2*calm.writes)
 }
 
-// Two replicas do the same at the same time; here the second does all it can
-// between what the first reads and what it writes.
+// Two replicas take the same step at the same time: here the second one takes
+// all its steps between the reads and the writes of the first.
 func TestTwoReplicasDoNotUndoEachOthersSteps(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.keeper(short), w.keeper(short)
@@ -393,7 +394,7 @@ func TestDamageIsRepairedWithoutAFailure(t *testing.T) {
 		"CA and its key gone":            {drop(bundleKey, caKeyKey), false},
 		"certificate and its key absent": {drop(corev1.TLSCertKey, corev1.TLSPrivateKeyKey), true},
 	} {
-		// At rest, and in each phase of a roll, which begins after 8 hours.
+		// At rest, and in each phase of a rotation, which begins after 8 hours.
 		for phase, at := range map[string]time.Duration{
 			"at rest": time.Hour, "new CA announced": 8*time.Hour + 10*time.Minute, "old CA about to go": 8*time.Hour + 30*time.Minute,
 		} {
@@ -409,7 +410,7 @@ func TestDamageIsRepairedWithoutAFailure(t *testing.T) {
 				if k.current.Load() == nil {
 					t.Fatal("it serves nothing")
 				}
-				k.take(t.Context(), w.data) // a replica sees it at once
+				k.take(t.Context(), w.data) // a replica observes it immediately
 				w.run(k, 2*time.Hour)
 				for _, f := range w.failures() {
 					t.Error(f)
@@ -441,7 +442,8 @@ func TestWipedBundleIsPutBackAtOnce(t *testing.T) {
 	if !w.configs[0].trusts(w.data[bundleKey]) || !w.configs[1].trusts(w.data[bundleKey]) {
 		t.Fatal("the bundle is not back")
 	}
-	// The new CA is not used before it has been in place for long enough again.
+	// The new CA is not used before it has been in place for the full overlap
+	// again.
 	w.run(k, short.Overlap-time.Minute)
 	if m := read(w.data, w.now); m.signedBy(m.bundle[0]) {
 		t.Errorf("signed by the new CA %s after it was put back", w.now.Sub(at))
@@ -450,8 +452,8 @@ func TestWipedBundleIsPutBackAtOnce(t *testing.T) {
 	w.rested(k)
 }
 
-// The Secret of the rotator that was here before: RSA, keys in PKCS #1, no
-// name for the metrics.
+// The Secret that the previous rotator wrote: RSA, keys in PKCS #1, no name for
+// the metrics.
 func TestSecretOfTheFormerRotatorIsTakenOver(t *testing.T) {
 	w := newWorld(t)
 	pair := func(template, parent *x509.Certificate, parentKey *rsa.PrivateKey) (*x509.Certificate, *rsa.PrivateKey, []byte, []byte) {
@@ -505,7 +507,7 @@ func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
 	if _, err := k.GetCertificate(nil); err == nil || k.Ready(nil) == nil || len(k.Ends()) != 0 {
 		t.Error("there is a certificate before there is one")
 	}
-	for range 2 { // makes it, and injects the CA
+	for range 2 { // creates it, and injects the CA
 		if _, err := k.keep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -541,7 +543,7 @@ func TestKeeper_RenewsWithoutAConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			l := DefaultLifetimes() // of which no CA roll is due meanwhile
+			l := DefaultLifetimes() // so that no CA rotation is due meanwhile
 			k := w.run(w.keeper(l), time.Hour)
 			before := read(w.data, w.now).serving.Leaf
 			tc.lose(w)
@@ -564,8 +566,8 @@ func TestKeeper_RenewsWithoutAConfiguration(t *testing.T) {
 	}
 }
 
-// A CA must not sign before every configuration that exists has it, and one
-// that may exist and cannot be read counts as one that does not have it.
+// A CA must not sign before every existing configuration contains it. A
+// configuration that cannot be read counts as one that does not.
 func TestKeeper_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
 	w := newWorld(t)
 	k := w.run(w.keeper(short), 8*time.Hour+10*time.Minute)
@@ -585,7 +587,7 @@ func TestKeeper_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
 }
 
 // The configurations get the labels and annotations of the release after the
-// Secret has been created, or lose them: what is missing is added once, and
+// Secret has been created, or lose them: missing values are added once, and
 // nothing is removed or changed.
 func TestKeeper_AddsTheReleaseThatIsMissing(t *testing.T) {
 	helm := release{helmManagedBy: "Helm", helmReleaseName: "a", helmReleaseNamespace: "b"}
@@ -631,7 +633,8 @@ func TestEveryReplicaKeepsTheCertificate(t *testing.T) {
 	}
 }
 
-// Somebody else's certificate is served as it is; a broken one is not.
+// The certificate of another issuer is served unchanged; a broken one is not
+// served.
 func TestReadOnlyTakesWhatThereIs(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(short)
@@ -640,7 +643,7 @@ func TestReadOnlyTakesWhatThereIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(data, bundleKey) // as issuers may that are known publicly
+	delete(data, bundleKey) // public issuers may omit it
 	k.take(t.Context(), nil)
 	if k.Ready(nil) == nil {
 		t.Error("ready with an empty Secret")
@@ -659,12 +662,12 @@ func TestReadOnlyTakesWhatThereIs(t *testing.T) {
 	}
 }
 
-// A certificate that is renewed again and again must not keep a roll from
-// going on: its CA would end before the next one may sign.
+// A certificate that is renewed repeatedly must not delay a rotation: its CA
+// would expire before the next one may sign.
 func TestRenewalsDoNotDelayARoll(t *testing.T) {
 	w := newWorld(t)
 	l := short
-	l.Validity, l.RenewBefore = 3*time.Hour, 3*time.Hour-l.Overlap/2 // renewed twice while a step of a roll stands
+	l.Validity, l.RenewBefore = 3*time.Hour, 3*time.Hour-l.Overlap/2 // renewed twice during a step of a rotation
 	k := w.run(w.keeper(l), 28*time.Hour)
 	for _, f := range w.failures() {
 		t.Error(f)

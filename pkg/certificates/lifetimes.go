@@ -5,24 +5,26 @@ import (
 	"time"
 )
 
-// Lifetimes says for how long certificates are valid, and when they are made anew.
+// Lifetimes specifies how long certificates are valid, and when they are
+// renewed.
 type Lifetimes struct {
-	// Validity is that of a serving certificate, and RenewBefore is how long
-	// before its end the next one is made.
+	// Validity is the validity of a serving certificate, and RenewBefore is how
+	// long before its expiry the next one is issued.
 	Validity, RenewBefore time.Duration
 	// CAValidity and CARenewBefore are the same for the CA.
 	CAValidity, CARenewBefore time.Duration
-	// Overlap is how long each step of a CA roll stands, seen in place without
-	// interruption, before the next one is taken. It must be longer than any
-	// API server or replica may take to notice a change.
+	// Overlap is how long each step of a CA rotation must have been observed
+	// without interruption before the next one. It must be longer than any API
+	// server or replica may take to observe a change.
 	Overlap time.Duration
 }
 
 const day = 24 * time.Hour
 
-// DefaultLifetimes are 90 days, renewed at a third before the end, and ten
-// years for the CA. API servers and replicas learn of a change in moments, or
-// after a broken watch in minutes: an hour is long, and costs nothing.
+// DefaultLifetimes returns a validity of 90 days, renewed 30 days before
+// expiry, and ten years for the CA. API servers and replicas observe a change
+// within moments, or within minutes after a broken watch. An overlap of one
+// hour is ample and has no cost.
 func DefaultLifetimes() Lifetimes {
 	return Lifetimes{
 		Validity: 90 * day, RenewBefore: 30 * day,
@@ -31,8 +33,8 @@ func DefaultLifetimes() Lifetimes {
 	}
 }
 
-// Validate refuses what would let a certificate end before the next one is in
-// place everywhere.
+// Validate returns an error if a certificate could expire before the next one
+// is in use everywhere.
 func (l Lifetimes) Validate() error {
 	switch {
 	case l.Overlap <= 0:

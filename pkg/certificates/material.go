@@ -17,36 +17,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret. The bundle has every CA that a certificate in use may be
-// signed by, the newest first; the key is the newest one's.
+// Keys of the Secret. The bundle contains every CA that may have signed a
+// certificate in use, newest first. The key is that of the newest CA.
 const (
 	bundleKey = "ca.crt"
 	caKeyKey  = "ca.key"
 )
 
-// backdate is how much earlier than now a certificate begins, because clocks
-// differ. A day is more than what a hardware clock in local time is wrong by.
+// backdate is how long before the current time a certificate becomes valid,
+// because clocks differ. A day is more than the error of a hardware clock that
+// is set to local time.
 const backdate = day
 
-// manyCAs is how many CAs a bundle has at most. Two are usual during a roll;
-// there are more only if somebody damages the Secret again and again.
+// manyCAs is the maximum number of CAs in a bundle. During a rotation there are
+// two; more are added only if the Secret is damaged repeatedly.
 const manyCAs = 5
 
-// material is what can be used of the data of a Secret.
+// material is the usable part of the data of a Secret.
 type material struct {
-	// bundle has the CAs that have not expired, in their order. One that is not
-	// valid yet stays: an API server whose clock is ahead may need it.
+	// bundle contains the CAs that have not expired, in their order. It
+	// includes those that are not valid yet, because an API server whose clock
+	// is ahead may need them.
 	bundle []*x509.Certificate
-	// signer is the key of the first CA, or nil. A CA that is not valid yet must
-	// not sign: the API server would not accept its certificates.
+	// signer is the key of the first CA, or nil. A CA that is not valid yet
+	// must not sign, because the API server would not accept its certificates.
 	signer crypto.Signer
-	// serving is the serving certificate, or nil if no CA of the bundle vouches
-	// for it.
+	// serving is the serving certificate, or nil if no CA in the bundle has
+	// signed it.
 	serving *tls.Certificate
 }
 
-// read takes from the data what can be used now. What cannot is left out: it
-// has to be made anew, whatever is wrong with it.
+// read returns the part of the data that is usable now. The rest must be issued
+// again, whatever is wrong with it.
 func read(data map[string][]byte, now time.Time) material {
 	var m material
 	roots := x509.NewCertPool()
@@ -75,14 +77,15 @@ func read(data map[string][]byte, now time.Time) material {
 	return m
 }
 
-// signedBy tells whether the serving certificate is the given CA's.
+// signedBy reports whether the given CA has signed the serving certificate.
 func (m material) signedBy(ca *x509.Certificate) bool {
 	return m.serving.Leaf.CheckSignatureFrom(ca) == nil
 }
 
-// trust is what others have to learn before the next step of a CA roll: which
-// CAs there are, and whether the newest has signed. It stays when a certificate
-// is renewed by the same CA.
+// trust is what all replicas and API servers must have observed before the next
+// step of a CA rotation: the CAs, and whether the newest one has signed the
+// serving certificate. It does not change when a certificate is renewed by the
+// same CA.
 type trust struct {
 	bundle string
 	newest bool
@@ -93,8 +96,9 @@ func trustOf(data map[string][]byte, now time.Time) trust {
 	return trust{string(data[bundleKey]), m.serving != nil && m.signedBy(m.bundle[0])}
 }
 
-// due is when the serving certificate has to be renewed: at once if a name is
-// missing in it, and not if the next one would end with the same CA.
+// due returns when the serving certificate must be renewed: immediately if a
+// name is missing in it, and not before its expiry if the next one would expire
+// at the same time, together with the CA.
 func (m material) due(l Lifetimes, names []string) time.Time {
 	for _, n := range names {
 		if m.serving.Leaf.VerifyHostname(n) != nil {
@@ -108,10 +112,10 @@ func (m material) due(l Lifetimes, names []string) time.Time {
 	return ends.Add(-l.RenewBefore)
 }
 
-// step returns the data that a Secret should have next, and why; without a
-// reason it is to stay. One step at most is taken, so that what it changes can
-// reach everybody before the next: settled tells that it has. The steps of a
-// CA roll are
+// step returns the next data of a Secret and the reason for the change, or an
+// empty reason if the data remains. It takes at most one step, so that all
+// replicas and API servers observe a change before the next one; settled
+// reports that they have. The steps of a CA rotation are
 //
 //	bundle   serving certificate
 //	A        of A
@@ -119,7 +123,7 @@ func (m material) due(l Lifetimes, names []string) time.Time {
 //	B, A     of B: some replicas still serve A's
 //	B        of B
 //
-// and which of them it is can be read from the data alone.
+// and the current one can be determined from the data alone.
 func step(data map[string][]byte, l Lifetimes, names []string, now time.Time, settled bool) (map[string][]byte, string, error) {
 	m := read(data, now)
 	switch {
@@ -141,8 +145,8 @@ func step(data map[string][]byte, l Lifetimes, names []string, now time.Time, se
 	return data, "", nil
 }
 
-// roll adds a new CA. The serving certificate stays if it can: nobody knows the
-// new CA yet.
+// roll adds a new CA. The serving certificate is kept if it is valid, because
+// the new CA is not trusted yet.
 func (m material) roll(data map[string][]byte, l Lifetimes, names []string, now time.Time, why string) (map[string][]byte, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -175,7 +179,7 @@ func (m material) roll(data map[string][]byte, l Lifetimes, names []string, now 
 	return data, why, nil
 }
 
-// sign makes a serving certificate of the newest CA.
+// sign issues a serving certificate signed by the newest CA.
 func (m material) sign(data map[string][]byte, l Lifetimes, names []string, now time.Time, why string) (map[string][]byte, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -202,9 +206,9 @@ func (m material) sign(data map[string][]byte, l Lifetimes, names []string, now 
 	return with(with(data, corev1.TLSCertKey, certPEM), corev1.TLSPrivateKeyKey, keyPEM), why, nil
 }
 
-// mend adds to data that can not be used what was there before, so that what is
-// made anew overlaps with what is still in use. The CA's key is not put back:
-// to delete the Secret is how a stolen key is got rid of.
+// mend adds previous data to unusable data, so that what is issued next
+// overlaps with what is still in use. It does not restore the key of the CA,
+// because deleting the Secret is how a stolen key is revoked.
 func mend(data, before map[string][]byte, now time.Time) map[string][]byte {
 	m := read(data, now)
 	if m.signer != nil && m.serving != nil {
@@ -219,12 +223,12 @@ func mend(data, before map[string][]byte, now time.Time) map[string][]byte {
 	}
 	o := read(old, now)
 	if o.serving == nil || m.signer != nil && o.signedBy(o.bundle[0]) {
-		return data // a new certificate is trusted at once, or nothing can be saved
+		return data // a new certificate is trusted immediately, or nothing can be restored
 	}
 	return old
 }
 
-// with is a copy of the data with one value changed.
+// with returns a copy of the data with one value changed.
 func with(data map[string][]byte, key string, value []byte) map[string][]byte {
 	changed := map[string][]byte{}
 	for _, k := range []string{bundleKey, caKeyKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
