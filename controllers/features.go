@@ -7,8 +7,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
-// Without returns the API groups that the platform's feature gates keep the
-// operator from. The chart takes the rights to them from the same gates.
+// Without returns the API groups that the platform's feature gates disable. The
+// chart omits the permissions for them because of the same gates.
 func Without(platform config.Platform) []string {
 	var groups []string
 	if !platform.Enabled(config.GatewayAPI) {

@@ -53,14 +53,14 @@ var (
 	seed      = flag.Uint64("rights-seed", 1, "chooses the rights that are taken away")
 )
 
-// someRights are how many rights are taken away unless all are.
+// someRights is how many permissions are tested, unless all are.
 const someRights = 6
 
 var env *testkit.Env
 
-// insecure does not look at certificates, which are not what is tested here.
+// insecure does not verify certificates, which are not the subject of these tests.
 var insecure = &http.Client{Transport: &http.Transport{
-	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the test's own process answers
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the test's own process responds
 	DisableKeepAlives: true,
 }}
 
@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 	testkit.MainWithOwnServer(m, "..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
 }
 
-// right is one verb on one resource, as granted by a role.
+// right is the permission to use one verb on one resource, as granted by a role.
 type right struct {
 	role            string // of config/rbac: manager, cluster, webhooks, own
 	group, resource string
@@ -80,7 +80,8 @@ func (r right) String() string {
 	return fmt.Sprintf("%s %s.%s %s (%s)", r.verb, r.resource, r.group, r.name, r.role)
 }
 
-// granted are the rights of config/rbac, which the chart has too.
+// granted returns the permissions in config/rbac, which are also those of the
+// chart.
 func granted(t *testing.T) []right {
 	t.Helper()
 	var all []right
@@ -104,10 +105,10 @@ func granted(t *testing.T) []right {
 	return all
 }
 
-// TestEachRightIsNeeded runs the whole operator as an account that has what
-// config/rbac grants but for one right, through all that it ever does: the API
-// server must refuse a request for just that right. With all of them it refuses
-// none.
+// TestEachRightIsNeeded runs the operator through everything that it does, with an
+// account that has all permissions of config/rbac except one. The API server must
+// reject a request because of exactly that permission. With all of them it must
+// reject none.
 func TestEachRightIsNeeded(t *testing.T) {
 	all := granted(t)
 	if len(all) < 80 {
@@ -127,7 +128,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 		late = late[:someRights]
 	}
 
-	// First in a cluster that does not know HTTPRoute and PodMonitor.
+	// First in a cluster that does not serve HTTPRoute and PodMonitor.
 	withAndWithout(t, "before the definitions", all, early, 2, (*stage).waitForDefinitions)
 	for _, d := range []struct{ group, kind, plural string }{
 		{"gateway.networking.k8s.io", "HTTPRoute", "httproutes"}, {"monitoring.coreos.com", "PodMonitor", "podmonitors"},
@@ -137,7 +138,8 @@ func TestEachRightIsNeeded(t *testing.T) {
 	withAndWithout(t, "a whole life", all, late, 4, (*stage).live)
 }
 
-// withAndWithout runs a story with all rights, and without each of some.
+// withAndWithout runs a scenario with all permissions, and without each one in
+// less.
 func withAndWithout(t *testing.T, name string, all, less []right, parallel int, story func(*stage, context.Context) error) {
 	t.Run(name, func(t *testing.T) {
 		began := time.Now()
@@ -168,7 +170,7 @@ func withAndWithout(t *testing.T, name string, all, less []right, parallel int, 
 	})
 }
 
-// define makes a definition, with any content, and waits until it is served.
+// define creates a CRD that accepts any content, and waits until it is served.
 func define(t *testing.T, group, kind, plural string) {
 	t.Helper()
 	crd := &unstructured.Unstructured{}
@@ -198,7 +200,7 @@ spec:
 	}
 }
 
-// stage is a namespace in which an operator of its own lives, and nothing else.
+// stage is a namespace that contains only an operator of its own.
 type stage struct {
 	*testing.T
 	ns      string
@@ -207,7 +209,7 @@ type stage struct {
 	token   string
 }
 
-// newStage makes the namespace, and the account with these rights.
+// newStage creates the namespace, and the account with these permissions.
 func newStage(t *testing.T, granted []right) *stage {
 	t.Helper()
 	s := &stage{T: t, ns: env.NewNamespace(t), wire: &wire{}}
@@ -232,7 +234,8 @@ func newStage(t *testing.T, granted []right) *stage {
 	} {
 		s.create(o)
 	}
-	// Webhooks for what nobody makes: what they are there for is their CA.
+	// These webhooks match objects that are never created; only their CA bundles
+	// are needed.
 	none := []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{"CREATE"},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"nothing.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"}},
@@ -266,8 +269,8 @@ func newStage(t *testing.T, granted []right) *stage {
 	return s
 }
 
-// nameOf is what a name of config/rbac is here: webhook configurations are in
-// no namespace, so each stage has its own.
+// nameOf returns the name that a resource of config/rbac has here: webhook
+// configurations are cluster-scoped, so each stage has its own.
 func (s *stage) nameOf(r right) string {
 	if r.role == "webhooks" {
 		return s.ns
@@ -282,12 +285,12 @@ func (s *stage) create(o client.Object) {
 	}
 }
 
-// play runs an operator, and the story until it is over or something is refused.
+// play runs an operator until the scenario is over or a request is rejected.
 func (s *stage) play(story func(*stage, context.Context) error) error {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	s.wire.first = cancel // what follows is not worth waiting for
+	s.wire.first = cancel // the rest of the scenario is not needed
 	ended, err := s.operator(ctx)
 	if err != nil {
 		return err
@@ -296,10 +299,10 @@ func (s *stage) play(story func(*stage, context.Context) error) error {
 	cancel()
 	long := time.Minute
 	if err != nil {
-		long = 5 * time.Second // a watch that is refused tries again after a while, and only then ends
+		long = 5 * time.Second // a rejected watch is retried for a while before it ends
 	}
 	select {
-	case <-ended: //nolint:errcheck // its error says only that it was stopped, or refused
+	case <-ended: //nolint:errcheck // the error says only that it was stopped or rejected
 	case <-time.After(long):
 		if err == nil {
 			s.Error("the operator does not end")
@@ -343,11 +346,12 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 	return ended, nil
 }
 
-// wire notes what the API server refuses for want of a right.
+// wire records the requests that the API server rejects because of missing
+// permissions.
 type wire struct {
 	next  http.RoundTripper
-	first func() // called at each refusal
-	lists bool   // the API server is one without WatchList
+	first func() // called for each rejection
+	lists bool   // simulates an API server without WatchList
 
 	mu      sync.Mutex
 	refused map[string]bool
@@ -382,7 +386,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return res, err
 	}
-	said := strings.ReplaceAll(string(body), `\"`, `"`) // in JSON, and as it is in protobuf
+	said := strings.ReplaceAll(string(body), `\"`, `"`) // unescapes JSON; protobuf has no escapes
 	if m := cannot.FindStringSubmatch(said); m != nil {
 		w.note(fmt.Sprintf("%s %s.%s", m[1], m[2], m[3]))
 	} else if m := child.FindStringSubmatch(r.URL.Path); m != nil && strings.Contains(said, "cannot set an ownerRef on a resource you can't delete") {
@@ -395,8 +399,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// withoutWatchList is the answer of an API server that has this feature off:
-// objects have to be listed before they are watched.
+// withoutWatchList returns the response of an API server with this feature
+// disabled: objects have to be listed before they are watched.
 func withoutWatchList(r *http.Request) *http.Response {
 	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,` +
 		`"message":"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}`
@@ -406,7 +410,8 @@ func withoutWatchList(r *http.Request) *http.Response {
 	}
 }
 
-// finalizersOf is the right that an apply needs for its owner reference.
+// finalizersOf returns the permission that an apply needs because of its owner
+// reference.
 func finalizersOf(sent []byte) string {
 	var o struct {
 		Metadata struct {
@@ -452,8 +457,8 @@ var made = []schema.GroupVersionKind{
 	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"},
 }
 
-// waitForDefinitions is the story of a cluster that does not know all types:
-// their definitions are watched.
+// waitForDefinitions is the scenario of a cluster that does not serve all types:
+// their CRDs are watched.
 func (s *stage) waitForDefinitions(ctx context.Context) error {
 	if err := s.apply(ctx, "everything", false); err != nil {
 		return err
@@ -464,7 +469,7 @@ func (s *stage) waitForDefinitions(ctx context.Context) error {
 	})
 }
 
-// live is the story of all that the operator does.
+// live is the scenario of everything that the operator does.
 func (s *stage) live(ctx context.Context) error {
 	steps := []struct {
 		what string
@@ -489,7 +494,7 @@ func (s *stage) live(ctx context.Context) error {
 	return nil
 }
 
-// life are the objects of a file that the end-to-end tests use too.
+// life returns the objects in a file that the end-to-end tests also use.
 func (s *stage) life(name string) ([]*unstructured.Unstructured, error) {
 	raw, err := os.ReadFile(filepath.Join("..", "e2e", "testdata", "life", name+".yaml"))
 	if err != nil {
@@ -506,7 +511,7 @@ func (s *stage) life(name string) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// apply makes objects or, where there are some, gives them these specs.
+// apply creates objects or, if there is true, updates the specs of existing ones.
 func (s *stage) apply(ctx context.Context, file string, there bool) error {
 	all, err := s.life(file)
 	if err != nil {
@@ -527,7 +532,7 @@ func (s *stage) apply(ctx context.Context, file string, there bool) error {
 	return nil
 }
 
-// edit changes an object as it stands, whoever else writes to it.
+// edit changes the live object, and retries on conflicts.
 func (s *stage) edit(ctx context.Context, o *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
 	for {
 		live := &unstructured.Unstructured{}
@@ -598,8 +603,8 @@ func (s *stage) ready(ctx context.Context) error {
 	})
 }
 
-// unlabel takes our label from one child of each type: what the cache does not
-// hold any more is read, and found to be ours.
+// unlabel removes the operator's label from one child of each type. The child is no
+// longer in the cache; the operator reads it and finds that it owns it.
 func (s *stage) unlabel(ctx context.Context) error {
 	for _, gvk := range made {
 		all, err := s.list(ctx, gvk, labelled)
@@ -615,8 +620,8 @@ func (s *stage) unlabel(ctx context.Context) error {
 			delete(l, naming.LabelManagedBy)
 			live.SetLabels(l)
 			if gvk.Kind == "PodDisruptionBudget" {
-				// Of these the cache holds everybody's; one is read that seems
-				// to be made by an older operator.
+				// The cache contains the PodDisruptionBudgets of all clients. One
+				// is read if an older operator seems to have created it.
 				live.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
 			}
 		}); err != nil {
@@ -633,8 +638,8 @@ func (s *stage) unlabel(ctx context.Context) error {
 	return nil
 }
 
-// deleteChildren deletes one child of each object: before it is made anew, the
-// operator asks whether its owner still lives.
+// deleteChildren deletes one child of each object. Before the operator recreates
+// it, it checks that the owner still exists.
 func (s *stage) deleteChildren(ctx context.Context) error {
 	for kind, name := range map[string]string{"Service/web": "web-service", "Service/app": "app", "NetworkPolicy/cache": "cache", "NetworkPolicy/immortal": "immortal-immortalpod"} {
 		gvk := schema.GroupVersionKind{Version: "v1", Kind: "Service"}
@@ -661,8 +666,9 @@ func (s *stage) deleteChildren(ctx context.Context) error {
 	return nil
 }
 
-// deletionIsHeld deletes an object whose Deployment cannot be let go. It says so
-// in an event, and counts the event when it says so again.
+// deletionIsHeld deletes an object whose Deployment cannot be released. The
+// operator reports that in an event, and increments the count of the event when it
+// recurs.
 func (s *stage) deletionIsHeld(ctx context.Context) error {
 	policies, err := s.life("hold")
 	if err != nil {
@@ -672,7 +678,7 @@ func (s *stage) deletionIsHeld(ctx context.Context) error {
 		if err := env.Admin.Create(ctx, p); err != nil {
 			return err
 		}
-		defer func() { _ = env.Admin.Delete(context.WithoutCancel(ctx), p) }() // it is gone if all went well
+		defer func() { _ = env.Admin.Delete(context.WithoutCancel(ctx), p) }() // it was already deleted if the scenario succeeded
 	}
 	touch := func(gvk schema.GroupVersionKind, name, label string) error {
 		o := &unstructured.Unstructured{}
@@ -707,7 +713,8 @@ func (s *stage) deletionIsHeld(ctx context.Context) error {
 	if err := env.Admin.Delete(ctx, web); err != nil {
 		return err
 	}
-	// A revision is not released, so its changes still lead to its owner.
+	// A revision is not released, so changes of it still trigger a reconcile of its
+	// owner.
 	revisions, err := s.list(ctx, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"})
 	if err != nil {
 		return err
@@ -751,7 +758,7 @@ func (s *stage) childrenGo(ctx context.Context) error {
 			case "Service":
 				most = 2 // of web and of cache
 			case "ConfigMap":
-				most = 1 // nginx's configuration
+				most = 1 // the nginx configuration
 			}
 			all, err := s.list(ctx, gvk, labelled)
 			if err != nil || len(all) > most {
@@ -762,7 +769,7 @@ func (s *stage) childrenGo(ctx context.Context) error {
 	})
 }
 
-// deleteObjects deletes objects that leave their children.
+// deleteObjects deletes objects that orphan their children.
 func (s *stage) deleteObjects(ctx context.Context) error {
 	all, err := s.life("little")
 	if err != nil {
@@ -784,7 +791,8 @@ func (s *stage) deleteObjects(ctx context.Context) error {
 	})
 }
 
-// readMetrics asks as somebody who has no right to: that too is looked up.
+// readMetrics requests metrics with an account that is not permitted to read them,
+// which causes an access review too.
 func (s *stage) readMetrics(ctx context.Context) error {
 	return testkit.Eventually(ctx, "metrics to be refused", func(ctx context.Context) (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.metrics+"/metrics", nil)

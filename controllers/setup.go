@@ -1,4 +1,4 @@
-// Package controllers is the registry of kinds: the only place that knows all
+// Package controllers is the registry of kinds: the only package that imports all
 // of them.
 package controllers
 
@@ -22,7 +22,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
-// Kinds returns all kinds. It is the only list of them: whatever enumerates
+// Kinds returns all kinds. It is the only list of them: everything that enumerates
 // kinds iterates it.
 func Kinds(platform config.Platform) []converge.AnyKind {
 	return []converge.AnyKind{
@@ -33,7 +33,7 @@ func Kinds(platform config.Platform) []converge.AnyKind {
 	}
 }
 
-// AddToScheme adds all kinds, and the types of their children, to a scheme.
+// AddToScheme adds all kinds and the types of their children to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	errs := []error{clientgoscheme.AddToScheme(s), gatewayv1.Install(s), monitoring.AddToScheme(s)}
 	for _, k := range Kinds(config.Default()) {
@@ -51,7 +51,7 @@ func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) erro
 	return errors.Join(errs...)
 }
 
-// Lists returns an empty list of every kind.
+// Lists returns an empty list object of every kind.
 func Lists() []client.ObjectList {
 	var all []client.ObjectList
 	for _, k := range Kinds(config.Default()) {
@@ -60,8 +60,8 @@ func Lists() []client.ObjectList {
 	return all
 }
 
-// Children returns an empty object of every type that some kind creates or
-// watches: the built-in types that the caches hold.
+// Children returns an empty object of every built-in type that a kind creates or
+// watches, and which is therefore cached.
 func Children() []client.Object {
 	var all []client.Object
 	for _, k := range Kinds(config.Default()) {

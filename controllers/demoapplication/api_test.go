@@ -19,7 +19,7 @@ import (
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 )
 
-// TestSchema: what one object can say about itself is refused without any
+// TestSchema checks that violations within one object are rejected without a
 // webhook, in both versions.
 func TestSchema(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// asFlow is YAML on one line, with the ports that it needs.
+// asFlow is the spec as YAML on one line, with the ports that it needs.
 func asFlow(spec string) string {
 	raw, err := yaml.YAMLToJSON([]byte(spec + "ports: [{port: 80, targetPort: metrics}]\n"))
 	if err != nil {
@@ -121,7 +121,8 @@ func TestBothVersionsAreTheSameObject(t *testing.T) {
 	if beta.Spec.Image != "nginx:1.23.0" || beta.Status.Image != "nginx:1.23.0" || len(beta.Status.Conditions) != 2 {
 		t.Errorf("written as v1, read as v1beta1: %+v", beta)
 	}
-	// What owns the children is the stored version, whoever wrote it.
+	// The owner reference names the stored version, whichever version the object
+	// was written in.
 	d := &appsv1.Deployment{}
 	l.Get(d, "web")
 	if o := d.OwnerReferences; len(o) != 1 || o[0].APIVersion != "paas.cmft.com/v1" {
@@ -129,7 +130,7 @@ func TestBothVersionsAreTheSameObject(t *testing.T) {
 	}
 }
 
-// Each complete example of the documentation is taken by the schema.
+// The schema accepts each complete example of the documentation.
 func TestExamplesOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject())

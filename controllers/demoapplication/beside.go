@@ -14,8 +14,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// auxiliary is what there should be beside the Deployment and its Service.
-// pods are the labels of the pods.
+// auxiliary returns the auxiliary resources that the spec asks for. pods are the
+// labels of the pods.
 func auxiliary(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) workload.Wanted {
 	s := a.Spec
 	b := workload.Wanted{
@@ -29,8 +29,8 @@ func auxiliary(a *demoapplicationv1.DemoApplication, pods map[string]string, pla
 	return b
 }
 
-// webPort is the port of the Service that hosts lead to: the first of TCP; 0 for
-// none.
+// webPort returns the port of the Service that hosts are routed to, which is its
+// first TCP port, or 0 if there is none.
 func webPort(a *demoapplicationv1.DemoApplication) int32 {
 	for _, p := range a.Spec.Ports {
 		if protocol(p) == corev1.ProtocolTCP {
@@ -40,10 +40,10 @@ func webPort(a *demoapplicationv1.DemoApplication) int32 {
 	return 0
 }
 
-// metricsPort is the port of the container that is scraped, and its name; "" for
-// none. It is the first that is called metrics, by the Service or by the
-// container, or else the first of TCP. Prometheus finds ports of pods by their
-// names, so one that has none is given one.
+// metricsPort returns the number and name of the container port to scrape, or "" if
+// there is none. It is the first port that the Service or the container names
+// metrics, or else the first TCP port. Prometheus selects ports of pods by name, so
+// a port without a name gets one.
 func metricsPort(a *demoapplicationv1.DemoApplication) (number int32, name string) {
 	if m := a.Spec.Monitoring; m == nil || !m.Enabled {
 		return 0, ""
@@ -74,15 +74,14 @@ func metricsPort(a *demoapplicationv1.DemoApplication) (number int32, name strin
 	return number, name
 }
 
-// named tells whether a TCP port of the container has a name of the user's.
+// named reports whether the user has named a TCP port of the container.
 func named(ports []demoapplicationv1.Port, number int32) bool {
 	return slices.ContainsFunc(containerPorts(ports), func(p *corev1ac.ContainerPortApplyConfiguration) bool {
 		return *p.ContainerPort == number && *p.Protocol == corev1.ProtocolTCP && p.Name != nil
 	})
 }
 
-// podPorts are the ports of the container, with the name that one needs to be
-// scraped.
+// podPorts returns the ports of the container, and names the one to scrape.
 func podPorts(a *demoapplicationv1.DemoApplication) []*corev1ac.ContainerPortApplyConfiguration {
 	ports := containerPorts(a.Spec.Ports)
 	number, name := metricsPort(a)

@@ -43,7 +43,7 @@ func TestAutoscalingTakesOverAndGivesBack(t *testing.T) {
 	if *d.Spec.Replicas != 4 {
 		t.Errorf("%d replicas: it dipped", *d.Spec.Replicas)
 	}
-	// As the autoscaler does it.
+	// The autoscaler does the same.
 	l.Edit(d, "web", func() { d.Spec.Replicas = new(int32(7)) })
 	l.Until("7 pods to be told", a, "web", func() bool {
 		return a.Status.Replicas == 7 && meta.IsStatusConditionTrue(a.Status.Conditions, common.ConditionReady)
@@ -52,7 +52,7 @@ func TestAutoscalingTakesOverAndGivesBack(t *testing.T) {
 	if *d.Spec.Replicas != 7 {
 		t.Errorf("%d replicas: what the autoscaler did is undone", *d.Spec.Replicas)
 	}
-	// One at zero scales nothing.
+	// An autoscaler does not scale a Deployment with 0 replicas.
 	l.Edit(d, "web", func() { d.Spec.Replicas = new(int32(0)) })
 	l.Until("the minimum", d, "web", func() bool { return *d.Spec.Replicas == 2 && d.Annotations[naming.AnnotationScaledBy] != "" })
 	l.Ready(a, "web")
@@ -90,8 +90,8 @@ func TestExposed(t *testing.T) {
 	}
 	l.Until("that somebody has", a, "web", exposed(metav1.ConditionTrue, common.ReasonAccepted))
 
-	// This cluster knows no Gateways: the Ingress goes, and why nothing comes
-	// is told.
+	// This cluster does not serve the Gateway API: the Ingress is deleted, and the
+	// reason why there is no HTTPRoute is reported.
 	l.Edit(a, "web", func() {
 		a.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"shop.example.com"}, Gateway: &common.ExposeGatewayOptions{ParentRef: common.GatewayReference{Name: "g"}}}
 	})
@@ -151,7 +151,7 @@ func TestFailingImageIsRolledBack(t *testing.T) {
 	l.Ready(a, "web")
 }
 
-// configured is an application that follows a ConfigMap, which is not made.
+// configured is an application that follows a ConfigMap, which is not created.
 func configured(ns string) *demoapplicationv1.DemoApplication {
 	return application(ns, "web", func(a *demoapplicationv1.DemoApplication) {
 		a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
@@ -194,7 +194,7 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 	if got := content(); got != "two" {
 		t.Errorf("mode %q", got)
 	}
-	// The way back has the content of then.
+	// The earlier revision has its original content.
 	l.Edit(a, "web", func() { a.Spec.Rollout.PinnedRevision = new(int64(1)) })
 	l.Until("revision 1 to serve", a, "web", func() bool {
 		return a.Status.Revisions.Current == 1 && meta.IsStatusConditionTrue(a.Status.Conditions, common.ConditionReady)
@@ -202,7 +202,7 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 	if got := content(); got != "one" {
 		t.Errorf("mode of revision 1 %q", got)
 	}
-	// A source that goes leaves alone what serves.
+	// Deleting the source does not affect the serving pods.
 	l.Edit(a, "web", func() { a.Spec.Rollout.PinnedRevision = nil })
 	l.Ready(a, "web")
 	if err := env.Admin.Delete(t.Context(), source); err != nil {
@@ -212,7 +212,8 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 	if got := content(); got != "two" {
 		t.Errorf("mode %q without the source", got)
 	}
-	// Without copies the earlier ones go, as their revisions do.
+	// When no snapshots are needed any more, they are deleted together with their
+	// revisions.
 	l.Edit(a, "web", func() {
 		a.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
 		a.Spec.EnvFrom[0].ConfigMapRef.Optional = new(true)
@@ -225,8 +226,8 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 	})
 }
 
-// An object that cannot be made as its spec says can still go, and leave
-// behind what serves.
+// An object whose spec cannot be resolved can still be deleted, and can orphan its
+// children.
 func TestOrphaningWithoutTheSource(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject()).Start()

@@ -1,7 +1,7 @@
-// Package demoapplication makes a DemoApplication what its spec says: a
-// Deployment and, where it has ports, a Service in front of it, and what more
-// it asks for: an autoscaler, a budget for disruptions, a network policy, a way
-// in from outside, a scrape of its metrics.
+// Package demoapplication reconciles DemoApplications. Each has a Deployment and,
+// if it has ports, a Service. On request it also has auxiliary resources: an
+// autoscaler, a PodDisruptionBudget, a NetworkPolicy, an Ingress or HTTPRoute, and
+// a PodMonitor.
 package demoapplication
 
 import (
@@ -41,7 +41,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Kind is all that there is to a DemoApplication.
+// Kind returns the DemoApplication kind for the reconcile loop.
 func Kind(platform config.Platform) converge.AnyKind {
 	k := converge.Kind[*demoapplicationv1.DemoApplication, Observed]{
 		New:     func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },

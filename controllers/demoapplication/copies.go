@@ -7,14 +7,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// follows tells whether the pods are replaced when a ConfigMap, or a Secret,
-// changes that they use.
+// follows reports whether the pods are replaced when the content of a ConfigMap or
+// Secret that they use changes.
 func follows(a *demoapplicationv1.DemoApplication) bool {
 	r := a.Spec.Rollout
 	return r != nil && r.RestartOnConfigChange != nil && *r.RestartOnConfigChange
 }
 
-// referenced are the ConfigMaps whose content matters.
+// referenced returns the ConfigMaps whose content affects the pods.
 func referenced(a *demoapplicationv1.DemoApplication) []references.Reference {
 	if !follows(a) {
 		return nil
@@ -27,7 +27,7 @@ func referenced(a *demoapplicationv1.DemoApplication) []references.Reference {
 	return refs
 }
 
-// secrets are the Secrets whose content matters.
+// secrets returns the Secrets whose content affects the pods.
 func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
 	if !follows(a) {
 		return nil
@@ -36,8 +36,8 @@ func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
 	return secrets
 }
 
-// copies are what the pods use in the place of ConfigMaps that can change, by
-// the name of these. The error tells of all that are missing.
+// copies returns the snapshots that pods use instead of mutable ConfigMaps, by the
+// name of the ConfigMap. The error lists all ConfigMaps that are missing.
 func copies(a *demoapplicationv1.DemoApplication, o Observed) (map[string]rollout.Copy, error) {
 	if !follows(a) || !o.Cluster {
 		return nil, nil

@@ -79,8 +79,8 @@ func TestCrash(t *testing.T) {
 	)
 }
 
-// TestCrashWhenASecretChanges kills the operator before and after each write
-// that a changed Secret leads to.
+// TestCrashWhenASecretChanges kills the operator before and after each write that a
+// changed Secret causes.
 func TestCrashWhenASecretChanges(t *testing.T) {
 	t.Parallel()
 	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
@@ -124,13 +124,14 @@ func is(reason, image string) func(context.Context, testkit.World) (bool, error)
 		if got := d.Spec.Template.Spec.Containers[0].Image; got != image || !resources.Complete(d) {
 			return false, fmt.Errorf("it says %s, and has image %s", reason, got)
 		}
-		// The figures may follow later than the conditions.
+		// The replica counts may be updated later than the conditions.
 		return a.Status.Replicas == d.Status.Replicas && a.Status.UpdatedReplicas == d.Status.UpdatedReplicas, nil
 	}
 }
 
-// serves says what of a DemoApplication's spec is not yet so. It is written
-// from the API's documentation, apart from what the controller does.
+// serves returns an error if the children do not match the spec of a
+// DemoApplication. It is written from the API documentation, independently of the
+// controller.
 func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	a := parent.(*demoapplicationv1.DemoApplication)
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
@@ -142,7 +143,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		want, least = *a.Spec.Replica, *a.Spec.Replica
 	}
 	if as := a.Spec.Autoscaling; as != nil {
-		want, least = *d.Spec.Replicas, *as.MinReplicas // every autoscaling of these tests has one
+		want, least = *d.Spec.Replicas, *as.MinReplicas // all tests that autoscale set minReplicas
 		if want == 0 {
 			return errors.New("the Deployment is left at no replicas, where an autoscaler does nothing")
 		}

@@ -22,24 +22,25 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// kindLabel keeps this kind's pods apart from those of other kinds: "app" is
-// webserver on every pod of a WebServer, and here whatever the user called it.
+// kindLabel distinguishes the pods of this kind from those of other kinds: the
+// label "app" is "webserver" on every pod of a WebServer, and here the name of the
+// object.
 const kindLabel = "demoapplication_cr"
 
-// articleLabels are what the article's operator selects pods by, and all that
-// it puts on them.
+// articleLabels are the labels by which the legacy operator selects pods, and the
+// only labels that it sets on them.
 func articleLabels(a *demoapplicationv1.DemoApplication) map[string]string {
 	return map[string]string{"app": a.Name}
 }
 
-// labels select the pods.
+// labels returns the labels that select the pods.
 func labels(a *demoapplicationv1.DemoApplication) map[string]string {
 	l := articleLabels(a)
 	l[kindLabel] = a.Name
 	return l
 }
 
-// replicas asked for; unset means one.
+// replicas returns spec.replica, which defaults to 1.
 func replicas(a *demoapplicationv1.DemoApplication) int32 {
 	if a.Spec.Replica == nil {
 		return 1
@@ -47,7 +48,7 @@ func replicas(a *demoapplicationv1.DemoApplication) int32 {
 	return *a.Spec.Replica
 }
 
-// least is the smallest number of pods that there will be.
+// least returns the minimum number of pods.
 func least(a *demoapplicationv1.DemoApplication) int32 {
 	if s := a.Spec.Autoscaling; s != nil {
 		return resources.MinReplicas(s)
@@ -55,8 +56,8 @@ func least(a *demoapplicationv1.DemoApplication) int32 {
 	return replicas(a)
 }
 
-// scale returns the number of replicas that the Deployment states, nil if it is
-// left to the autoscaler.
+// scale returns the replicas to set in the Deployment, or nil if they are left to
+// the autoscaler.
 func scale(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) *int32 {
 	if s := a.Spec.Autoscaling; s != nil {
 		return resources.AutoscaledReplicas(s, d, a.Status.Replicas)
@@ -64,8 +65,8 @@ func scale(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) *int32 {
 	return new(replicas(a))
 }
 
-// scaled is the number of pods that there should be now: what the autoscaler
-// has set, where there is one.
+// scaled returns the desired number of pods, which is that of the autoscaler, if
+// there is one.
 func scaled(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) int32 {
 	if n := scale(a, d); n != nil {
 		return *n
@@ -76,22 +77,21 @@ func scaled(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) int32 {
 	return least(a)
 }
 
-// pods is all that the pods depend on: what of the spec is about them, and
-// what follows from the rest of it.
+// pods contains everything that the pods depend on: the relevant part of the spec,
+// and what is derived from the rest.
 type pods struct {
 	demoapplicationv1.DemoApplicationSpec
-	// MetricsPort is the port of the container that gets a name, so that it
-	// can be scraped.
+	// MetricsPort is the container port that is named so that it can be scraped.
 	MetricsPort int32 `json:"metricsPort,omitempty"`
-	// Sources are the names of copies, which say what is in them, by the names
-	// of the ConfigMaps.
+	// Sources maps the names of ConfigMaps to those of their snapshots, which
+	// depend on the content.
 	Sources map[string]string `json:"sources,omitempty"`
-	// Secrets is a digest of what users' Secrets hold.
+	// Secrets is a digest of the content of the users' Secrets.
 	Secrets string `json:"secrets,omitempty"`
 }
 
-// inputs are what of an object's spec the pods depend on. What is not about
-// pods is left out: to change it is no reason to make a revision.
+// inputs returns what the pods depend on. Fields that do not affect pods are
+// omitted, so that a change of one does not create a revision.
 func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) pods {
 	s := a.Spec.DeepCopy()
 	s.Replica, s.DeletionPolicy, s.Paused = nil, "", false
@@ -116,10 +116,9 @@ func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy
 	return in
 }
 
-// decide decides which template serves, and returns the snapshots that it asks
-// for. If something is missing that the spec refers to, or the platform
-// configuration does not allow it, the template that was decided last keeps
-// serving.
+// decide selects the pod template, and returns the snapshots that the spec asks
+// for. If a referenced object is missing, or the platform configuration does not
+// allow the template, the template of the previous decision is kept.
 func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Copy, error) {
 	q := rollout.Question{
 		Kind: demoapplicationv1.Kind, Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
@@ -146,12 +145,12 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Pl
 	return d, asked, err
 }
 
-// model is what one reconcile has decided about a DemoApplication.
+// model contains the decisions of one reconcile of a DemoApplication.
 type model struct {
 	a         *demoapplicationv1.DemoApplication
 	observed  Observed
 	decision  rollout.Decision
-	copies    []rollout.Copy // snapshots that the decided template asks for
+	copies    []rollout.Copy // the snapshots that the spec asks for
 	auxiliary workload.Wanted
 	err       error // why the decision is not what the spec asks for
 }
@@ -161,15 +160,16 @@ func newModel(a *demoapplicationv1.DemoApplication, o Observed, platform config.
 	return &model{a: a, observed: o, decision: d, copies: asked, auxiliary: auxiliary(a, d.PodLabels(o.Deployment), platform), err: err}
 }
 
-// Plan returns the children a DemoApplication should have.
+// Plan returns the desired children of the DemoApplication.
 func (m *model) Plan() (converge.Plan, error) {
 	a, o, d, err := m.a, m.observed, &m.decision, m.err
 	stay, unneeded, broken := d.Copies(m.copies, o.Copies, labels(a))
 	plan := converge.Plan{Apply: stay}
 	plan = d.Complete(plan)
 	o.Isolate(&plan, m.auxiliary)
-	// When the object is being deleted only the children's names matter, and all
-	// of them do: children that were released are not observed any more.
+	// While the object is being deleted, only the names of the children matter. All
+	// of them are needed, because children that were released are no longer
+	// observed.
 	going := !a.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
@@ -182,10 +182,10 @@ func (m *model) Plan() (converge.Plan, error) {
 			plan.Prune = append(plan.Prune, o.Service)
 		}
 	case !going && o.Cluster && o.Deployment == nil && o.Service == nil && d.Template != nil:
-		// Perhaps the article's operator made both, and the cache does not show
-		// them. Which pods the Service may select is known once the Deployment
-		// is ours: in the pass after this one. Without a template there is no
-		// Deployment to wait for.
+		// The legacy operator may have created both, in which case the cache does
+		// not contain them. The selector of the Service depends on the Deployment,
+		// which is adopted first; the Service follows in the next reconcile. Without
+		// a template there is no Deployment to wait for.
 	default:
 		plan.Apply = append(plan.Apply, serviceOf(a, o))
 	}
@@ -193,7 +193,7 @@ func (m *model) Plan() (converge.Plan, error) {
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
 	plan.Prune = append(plan.Prune, unneeded...) // after the revisions that mount them
 	if going {
-		return plan, nil // what cannot be had is no reason to stay
+		return plan, nil // a missing reference must not prevent deletion
 	}
 	return plan, errors.Join(err, broken)
 }
@@ -211,22 +211,23 @@ func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *core
 		return of(articleLabels(a))
 	}
 	in := of(labels(a))
-	// A selector cannot be changed. A Deployment that the article's operator
-	// made keeps its own, and its pods serve on while they are replaced.
+	// The selector of a Deployment is immutable. A Deployment that the legacy
+	// operator created keeps its selector, and its pods keep serving until they are
+	// replaced.
 	in.Fallback = func(refused error) (apply.Intent, bool) {
 		return of(articleLabels(a)), fault.OnlyCause(refused, func(field string) bool { return field == "spec.selector" })
 	}
 	return in
 }
 
-// drainSeconds is for how long a pod that is to end serves on: until all have
-// heard that no request should go there.
+// drainSeconds is how long a terminating pod keeps serving, so that all proxies and
+// load balancers can stop routing requests to it.
 const drainSeconds = 5
 
-// template is what the pods are made from.
+// template returns the desired pod template.
 func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) *corev1ac.PodTemplateSpecApplyConfiguration {
-	// The standard baseline, unless the user is stricter: an image runs as the
-	// user it names, root included, and may write its own files.
+	// The default is the baseline Pod Security Standard: an image runs as the user
+	// that it names, even as root, and can write to its own files.
 	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
 	ports := podPorts(a)
 	c := corev1ac.Container().WithName(a.Name).WithImage(a.Spec.Image).WithPorts(ports...).WithSecurityContext(confined)
@@ -245,7 +246,7 @@ func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Co
 	return rollout.Restarted(t, a.Spec.Rollout)
 }
 
-// options are what the user says about the pods.
+// options returns the parts of the spec that customize the pods.
 func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPortApplyConfiguration) resources.Options {
 	o := resources.Options{
 		Container: a.Spec.Container, Entrypoint: a.Spec.Entrypoint, Resources: a.Spec.Resources, Pod: a.Spec.Pod,
@@ -257,14 +258,14 @@ func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPo
 	return o
 }
 
-// isArticles tells whether a Deployment selects as the article's operator has it.
+// isArticles reports whether a Deployment has the selector of the legacy operator.
 func isArticles(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) bool {
 	s := d.Spec.Selector
 	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, articleLabels(a))
 }
 
-// serviceSelector is labels, and articleLabels while pods that the article's
-// operator made may still serve: they lack the label of the kind.
+// serviceSelector returns labels, or articleLabels while pods that the legacy
+// operator created may still be serving: those lack the label of the kind.
 func serviceSelector(a *demoapplicationv1.DemoApplication, o Observed) map[string]string {
 	d := o.Deployment
 	switch {
@@ -277,8 +278,9 @@ func serviceSelector(a *demoapplicationv1.DemoApplication, o Observed) map[strin
 	}
 }
 
-// serviceOf is the Service that should be. One that was not observed may be the
-// article's: it keeps its selector until the Deployment is observed.
+// serviceOf returns the intent of the Service. A Service that was not observed may
+// be that of the legacy operator: it keeps its selector until the Deployment is
+// observed.
 func serviceOf(a *demoapplicationv1.DemoApplication, o Observed) apply.Intent {
 	in := service(a, serviceSelector(a, o))
 	if o.Service == nil {
@@ -320,7 +322,7 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string) a
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(selector).WithPorts(ports...))
 	resources.CustomizeService(ac, said.ServiceOptions)
 	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	// A label more in the selector would leave out all pods.
+	// An additional label in the selector would exclude all pods.
 	in.Exclusive = []string{"spec.ports", "spec.selector"}
 	return in
 }
@@ -332,7 +334,7 @@ func protocol(p demoapplicationv1.Port) corev1.Protocol {
 	return p.Protocol
 }
 
-// targetPort is where the Service sends what arrives at a port.
+// targetPort returns the target port of a port of the Service.
 func targetPort(p demoapplicationv1.Port) intstr.IntOrString {
 	if p.TargetPort == nil || *p.TargetPort == intstr.FromInt32(0) {
 		return intstr.FromInt32(p.Port)
@@ -340,16 +342,16 @@ func targetPort(p demoapplicationv1.Port) intstr.IntOrString {
 	return *p.TargetPort
 }
 
-// containerPort is the number of the container's port behind a port.
+// containerPort returns the number of the container port that a port routes to.
 func containerPort(p demoapplicationv1.Port) int32 {
 	if to := targetPort(p); to.Type == intstr.Int {
 		return to.IntVal
 	}
-	return p.Port // a name alone says no number
+	return p.Port // the number of a named target port is that of the port itself
 }
 
-// containerPorts are the ports of the container that ports of the Service lead
-// to, each once: that two lead to one is no fault.
+// containerPorts returns the container ports that the Service routes to, without
+// duplicates: two ports may route to the same container port.
 func containerPorts(ports []demoapplicationv1.Port) []*corev1ac.ContainerPortApplyConfiguration {
 	type key struct {
 		number   int32

@@ -37,12 +37,12 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
-// ownerKind is what the loop passes for every DemoApplication.
+// ownerKind is what the reconcile loop passes for every DemoApplication.
 var ownerKind = metav1.GroupVersionKind{Group: "paas.cmft.com", Version: "v1", Kind: "DemoApplication"}
 
-// cases reads those under testdata: in.yaml holds the DemoApplication, and
-// after it what is live, if there is anything: children, and ConfigMaps of the
-// user's, which have no annotation with a source.
+// cases reads the cases in testdata. in.yaml contains the DemoApplication, followed
+// by the live objects, if any: children, and ConfigMaps of the user, which lack the
+// annotation of a snapshot's source.
 func cases(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication, Observed) {
 	t.Helper()
 	all := map[string]func() (*demoapplicationv1.DemoApplication, Observed){}
@@ -68,7 +68,7 @@ func into[T any](t *testing.T, doc string, v T) T {
 	return v
 }
 
-// live adds one live object to what is observed.
+// live adds one live object to the observed state.
 func live(t *testing.T, doc string, o *Observed) {
 	t.Helper()
 	var kind metav1.TypeMeta
@@ -109,7 +109,7 @@ func live(t *testing.T, doc string, o *Observed) {
 	}
 }
 
-// platform is the configuration of these tests.
+// platform is the platform configuration of these tests.
 var platform = config.Default()
 
 func planned(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) converge.Plan {
@@ -121,7 +121,8 @@ func planned(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) con
 	return plan
 }
 
-// printed is the children as they would be sent, and what would be deleted.
+// printed returns the children as they would be sent, and those that would be
+// deleted.
 func printed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) []byte {
 	t.Helper()
 	plan := planned(t, a, o)
@@ -183,8 +184,8 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 	}
 }
 
-// What the article's readers see, with the fault of its own YAML mended: a node
-// port needs a Service of type NodePort.
+// Users of the legacy operator see the same objects, except that a node port
+// requires a Service of type NodePort.
 func TestWhatTheArticleShows(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "demoapplication_v1.yaml"))
 	if err != nil {
@@ -224,9 +225,9 @@ func TestWhatTheArticleShows(t *testing.T) {
 	}
 }
 
-// Nothing is known of what the article's operator made before the Deployment
-// is ours, so the Service waits for it; without a cluster there is nothing to
-// wait for.
+// A Deployment that the legacy operator created is not observed before it is
+// adopted, so the Service waits for it. Without a cluster there is nothing to wait
+// for.
 func TestServiceComesAfterTheDeployment(t *testing.T) {
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
 	for name, tc := range map[string]struct {
@@ -247,8 +248,8 @@ func TestServiceComesAfterTheDeployment(t *testing.T) {
 	}
 }
 
-// Nothing but the pods depends on the revision, so a Service does not wait for
-// one that does not exist.
+// Only the pods depend on the revision, so the Service does not wait for one that
+// does not exist.
 func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 	a := sample()
 	a.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(99))}
@@ -260,7 +261,7 @@ func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("no Service among %v", plan.Apply)
 	}
-	// One that exists all the same may be the article's, and serve its pods.
+	// If it exists, it may be that of the legacy operator, which selects its pods.
 	for name, selector := range map[string]map[string]string{"the article's": articleLabels(a), "ours": labels(a)} {
 		in := plan.Apply[i].IfExists(&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
 		raw, err := in.Object(a, ownerKind)
@@ -310,7 +311,8 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 			if !isArticles(a, d) || d.Spec.Template.Labels[kindLabel] != a.Name {
 				t.Errorf("selector %v, pod labels %v", d.Spec.Selector, d.Spec.Template.Labels)
 			}
-			// The next pass must state the same, or it would write again.
+			// The next reconcile must produce the same intent, or it would write
+			// again.
 			again, err := deployment(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, template(a, nil)).Object(a, ownerKind)
 			if err != nil {
 				t.Fatal(err)
@@ -322,8 +324,8 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 	}
 }
 
-// refusals says what a Pod Security Standard, in its newest version, has
-// against a pod.
+// refusals returns the violations of a Pod Security Standard, in its latest
+// version, by a pod.
 func refusals(t *testing.T, level api.Level, pod corev1.PodTemplateSpec) string {
 	t.Helper()
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -349,8 +351,8 @@ func TestPodsMeetTheirStandard(t *testing.T) {
 			if got := refusals(t, level, d.Spec.Template); got != "" {
 				t.Errorf("refused: %s", got)
 			}
-			// Whatever else a spec says, it passes the stricter standard when
-			// the profile is the stricter one.
+			// If the profile is the stricter one, the pod complies with the
+			// stricter standard, regardless of the other fields.
 			if a.Spec.Security == nil {
 				a.Spec.Security = &common.Security{}
 			}
@@ -366,7 +368,7 @@ func TestPodsMeetTheirStandard(t *testing.T) {
 	}
 }
 
-// The check above is worth something only if it can fail.
+// Proves that the check above can fail.
 func TestStandardsRefuseLess(t *testing.T) {
 	for name, loosen := range map[string]func(*corev1.PodSpec){
 		"privileged":         func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Privileged = new(true) },
@@ -387,7 +389,7 @@ func TestStandardsRefuseLess(t *testing.T) {
 	}
 }
 
-// An image runs as the user it names and writes where it likes.
+// An image runs as the user that it names, and can write everywhere.
 func TestImagesRunAsTheyAre(t *testing.T) {
 	d, _ := typed(t, sample(), Observed{})
 	pod, c := d.Spec.Template.Spec.SecurityContext, d.Spec.Template.Spec.Containers[0].SecurityContext
@@ -406,8 +408,8 @@ func sample() *demoapplicationv1.DemoApplication {
 	}
 }
 
-// typed is the children as the API server would decode them; the Service is
-// empty where there is none.
+// typed returns the children as decoded by the API server. The Service is empty if
+// there is none.
 func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
@@ -427,7 +429,7 @@ func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*app
 	return d, s
 }
 
-// What is not about pods makes no revision, and what is makes one.
+// Fields that do not affect pods do not create a revision, and the others do.
 func TestInputsAreWhatPodsDependOn(t *testing.T) {
 	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]rollout.Copy) string {
 		raw, err := json.Marshal(inputs(a, sources))
@@ -470,7 +472,7 @@ func TestInputsAreWhatPodsDependOn(t *testing.T) {
 			}
 		})
 	}
-	// A port that has a name already is scraped by that.
+	// A port that already has a name is scraped by that name.
 	a := sample()
 	a.Spec.Ports[0].TargetPort = new(intstr.FromString("web"))
 	b := a.DeepCopy()
@@ -481,7 +483,7 @@ func TestInputsAreWhatPodsDependOn(t *testing.T) {
 	if hash(a, nil) == hash(a, map[string]rollout.Copy{"app": {Name: "x"}}) {
 		t.Error("another content of a ConfigMap makes no revision")
 	}
-	// What was written before these fields were is still the same.
+	// The inputs of objects from before these fields were added are unchanged.
 	if got := hash(sample(), nil); got != `{"image":"nginx:latest","ports":[{"port":80,"targetPort":80}]}` {
 		t.Errorf("inputs %s", got)
 	}

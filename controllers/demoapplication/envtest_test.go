@@ -53,7 +53,8 @@ func subjectWith(platform config.Platform) testkit.Subject {
 	}
 }
 
-// application has no nodePort: those are cluster-wide, and tests run side by side.
+// application has no nodePort, because node ports are cluster-wide and tests run in
+// parallel.
 func application(ns, name string, change ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
 	a := &demoapplicationv1.DemoApplication{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
@@ -71,7 +72,8 @@ func application(ns, name string, change ...func(*demoapplicationv1.DemoApplicat
 	return a
 }
 
-// much is an application with every block that this API server can serve.
+// much is an application with every auxiliary resource that this API server
+// supports.
 func much(ns, name string) *demoapplicationv1.DemoApplication {
 	return application(ns, name, func(a *demoapplicationv1.DemoApplication) {
 		if err := yaml.UnmarshalStrict([]byte(muchOfIt), &a.Spec); err != nil {
@@ -114,7 +116,8 @@ func muchSpecimen() testkit.Specimen {
 	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
 		return much(ns, name)
 	})
-	// The number that the Deployment is created with is handed over.
+	// The replicas with which the Deployment was created are released to the
+	// autoscaler.
 	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
 	s.Restated = true
 	few := s.Children
@@ -134,8 +137,8 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 			om := metav1.ObjectMeta{Name: name}
 			return []client.Object{&appsv1.Deployment{ObjectMeta: om}, &corev1.Service{ObjectMeta: om}, &policyv1.PodDisruptionBudget{ObjectMeta: om}}
 		},
-		// The Service is made in the pass after the Deployment's, which first
-		// makes sure that the object still lives.
+		// The Service is created in the reconcile after that of the Deployment,
+		// which first checks that the owner still exists.
 		Created: []string{"get demoapplications 200", "patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Image = "nginx:1.23.0" },
 		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
@@ -148,18 +151,18 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 			gvk := metav1.GroupVersionKind(demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind))
 			plan, err := desired(o.(*demoapplicationv1.DemoApplication), Observed{}, platform)
 			if err != nil {
-				panic(err) // it is what the operator did a moment ago
+				panic(err) // the operator has just done the same
 			}
 			for _, in := range plan.Apply {
 				if in.IfKnown {
-					continue // this API server does not know it
+					continue // this API server does not serve it
 				}
 				if in.IfExists != nil {
 					in = in.IfExists(nil)
 				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {
-					panic(err) // it is what the operator sent a moment ago
+					panic(err) // the operator has just sent it
 				}
 				all = append(all, raw)
 			}
@@ -168,7 +171,8 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 		Damages: 6,
 		TwoWrites: func(path string) bool {
 			return slices.ContainsFunc([]string{
-				// Who keeps the number of pods is told first.
+				// The annotation that records who manages the replicas is written
+				// first.
 				"/metadata/annotations/platform-operator.io~1scaled-by",
 				"/spec/ports", "/spec/selector", "/spec/ingress", "/spec/podSelector",
 				"/spec/template/spec/containers/0/ports", "/spec/template/spec/containers/0/env", "/spec/template/spec/containers/0/args",

@@ -24,8 +24,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// byTheArticle are the children as the article's operator makes them, with the
-// owner references of its last chapter.
+// byTheArticle returns the children as the legacy operator creates them, with owner
+// references.
 func byTheArticle(a *demoapplicationv1.DemoApplication) (*appsv1.Deployment, *corev1.Service) {
 	app := map[string]string{"app": a.Name}
 	om := metav1.ObjectMeta{
@@ -49,8 +49,8 @@ func byTheArticle(a *demoapplicationv1.DemoApplication) (*appsv1.Deployment, *co
 	return d, s
 }
 
-// versionWhen is the resource version with which something became so first.
-// They count the writes of the whole cluster.
+// versionWhen returns the resource version of the first event that matches.
+// Resource versions are ordered across the whole cluster.
 func versionWhen(t *testing.T, w watch.Interface, what string, so func(runtime.Object) bool) uint64 {
 	t.Helper()
 	for {
@@ -128,7 +128,8 @@ func TestHandedOverChildrenAreAdopted(t *testing.T) {
 	l.Create(a)
 	d, s := byTheArticle(a)
 	for _, o := range []client.Object{d, s} {
-		// As the article has it before its last chapter, and then annotated.
+		// As early versions of the legacy operator create them, without owner
+		// references, and then annotated.
 		o.SetOwnerReferences(nil)
 		o.SetAnnotations(map[string]string{naming.AnnotationOwner: string(a.UID)})
 		if err := env.Admin.Create(t.Context(), o, client.FieldOwner("manager")); err != nil {
@@ -199,7 +200,7 @@ func TestServiceFollowsThePorts(t *testing.T) {
 	})
 }
 
-// One number for two protocols is two ports, wherever lists are merged.
+// The same port number with two protocols is two ports, wherever lists are merged.
 func TestOnePortOfTwoProtocols(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject()).Start()
@@ -242,14 +243,14 @@ func TestTakenNodePortIsWaitedFor(t *testing.T) {
 	}
 	l.Eventually("the API server to let go of the port", func(ctx context.Context) (bool, error) {
 		if env.Admin.Get(ctx, client.ObjectKeyFromObject(a), &corev1.Service{}) == nil {
-			return true, nil // a pass that was due for another reason has it already
+			return true, nil // a reconcile that was triggered by something else has already created it
 		}
 		try := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "try"}, Spec: *holder.Spec.DeepCopy()}
 		try.Spec.ClusterIP, try.Spec.ClusterIPs = "", nil
 		err := env.Admin.Create(ctx, try, client.DryRunAll)
 		return err == nil, err
 	})
-	l.Restart() // it looks at once; a running operator within about a minute
+	l.Restart() // it reconciles at once; a running operator would within about a minute
 	l.Ready(a, "web")
 	s := &corev1.Service{}
 	l.Get(s, "web")

@@ -10,8 +10,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/plans"
 )
 
-// Every prefix of the writes is a legal state, and a child that cannot be
-// written leaves the others alone.
+// Every prefix of the writes is a valid state, and a child that cannot be written
+// does not affect the others.
 func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 	type kinds = []string
 	for name, tc := range map[string]struct {

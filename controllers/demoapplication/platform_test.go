@@ -19,7 +19,7 @@ func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
 	strict := platform
 	strict.Hosts = []config.Hosts{{Namespaces: []string{"*"}, Hosts: []string{"*.example.com"}}}
 	for host, want := range map[string]string{
-		"a.example.com": "", // the message, where it is refused
+		"a.example.com": "", // the message if it is rejected
 		"a.b":           "spec.expose.hosts[0]: Forbidden: the platform configuration",
 	} {
 		a := sample()

@@ -47,7 +47,7 @@ func TestSecretsAreFollowed(t *testing.T) {
 	}
 	l.Requests()
 
-	// Pods that would have waited for it were not made: none is replaced.
+	// No pods were created that would have waited for it, so none is replaced.
 	l.Create(password(l.Namespace, "db", "hunter1"))
 	l.Create(password(l.Namespace, "bystander", "hunter1"))
 	serves(1)
@@ -108,7 +108,8 @@ func TestSecretsAreFollowed(t *testing.T) {
 	}
 }
 
-// A platform that does not let the operator read Secrets: nobody asks for one.
+// If the platform does not allow the operator to read Secrets, it does not request
+// any.
 func TestWithoutTheGrantNobodyLooksAtSecrets(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject()).Start()

@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
-// readingSecrets is a platform that lets the operator read Secrets.
+// readingSecrets is a platform that allows the operator to read Secrets.
 func readingSecrets() config.Platform {
 	p := config.Default()
 	p.RestartOnSecretChange = true

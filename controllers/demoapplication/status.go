@@ -15,7 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// UpdateStatus writes the status into the object.
+// UpdateStatus updates the status of the object.
 func (m *model) UpdateStatus(out converge.Outcome) {
 	a, o := m.a, m.observed
 	d := converge.Standing(out, "Deployment", a.Namespace, a.Name, o.Deployment)
@@ -34,7 +34,7 @@ func (m *model) UpdateStatus(out converge.Outcome) {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
 	}
 	switch {
-	case len(a.Spec.Ports) == 0: // the Service that there may be is being deleted
+	case len(a.Spec.Ports) == 0: // a Service that still exists is being deleted
 		st.Addresses = nil
 	case s != nil:
 		all := slices.Concat(hosts, addresses(s))
@@ -42,10 +42,11 @@ func (m *model) UpdateStatus(out converge.Outcome) {
 	}
 }
 
-// mostAddresses is how many the status has room for.
+// mostAddresses is the maximum number of addresses that the CRD allows.
 const mostAddresses = 128
 
-// addresses are where the Service answers, the widest reach first.
+// addresses returns the addresses of the Service, beginning with those that can be
+// reached from the most places.
 func addresses(s *corev1.Service) []common.Address {
 	var balanced, nodes, cluster []common.Address
 	for _, p := range s.Spec.Ports {
@@ -64,7 +65,7 @@ func addresses(s *corev1.Service) []common.Address {
 
 func url(p corev1.ServicePort, host string, port int32) string {
 	scheme := scheme(p)
-	if strings.Contains(host, ":") { // an address of version 6
+	if strings.Contains(host, ":") { // IPv6
 		host = "[" + host + "]"
 	}
 	if scheme == "http" && port == 80 || scheme == "https" && port == 443 {
@@ -73,8 +74,8 @@ func url(p corev1.ServicePort, host string, port int32) string {
 	return fmt.Sprintf("%s://%s:%d", scheme, host, port)
 }
 
-// scheme is http unless the port says something else: these are web
-// applications.
+// scheme returns the URL scheme of a port, which is http unless the port indicates
+// otherwise, because DemoApplications are web applications.
 func scheme(p corev1.ServicePort) string {
 	if p.Protocol == corev1.ProtocolUDP || p.Protocol == corev1.ProtocolSCTP {
 		return strings.ToLower(string(p.Protocol))

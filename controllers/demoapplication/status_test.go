@@ -28,7 +28,7 @@ func decided(a *demoapplicationv1.DemoApplication) rollout.Decision {
 	return d
 }
 
-// rolled is a Deployment of 2 of which so many pods are updated and available.
+// rolled returns a Deployment with 2 replicas and these counts.
 func rolled(updated, available int32) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo", Generation: 2},
@@ -67,7 +67,7 @@ func outcome(problem error, d *appsv1.Deployment, s *corev1.Service) converge.Ou
 	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
 }
 
-// brief writes conditions as "status reason", by type.
+// brief returns the conditions as "status reason", by type.
 func brief(a *demoapplicationv1.DemoApplication) map[string]string {
 	m := map[string]string{}
 	for _, c := range a.Status.Conditions {
@@ -76,7 +76,8 @@ func brief(a *demoapplicationv1.DemoApplication) map[string]string {
 	return m
 }
 
-// How a Deployment reads in conditions is workload's; here is what this kind adds.
+// pkg/workload tests how the state of a Deployment is reported; this tests what the
+// kind adds.
 func TestConditions(t *testing.T) {
 	type conditions = map[string]string
 	available := "True MinimumReplicasAvailable"
@@ -124,8 +125,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A refused or failed write says nothing about the pods that serve, and neither
-// does something that is missing, so that nothing can be written.
+// A rejected or failed write does not mean that the serving pods are unavailable,
+// and neither does a missing reference, without which nothing can be written.
 func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 	a := sample()
 	d, s := rolled(2, 2), liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
@@ -140,7 +141,7 @@ func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 	}
 
 	a = sample()
-	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"} // which nobody has granted
+	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"} // which is not granted
 	_, err := desired(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, platform)
 	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
 	if got := brief(a); got["Available"] != "True MinimumReplicasAvailable" || got["Stalled"] != "True NotAllowed" {
@@ -185,7 +186,7 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	if a.Status.Replicas != 2 {
 		t.Errorf("%d replicas after a pass that saw no Deployment, want the 2 last seen", a.Status.Replicas)
 	}
-	// Pods that the article's operator made have but one label.
+	// Pods that the legacy operator created have only one label.
 	d.Spec.Selector.MatchLabels = articleLabels(a)
 	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
 	if want := "app=nginx-demo"; a.Status.Selector != want {
@@ -283,7 +284,7 @@ func TestAddressesOfHostsComeFirst(t *testing.T) {
 	}
 }
 
-// What the autoscaler says is what is wanted.
+// The replicas that the autoscaler sets are the desired ones.
 func TestStatusOfAnAutoscaledOne(t *testing.T) {
 	a := sample()
 	a.Spec.Replica = nil

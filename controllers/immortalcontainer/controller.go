@@ -1,5 +1,5 @@
-// Package immortalcontainer keeps one pod alive: however it ends, another of
-// the same name takes its place.
+// Package immortalcontainer reconciles ImmortalContainers. Each has one pod, which
+// is replaced by another one of the same name whenever it terminates.
 package immortalcontainer
 
 import (
@@ -21,7 +21,7 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Kind is all that there is to an ImmortalContainer. now is the clock.
+// Kind returns the ImmortalContainer kind for the reconcile loop. now is the clock.
 func Kind(now func() time.Time, platform config.Platform) converge.AnyKind {
 	return converge.Erase(converge.Kind[*immortalv1alpha1.ImmortalContainer, Observed]{
 		New:         func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },

@@ -22,9 +22,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// TestCrash kills the operator before and after each of its writes. That
-// startTimes counts each pod once, whatever crashes, is part of the state that
-// is compared.
+// TestCrash kills the operator before and after each of its writes. The compared
+// state includes startTimes, which must count each pod once, no matter where a
+// crash occurs.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := specimen()
@@ -71,7 +71,8 @@ func TestCrash(t *testing.T) {
 	)
 }
 
-// serves says what of an ImmortalContainer's spec is not yet so.
+// serves returns an error if the pod does not match the spec of an
+// ImmortalContainer.
 func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	i := parent.(*immortalv1alpha1.ImmortalContainer)
 	p := &corev1.Pod{}

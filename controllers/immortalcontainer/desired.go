@@ -16,16 +16,17 @@ import (
 
 const (
 	containerName = "acontainer"
-	// gate keeps a new pod from running until it is counted.
+	// gate is a scheduling gate, which prevents a new pod from running until it is
+	// counted.
 	gate = naming.Domain + "/counted"
-	// between is the least time from one pod's birth to the next one's. A pod
-	// that fails at once, because no node admits it, would otherwise be born
-	// again as fast as the API server answers.
+	// between is the minimum time between the creation of two pods. Otherwise a pod
+	// that fails immediately, because no node admits it, would be recreated as fast
+	// as the API server responds.
 	between = 10 * time.Second
 )
 
-// model is an ImmortalContainer and what was observed of its pod, from which all
-// else follows.
+// model contains an ImmortalContainer and the observed state of its pod. Plan and
+// status are derived from it.
 type model struct {
 	i        *immortalv1alpha1.ImmortalContainer
 	observed Observed
@@ -36,39 +37,43 @@ func podName(i *immortalv1alpha1.ImmortalContainer) string { return i.Name + "-i
 
 // Plan returns the desired children.
 //
-// A pod is born behind a scheduling gate. The status counts it by its UID, and
-// only when that is recorded is the gate lifted:
+// A pod is created with a scheduling gate. The status counts the pod by its UID,
+// and the gate is removed only after the UID is recorded:
 //
-//	no pod ─▶ pod, gated ─▶ status: its UID, one more ─▶ gate lifted ─▶ runs
+//	no pod ─▶ pod, gated ─▶ status: its UID, one more ─▶ gate removed ─▶ runs
 //
-// A pod that is not to be released after all takes the way back:
+// If a pod that was already counted must not run after all, the count is reverted
+// first:
 //
 //	counted, gated ─▶ status: one less ─▶ deleted, if it is still as observed
 //
-// Whatever crashes in between, each pod that runs was counted once.
+// Therefore each pod that runs was counted exactly once, no matter where the
+// operator crashes.
 func (m model) Plan() (converge.Plan, error) {
 	i, o, platform := m.i, m.observed, m.platform
 	var plan converge.Plan
-	// The policy comes first, and the pod is never open before it stands.
+	// The NetworkPolicy is first in the plan, so that the pod is never reachable
+	// without it.
 	if p := i.Spec.NetworkPolicy; p != nil {
 		plan.Apply = append(plan.Apply, resources.NetworkPolicyOfAnyPort(podName(i), i.Namespace, labels(i), labels(i), p))
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
 	}
-	// Whether a pod may run as a service account is asked before one that stands
-	// is touched: it stays as it is. To stop it is always allowed.
+	// The permission to use the service account is checked before a live pod is
+	// modified: the pod remains as it is. Suspending and deleting are always
+	// allowed.
 	if p := i.Spec.Pod; p != nil && p.ServiceAccountName != "" && !platform.ServiceAccounts && !i.Spec.Suspend && i.DeletionTimestamp.IsZero() {
 		return plan, resources.NotGranted(p.ServiceAccountName)
 	}
 	alive := o.Pod != nil && o.Pod.DeletionTimestamp.IsZero()
 	switch {
-	case !i.DeletionTimestamp.IsZero(): // it is named to be released, however it is
+	case !i.DeletionTimestamp.IsZero(): // the pod is listed so that it can be released, in any state
 		plan.Apply = append(plan.Apply, pod(i, o))
 	case alive && ended(o.Pod) && pause(o) > 0 && !i.Spec.Suspend:
 		return plan, fault.Waiting(pause(o), "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
 	case alive && gated(o.Pod) && !releasable(i, o.Pod):
-		// If a former leader has lifted the gate meanwhile, the pod is not as it
-		// was observed, and the API server refuses the delete.
+		// If an earlier leader has removed the gate in the meantime, the pod
+		// differs from the observed one, and the API server rejects the delete.
 		if !counted(i, o.Pod) {
 			plan.Prune = append(plan.Prune, o.Pod)
 		}
@@ -85,7 +90,7 @@ func (m model) Plan() (converge.Plan, error) {
 		policy := []apply.Ref{{Kind: "NetworkPolicy", Name: podName(i)}}
 		in.CreateAfter = policy
 		if o.Pod != nil && gated(o.Pod) {
-			in.Requires = policy // it starts to run when the gate is lifted
+			in.Requires = policy // it starts to run when the gate is removed
 		}
 		plan.Apply = append(plan.Apply, in)
 	}
@@ -93,18 +98,18 @@ func (m model) Plan() (converge.Plan, error) {
 	return plan, nil
 }
 
-// pause returns how long the next pod has to wait after one that ended.
+// pause returns how long to wait before replacing a pod that ended.
 func pause(o Observed) time.Duration {
 	return between - max(o.Now.Sub(o.Pod.CreationTimestamp.Time), o.EndedFor)
 }
 
-// ended tells whether a pod will never run again: it failed, was evicted, or
-// its container finished.
+// ended reports whether a pod will never run again, because it failed, was evicted
+// or completed.
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
 
-// why says, in a word, how a pod ended.
+// why returns the reason why a pod ended, as a single word.
 func why(p *corev1.Pod) string {
 	if p.Status.Reason != "" {
 		return p.Status.Reason
@@ -112,8 +117,8 @@ func why(p *corev1.Pod) string {
 	return string(p.Status.Phase)
 }
 
-// releasable reports whether the gate of a pod may be lifted once it is counted.
-// One that is not is deleted, unless spec.paused keeps it.
+// releasable reports whether the gate of a pod may be removed once it is counted. A
+// gated pod that is not releasable is deleted, unless spec.paused prevents that.
 func releasable(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
 	replaced := admitted(p) && edited(i, p)
 	return !i.Spec.Suspend && p.DeletionTimestamp.IsZero() && !ended(p) && madeOf(p, i) && !replaced

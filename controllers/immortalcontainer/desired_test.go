@@ -41,7 +41,7 @@ func sample(change ...func(*immortalv1alpha1.ImmortalContainer)) *immortalv1alph
 	return i
 }
 
-// livePod is one that was made from the sample's spec.
+// livePod returns a pod that was created from the spec of the sample.
 func livePod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -69,7 +69,7 @@ func endedAs(phase corev1.PodPhase) func(*corev1.Pod) {
 	}
 }
 
-// The article's names, and what we state beside them.
+// The names of the legacy operator, and the fields that this operator adds.
 func TestPodOfTheArticle(t *testing.T) {
 	plan, err := desired(sample(), Observed{}, config.Default())
 	if err != nil || len(plan.Apply) != 1 || len(plan.Prune) != 0 {
@@ -108,7 +108,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		i     *immortalv1alpha1.ImmortalContainer
 		o     Observed
-		gated bool // the pod is stated with its gate
+		gated bool // the intent contains the gate
 		prune bool
 		wait  bool
 		none  bool
@@ -158,14 +158,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// The birth of a pod is a time of the API server's clock, which may differ from
-// the operator's by any amount.
+// The creation timestamp of a pod is a time of the API server's clock, which may
+// differ from the operator's by any amount.
 func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ahead time.Duration // of the operator's clock
 		want  []time.Duration
 	}{
-		"clocks agree":                      {0, []time.Duration{6 * time.Second}}, // it ended four seconds after its birth
+		"clocks agree":                      {0, []time.Duration{6 * time.Second}}, // it ended four seconds after its creation
 		"the operator's is a day behind":    {-24 * time.Hour, []time.Duration{between}},
 		"the operator's is a second behind": {-5 * time.Second, []time.Duration{between}},
 		"the operator's is a day ahead":     {24 * time.Hour, nil},
@@ -198,8 +198,9 @@ func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) 
 	}
 }
 
-// lostNode is what the node lifecycle controller writes when the kubelet no
-// longer does: the condition is False, the kubelet's last words stay.
+// lostNode writes what the node lifecycle controller does if the kubelet stops
+// reporting: the condition becomes False, and the rest of the kubelet's last status
+// is kept.
 func lostNode(p *corev1.Pod) {
 	p.Spec.NodeName = "node1"
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
@@ -209,7 +210,7 @@ func lostNode(p *corev1.Pod) {
 	}
 }
 
-// Orphaned is what stands, in whatever state: to name it must not wait.
+// A live pod is orphaned in any state: listing it in the plan must not wait.
 func TestPodOfWhatIsBeingDeletedIsNamed(t *testing.T) {
 	going := func(i *immortalv1alpha1.ImmortalContainer) { i.DeletionTimestamp = &born }
 	for name, p := range map[string]*corev1.Pod{
@@ -238,7 +239,7 @@ func TestStartsAreCountedOncePerPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = tc.uid, tc.starts })
-			for range 2 { // a second time changes nothing
+			for range 2 { // repeating it changes nothing
 				report(i, Observed{}, converge.NewOutcome(born.Time, fault.Verdict{}, map[string]client.Object{"Pod": tc.pod}))
 			}
 			if i.Status.StartTimes != tc.want || i.Status.PodUID != "p" {
@@ -263,7 +264,8 @@ func TestWhatNeverRunsIsNotCounted(t *testing.T) {
 	}
 }
 
-// stated is the pod as it would be sent, of whatever an earlier operator did.
+// stated returns the pod as it would be sent, regardless of what an earlier
+// operator did.
 func stated(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) *corev1.Pod {
 	t.Helper()
 	raw, err := pod(i, o).Object(i, gvk)
@@ -277,9 +279,9 @@ func stated(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) *co
 	return p
 }
 
-// An operator of another version would make another pod of the same spec. The
-// one that runs stays: what was stated when it was made is stated again, with
-// the values that it has, and nothing else.
+// Another version of the operator would create another pod from the same spec. The
+// running pod is kept: exactly the fields that were applied when it was created are
+// applied again, with their current values.
 func TestRunningPodStaysAsItWasMade(t *testing.T) {
 	tolerations := []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}
 	i := sample(func(i *immortalv1alpha1.ImmortalContainer) {
@@ -327,8 +329,8 @@ func TestRunningPodStaysAsItWasMade(t *testing.T) {
 	}
 }
 
-// Both ways to state a pod have the same hash, or changing from one to the
-// other would be a write for nothing.
+// Both intents of a pod must have the same hash, because switching between them
+// would otherwise cause a needless write.
 func TestHashIsOfWhatCanChange(t *testing.T) {
 	i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID = "p" })
 	made := stated(t, i, Observed{Pod: livePod()})

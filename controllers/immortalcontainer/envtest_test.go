@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	}, func(e *testkit.Env) { env = e })
 }
 
-// impatient is a clock for which every pod was born long ago: tests do not
-// wait for the pause between two births, which has a test of its own.
+// impatient is a clock for which every pod was created long ago, so that tests do
+// not wait for the pause between two pods, which has a test of its own.
 func impatient() time.Time { return time.Now().Add(time.Hour) }
 
 func subject() testkit.Subject {
@@ -71,7 +71,7 @@ func specimen() testkit.Specimen {
 		Children: func(name string) []client.Object {
 			return []client.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + "-immortalpod"}}}
 		},
-		Created: []string{"patch pods 200"}, // the gate is lifted when the pod is counted
+		Created: []string{"patch pods 200"}, // the gate is removed when the pod is counted
 		Edit:    func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Image = "nginx:1.23.0" },
 		Edited:  []string{"patch pods 200"},
 		Orphan: func(o converge.Object) {
@@ -80,18 +80,18 @@ func specimen() testkit.Specimen {
 		Serves: serves,
 		Stated: func(o converge.Object) [][]byte {
 			i := o.(*immortalv1alpha1.ImmortalContainer)
-			raw, err := fresh(i, nil, false).Object(i, gvk) // one whose gate is lifted
+			raw, err := fresh(i, nil, false).Object(i, gvk) // without the gate
 			if err != nil {
-				panic(err) // it is what the operator sent a moment ago
+				panic(err) // the operator has just sent it
 			}
 			return [][]byte{raw}
 		},
-		// With a UID of nobody as its owner the pod is garbage: the next one is
-		// made, and its gate is lifted.
+		// If the UID of its owner does not exist, the pod is garbage-collected. The
+		// next one is created, and its gate is removed.
 		TwoWrites: func(path string) bool {
 			return strings.HasPrefix(path, "/metadata/ownerReferences") && strings.HasSuffix(path, "/uid")
 		},
-		Damages: 8, // of a pod that stands nearly nothing can be changed
+		Damages: 8, // almost no field of a live pod can be changed
 	}
 }
 
@@ -123,7 +123,7 @@ func TestForeignPodOfOurNameIsNeverWritten(t *testing.T) {
 	})
 }
 
-// bornPod waits until another pod than the given one runs, and returns its UID.
+// bornPod waits until a pod other than the given one runs, and returns its UID.
 func bornPod(l *testkit.Lab, not string, starts int64) string {
 	l.Helper()
 	const name = "web"
@@ -184,17 +184,19 @@ func TestImageChangesInPlace(t *testing.T) {
 	}
 }
 
-// What another operator would make differently is for the next pod: this one
-// runs on, whatever of it changes in place.
+// Changes that another version of the operator would make are applied to the next
+// pod. The running one is kept, and fields that can be changed in place are
+// changed.
 func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject())
 	i := immortal(l.Namespace, "web")
-	// Admission adds to the tolerations of a pod; these must not be fought over.
+	// Admission adds tolerations to a pod; the operator must not remove them.
 	i.Spec.Pod = &common.Pod{Tolerations: []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}}
 	i.Spec.Env = []common.EnvVar{{Name: "A", Value: "b"}}
 	l.Create(i)
-	// An earlier operator made it, which stated more than this one, and less.
+	// An earlier version of the operator created it, with some fields more and some
+	// fewer than this one.
 	earlier := podSpec(i)
 	earlier.WithHostname("web").WithSubdomain("s")
 	earlier.SecurityContext, earlier.EnableServiceLinks = nil, nil
@@ -233,7 +235,7 @@ func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
 		t.Errorf("pod %+v with labels %v, %d starts", p.Spec, p.Labels, i.Status.StartTimes)
 	}
 	l.Expect("a change in place", "patch pods 200", "patch immortalcontainers/status 200", "patch immortalcontainers/status 200")
-	// A change that needs another pod makes one, as this operator has it.
+	// A change that requires another pod creates one as this version does.
 	l.Edit(i, "web", func() { i.Spec.Env[0].Value = "c" })
 	bornPod(l, uid, 2)
 	l.Get(p, "web-immortalpod")
@@ -312,7 +314,7 @@ func TestNetworkPolicyComesAndGoes(t *testing.T) {
 	}
 }
 
-// The schema says by itself what is wrong.
+// The schema alone rejects these specs.
 func TestSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	ns := env.NewNamespace(t)
@@ -364,13 +366,13 @@ func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Start()
-	// What we state beyond the article's pod cannot be changed in one that
-	// runs, so it is replaced once, and counted once.
+	// The fields that this operator adds to the pod of the legacy operator cannot
+	// be changed in a running pod, so it is replaced once, and counted once.
 	bornPod(l, string(p.UID), 8)
 }
 
-// The gate is lifted once the pod is counted, which no operator does for a
-// released pod.
+// The gate is removed once the pod is counted, which does not happen to a released
+// pod.
 func TestOrphanedPodRunsThoughItWasNotCounted(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject())
@@ -394,14 +396,13 @@ func TestOrphanedPodRunsThoughItWasNotCounted(t *testing.T) {
 	l.Gone(i, "web")
 	p := &corev1.Pod{}
 	l.Get(p, "web-immortalpod")
-	want := []corev1.PodSchedulingGate{{Name: "example.com/quota"}} // not ours to lift
+	want := []corev1.PodSchedulingGate{{Name: "example.com/quota"}} // a gate that the operator does not own
 	if d := cmp.Diff(want, p.Spec.SchedulingGates); d != "" || len(p.OwnerReferences) > 0 {
 		t.Errorf("owners %v, gates (-want +got):\n%s", p.OwnerReferences, d)
 	}
 }
 
-// What runs is not ended because somebody took our label or our reference off
-// its pod.
+// A running pod is not terminated because its label or owner reference was removed.
 func TestPodWithoutItsMarksRunsOn(t *testing.T) {
 	t.Parallel()
 	for what, damage := range map[string]func(*corev1.Pod){

@@ -14,8 +14,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// A pod that was not observed, because it lost its label, is dealt with like one
-// that was: what is stated of a pod depends on the one that exists.
+// A pod that was not observed, because it lost its label, is treated like an
+// observed one: the intent depends on the pod that exists.
 func TestPod_FollowsAPodThatWasNotObserved(t *testing.T) {
 	placed := func(i *immortalv1alpha1.ImmortalContainer) {
 		i.Spec.Pod = &common.Pod{Tolerations: []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}}
@@ -34,7 +34,7 @@ func TestPod_FollowsAPodThatWasNotObserved(t *testing.T) {
 		waits    bool
 		replaced bool
 	}{
-		"it runs":                      {i: sample(), live: livePod(), replaced: true}, // it does not say what was stated
+		"it runs":                      {i: sample(), live: livePod(), replaced: true}, // it has no annotation of the applied fields
 		"it runs, made of another":     {i: sample(placed), live: livePod(), replaced: true},
 		"behind the gate":              {i: sample(), live: livePod(withGate), waits: true, replaced: true},
 		"behind the gate, and counted": {i: sample(released), live: livePod(withGate), waits: true, replaced: true},
@@ -56,7 +56,7 @@ func TestPod_FollowsAPodThatWasNotObserved(t *testing.T) {
 	}
 }
 
-// waitsIn reports whether an intent states the gate.
+// waitsIn reports whether an intent contains the gate.
 func waitsIn(t *testing.T, in apply.Intent, i *immortalv1alpha1.ImmortalContainer) bool {
 	t.Helper()
 	raw, err := in.Object(i, gvk)

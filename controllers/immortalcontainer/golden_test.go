@@ -27,7 +27,7 @@ func cases(t *testing.T) map[string]pass {
 		"seed":    {i: sample()},
 		"counted": {i: sample(counted), o: Observed{Pod: livePod(withGate)}},
 	}
-	// Each group of fields, born.
+	// Each group of fields, in a new pod.
 	for name, spec := range map[string]string{
 		"env":              `{env: [{name: A, value: b}, {name: P, valueFrom: {secretKeyRef: {name: s, key: k}}}], envFrom: [{prefix: C_, configMapRef: {name: c}}]}`,
 		"image-pull":       `{imagePullPolicy: Always, imagePullSecrets: [{name: registry}]}`,
@@ -63,7 +63,8 @@ func printed(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) []
 	return golden.Children(t, i, gvk, plan.Apply, plan.Prune)
 }
 
-// The files hold the exact children: absent and empty are not the same.
+// The golden files contain the exact children: a missing field differs from an
+// empty one.
 func TestGolden(t *testing.T) {
 	golden.CompareCases(t, "seed", cases(t), func(t *testing.T, tc pass) []byte {
 		t.Helper()
@@ -101,7 +102,7 @@ func TestPodMeetsItsStandard(t *testing.T) {
 			if why := refused(p); why != "" {
 				t.Errorf("refused: %s", why)
 			}
-			p.Spec.HostNetwork = true // the check is worth something only if it can fail
+			p.Spec.HostNetwork = true // proves that the check can fail
 			if refused(p) == "" {
 				t.Error("the node's network is accepted")
 			}

@@ -12,31 +12,32 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// annotationImage is on the pod and holds its imageRecord. It is written by the
-// request that writes the image, so that neither a crash nor a lost status can
-// part the two.
+// annotationImage is the annotation of the pod that contains its imageRecord. It is
+// written in the same request as the image, so that the two cannot diverge because
+// of a crash or a lost status.
 const annotationImage = naming.Domain + "/image"
 
-// imageRecord is what the image of a pod alone does not say.
+// imageRecord contains what the image of a pod does not show.
 type imageRecord struct {
-	// Asked is the spec.image that the pod's image was stated for.
+	// Asked is the spec.image from which the image of the pod was set.
 	Asked string `json:"asked"`
-	// Stored is what admission made of Asked when the pod was created; empty if
-	// it left it as it was.
+	// Stored is the image that admission replaced Asked with when the pod was
+	// created; empty if admission did not change it.
 	Stored string `json:"stored,omitempty"`
-	// Container is the ID of the last container that is known to have been
-	// started before the image changed, and Ran the image that it runs. Ran
-	// without Container says that there was none yet.
+	// Container is the ID of the last container that is known to have been started
+	// before the image changed, and Ran is the image that it runs. Ran without
+	// Container means that there was no container yet.
 	//
-	// Nothing else tells the two apart. The kubelet reports the generation of
-	// the new image before it ends the old container, which may take the grace
-	// period; and what it reports as the container's image is any tag that the
-	// image has on the node, or its ID.
+	// Nothing else distinguishes the old container from the new one. The kubelet
+	// reports the generation of the new image before it stops the old container,
+	// which may take the whole grace period. The image that it reports for the
+	// container is any tag of that image on the node, or its ID.
 	Container string `json:"container,omitempty"`
 	Ran       string `json:"ran,omitempty"`
 }
 
-// recordOf returns the record of a pod, empty if it has none that can be read.
+// recordOf returns the record of a pod, which is empty if it is missing or cannot
+// be parsed.
 func recordOf(p *corev1.Pod) imageRecord {
 	var r imageRecord
 	if json.Unmarshal([]byte(p.Annotations[annotationImage]), &r) != nil {
@@ -45,7 +46,7 @@ func recordOf(p *corev1.Pod) imageRecord {
 	return r
 }
 
-// statedImage returns the image to state of the pod, and its record.
+// statedImage returns the image to apply to the pod, and its record.
 func statedImage(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod) (string, imageRecord) {
 	if live == nil {
 		return i.Spec.Image, imageRecord{Asked: i.Spec.Image}
@@ -56,7 +57,7 @@ func statedImage(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod) (strin
 	case differs:
 		r.Asked, r.Stored = i.Spec.Image, ""
 	case r.Stored == "" && gated(live) && now != i.Spec.Image:
-		r.Stored = now // a difference that comes later is drift
+		r.Stored = now // a difference that appears later is drift
 	}
 	want := cmp.Or(r.Stored, r.Asked)
 	if !differs || now == want || gated(live) {
@@ -69,30 +70,31 @@ func statedImage(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod) (strin
 	return want, r
 }
 
-// seen reports whether the kubelet has seen the pod as it is. A kubelet before
-// 1.34 reports no generation; its container status has to do.
+// seen reports whether the kubelet has observed the current generation of the pod.
+// Kubelets before 1.34 do not report the generation; then the container status has
+// to suffice.
 func seen(p *corev1.Pod) bool {
 	return p.Status.ObservedGeneration == 0 || p.Status.ObservedGeneration >= p.Generation
 }
 
 // admitted reports whether admission changed the image of the pod when it was
-// created. Most webhooks that do so act on creation only, so another image has
-// to come with another pod.
+// created. Most webhooks that change images act only on creation, so that another
+// image requires another pod.
 func admitted(p *corev1.Pod) bool { return recordOf(p).Stored != "" }
 
-// edited reports whether the image of the pod is still that of an earlier spec.
+// edited reports whether the image of the pod is that of an earlier spec.
 func edited(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
 	asked := recordOf(p).Asked
 	return asked != "" && asked != i.Spec.Image
 }
 
-// settling is how long after its grace period a container has ended that the
-// kubelet has decided to end.
+// settling is the time within which a container that the kubelet stops has ended,
+// in addition to its grace period.
 const settling = 10 * time.Second
 
-// runningImage returns the image that the container of a running pod runs, or
-// "" and when to look again if that is not certain yet. last is the image that
-// was last found to run.
+// runningImage returns the image that the container of a running pod runs. If that
+// is not certain yet, it returns "" and when to check again. last is the image that
+// was last found to be running.
 func runningImage(p *corev1.Pod, last string, now time.Time) (string, time.Duration) {
 	r, c := recordOf(p), container(p)
 	switch {
@@ -105,10 +107,10 @@ func runningImage(p *corev1.Pod, last string, now time.Time) (string, time.Durat
 	case r.Ran == "" || last == image(p) || config.SameImage(c.Image, image(p)) || config.SameImage(c.ImageID, image(p)):
 		return image(p), 0
 	}
-	// The container is not the one that was known before the change. It may
-	// still have been started just before the kubelet saw the change; the
-	// kubelet then ends it. startedAt is of the node's clock, so a difference
-	// of more than the time to wait means nothing.
+	// The container is not the one that was known before the change. It may have
+	// been started just before the kubelet observed the change, in which case the
+	// kubelet stops it. startedAt is a time of the node's clock, so an age that is
+	// negative by more than the wait is ignored.
 	wait := settling
 	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
 		wait += time.Duration(*g) * time.Second

@@ -21,31 +21,31 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// node plays the API server, admission and one kubelet for the pod of one
-// object. The kubelet writes, as that of Kubernetes 1.36 does, a status with the
-// new generation before it ends the old container.
+// node simulates the API server, admission and one kubelet for the pod of one
+// object. Like the kubelet of Kubernetes 1.36, it writes a status with the new
+// generation before it stops the old container.
 type node struct {
 	*testing.T
 	i   *immortalv1alpha1.ImmortalContainer
 	pod *corev1.Pod
 	now time.Time
 
-	admit      func(image string) string // what admission makes of an image; nil: nothing
+	admit      func(image string) string // the image that admission stores; nil if it changes nothing
 	onlyCreate bool                      // admission acts on creation only
-	older      bool                      // the kubelet writes no observedGeneration
-	reports    func(image string) string // what the runtime reports of an image; nil: its full name
+	older      bool                      // the kubelet does not write observedGeneration
+	reports    func(image string) string // the image that the runtime reports; nil for its full name
 	containers int
 	writes     int
 	births     int
 	released   map[types.UID]bool
-	runs       string // the image of the container that runs
+	runs       string // the image of the running container
 }
 
 func newNode(t *testing.T) *node {
 	return &node{T: t, i: sample(), now: born.Time, released: map[types.UID]bool{}}
 }
 
-// reconcile does what the loop does, without its cache.
+// reconcile does the same as the reconcile loop, without its cache.
 func (n *node) reconcile() {
 	n.Helper()
 	plan, err := desired(n.i, Observed{Pod: n.pod, Now: n.now}, config.Default())
@@ -72,7 +72,7 @@ func (n *node) reconcile() {
 	report(n.i, Observed{Pod: observed, Now: n.now}, converge.NewOutcome(n.now, fault.Verdict{}, children))
 }
 
-// apply writes what is stated as the API server does.
+// apply stores an intent like the API server.
 func (n *node) apply(raw []byte) {
 	n.Helper()
 	stated := &corev1.Pod{}
@@ -107,8 +107,8 @@ func (n *node) apply(raw []byte) {
 	}
 }
 
-// observe is the kubelet's first write after a change: it has seen the pod, and
-// its container is as it was.
+// observe is the first write of the kubelet after a change: it has observed the
+// pod, and the container is unchanged.
 func (n *node) observe() {
 	n.pod = n.pod.DeepCopy()
 	n.pod.Status.Phase = corev1.PodRunning
@@ -142,11 +142,11 @@ func (n *node) pulls() {
 	n.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}
 }
 
-// born makes a pod that runs and is Ready.
+// born creates a pod that runs and is Ready.
 func (n *node) born() {
 	n.Helper()
-	n.reconcile() // created, and counted
-	n.reconcile() // released
+	n.reconcile() // created and counted
+	n.reconcile() // gate removed
 	n.start()
 	n.reconcile()
 	n.expect(true, image(n.pod))
@@ -173,10 +173,10 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 		"the old container still ends": {do: func(n *node) {
 			n.edit("nginx:2")
 			n.reconcile()
-			n.expect(false, "nginx:latest") // the kubelet has not seen it
+			n.expect(false, "nginx:latest") // the kubelet has not observed it
 			n.observe()
 			n.reconcile()
-			n.expect(false, "nginx:latest") // it has, and gives the old container time to end
+			n.expect(false, "nginx:latest") // it has, and waits for the old container to end
 			n.start()
 			n.reconcile()
 			n.expect(true, "nginx:2")
@@ -208,7 +208,7 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 			n.reconcile()
 			n.edit("nginx:latest")
 			n.reconcile()
-			n.observe() // the container was never ended
+			n.observe() // the container was never stopped
 			n.reconcile()
 			n.expect(true, "nginx:latest")
 		}},
@@ -245,13 +245,13 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 				n.expect(false, "nginx:latest")
 				n.start()
 				n.reconcile()
-				n.expect(false, "nginx:latest") // it may have been started before the kubelet saw the change
+				n.expect(false, "nginx:latest") // it may have been started before the kubelet observed the change
 				n.now = n.now.Add(time.Minute)
 				n.reconcile()
-				n.expect(true, "nginx:2") // the kubelet would have ended it
+				n.expect(true, "nginx:2") // the kubelet would have stopped it
 				n.start()
 				n.reconcile()
-				n.expect(true, "nginx:2") // the next container raises no doubt
+				n.expect(true, "nginx:2") // the next container is certain
 			},
 		},
 		"the node's clock is a day ahead": {
@@ -313,7 +313,7 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 }
 
 // The image was being pulled when the user corrected it: the kubelet starts a
-// container of it, reports that with the new generation, and ends it.
+// container of that image, reports it with the new generation, and stops it.
 func TestReport_ContainerOfAnImageThatWasBeingPulledIsNotTheNewOne(t *testing.T) {
 	n := newNode(t)
 	n.reconcile()
@@ -323,7 +323,7 @@ func TestReport_ContainerOfAnImageThatWasBeingPulledIsNotTheNewOne(t *testing.T)
 	was := n.pod
 	n.edit("nginx:2")
 	n.reconcile()
-	// The kubelet still works on the pod as it was.
+	// The kubelet still works on the previous generation of the pod.
 	applied := n.pod
 	n.pod = was
 	n.start()
@@ -338,7 +338,7 @@ func TestReport_ContainerOfAnImageThatWasBeingPulledIsNotTheNewOne(t *testing.T)
 	n.expect(true, "nginx:2")
 }
 
-// A kubelet of 1.33, or of 1.34 with PodObservedGenerationTracking off, never
+// A kubelet of 1.33, or of 1.34 with PodObservedGenerationTracking disabled, never
 // reports a generation.
 func TestReport_ReadyWithoutAnObservedGeneration(t *testing.T) {
 	n := newNode(t)
@@ -376,14 +376,14 @@ func TestPod_ImageThatAdmissionRewroteStays(t *testing.T) {
 			if n.writes != written || image(n.pod) != tc.want {
 				t.Fatalf("it is written %d times more and has image %s", n.writes-written, image(n.pod))
 			}
-			// What was changed by hand comes back to what admission made of it.
+			// A manual change is reverted to the image that admission stored.
 			n.pod = n.pod.DeepCopy()
 			n.pod.Spec.Containers[0].Image = "nginx:hand-hand-hand-hand-hand-hand-hand"
 			n.reconcile()
 			if image(n.pod) != tc.want {
 				t.Fatalf("it has image %s, want %s", image(n.pod), tc.want)
 			}
-			// A new image takes a new pod, which passes admission again.
+			// A new image requires a new pod, which is admitted again.
 			n.edit("nginx:2")
 			n.reconcile()
 			n.expect(false, tc.want)
@@ -396,8 +396,8 @@ func TestPod_ImageThatAdmissionRewroteStays(t *testing.T) {
 	}
 }
 
-// A webhook that rewrites only the image of an edit is not fought either: what
-// the API server stored is what has to run.
+// A webhook that changes the image only on updates is not overwritten either: the
+// image that the API server stored is the one that has to run.
 func TestReport_ImageThatAdmissionRewroteInPlace(t *testing.T) {
 	n := newNode(t)
 	n.born()

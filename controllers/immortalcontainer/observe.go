@@ -15,13 +15,13 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// Observed is what desired needs to know of the cluster. A child that does not
-// stand, or is not ours, is nil.
+// Observed is the part of the cluster state that the plan and the status depend on.
+// A child that does not exist or is not owned is nil.
 type Observed struct {
 	Pod    *corev1.Pod
 	Policy *networkingv1.NetworkPolicy
 	Now    time.Time
-	// EndedFor is how long this process has known that the pod has ended.
+	// EndedFor is how long this process has known that the pod ended.
 	EndedFor time.Duration
 }
 
@@ -35,16 +35,16 @@ func observer(now func() time.Time) func(context.Context, converge.Reader, *immo
 	}
 }
 
-// endings remembers since when pods are known to have ended. The pause before
-// the next pod cannot depend on the API server's clock alone: it may be ahead
-// of the operator's by any amount. A restart forgets this and repeats the pause
-// at most once.
+// endings records when this process learned that a pod ended. The pause before the
+// next pod cannot depend on the API server's clock alone, which may be ahead of the
+// operator's by any amount. A restart of the operator loses the records, and
+// repeats the pause at most once.
 type endings struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time // by the UID of the pod
 }
 
-// of returns for how long the pod has been known to have ended.
+// of returns how long the pod has been known to have ended.
 func (e *endings) of(p *corev1.Pod, now time.Time) time.Duration {
 	if p == nil || !ended(p) {
 		return 0
@@ -53,7 +53,7 @@ func (e *endings) of(p *corev1.Pod, now time.Time) time.Duration {
 	defer e.mu.Unlock()
 	since, known := e.since[p.UID]
 	if !known {
-		// Pods are deleted once the pause is over, so older entries are of no use.
+		// Pods are deleted once the pause is over, so older entries are not needed.
 		maps.DeleteFunc(e.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > 10*between })
 		e.since[p.UID] = now
 		return 0

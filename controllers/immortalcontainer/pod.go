@@ -20,19 +20,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// labels select the pod. The first is the article's; the second keeps it apart
-// from pods of other kinds, which have that too.
+// labels returns the labels that select the pod. The first one is that of the
+// legacy operator; the second one distinguishes the pod from those of other kinds,
+// which have the first label too.
 func labels(i *immortalv1alpha1.ImmortalContainer) map[string]string {
 	return map[string]string{"app": i.Name, "immortalcontainer_cr": i.Name}
 }
 
-// inputs are what of a spec a pod is made from and cannot change while it
-// lives, as a hash that the pod carries. The image, labels and annotations are
-// left out: they change in place.
+// inputs returns a hash of the fields of the spec from which the pod is created and
+// which cannot change while it runs. The pod is annotated with it. The image,
+// labels and annotations are omitted, because they can be changed in place.
 //
-// While the inputs stay the pod does, too: what a newer operator would make of
-// them is for the next pod. Fields that are unset have to be left out of the
-// JSON, so that one that a later version adds is no change.
+// As long as the hash is the same, the pod is kept: changes that a newer operator
+// would make are applied to the next pod. Unset fields have to be omitted from the
+// JSON, so that a field that is added by a later version does not change the hash.
 func inputs(i *immortalv1alpha1.ImmortalContainer) string {
 	s := i.Spec.DeepCopy()
 	s.Image, s.NetworkPolicy, s.Suspend, s.Paused, s.DeletionPolicy = "", nil, false, false, ""
@@ -42,33 +43,33 @@ func inputs(i *immortalv1alpha1.ImmortalContainer) string {
 			s.Pod = nil
 		}
 	}
-	var sorted map[string]any // so that the order of our types does not matter
+	var sorted map[string]any // so that the order of fields in the Go types does not matter
 	decode(encode(s), &sorted)
 	h := fnv.New64a()
-	h.Write([]byte(encode(sorted))) // a hash never fails to write
+	h.Write([]byte(encode(sorted))) // writing to a hash never fails
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// madeOf tells whether a pod was made from what the spec says now, so that it
-// can stay.
+// madeOf reports whether a pod was created from the current spec, so that it can be
+// kept.
 func madeOf(p *corev1.Pod, i *immortalv1alpha1.ImmortalContainer) bool {
 	return p.Annotations[naming.AnnotationTemplate] == inputs(i)
 }
 
-// gated tells whether a pod waits to be counted.
+// gated reports whether a pod is waiting to be counted.
 func gated(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
 }
 
-// pod is the pod that should be, whether it exists or not.
+// pod returns the intent of the pod, which may exist.
 func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
 	if live := o.Pod; live != nil {
 		return existing(i, live, gated(live) && !counted(i, live))
 	}
 	in := fresh(i, nil, true)
-	// A pod may exist that was not observed: that of an earlier operator, or one
-	// that lost its label. A gate can be lifted but never put on a pod that runs,
-	// and whether to lift it is decided once the pod is observed.
+	// A pod that was not observed may exist: that of an earlier operator, or one
+	// that lost its label. A gate can be removed from a running pod but not added,
+	// and whether to remove it is decided once the pod is observed.
 	in.IfExists = func(live client.Object) apply.Intent {
 		p, ok := live.(*corev1.Pod)
 		if !ok {
@@ -79,7 +80,8 @@ func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
 	return in
 }
 
-// existing is the pod that should be, for one that exists.
+// existing returns the intent of a pod that exists. waits says that it keeps its
+// gate.
 func existing(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits bool) apply.Intent {
 	if madeOf(live, i) {
 		if spec, stated, ok := asItIs(live); ok {
@@ -91,34 +93,37 @@ func existing(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits boo
 	return in
 }
 
-// unchangeable tells whether a pod was refused because one that stands cannot
-// become what is stated, so that it has to be made anew. A spec that is no
-// pod's is refused for other fields, and then what runs is left running.
+// unchangeable reports whether a pod was rejected because the live one cannot be
+// updated to the intent, so that it has to be recreated. A spec that is invalid for
+// any pod is rejected because of other fields; then the running pod is kept.
 func unchangeable(refused error) bool {
 	return fault.OnlyCause(refused, func(field string) bool { return field == "spec" || field == "spec.tolerations" })
 }
 
-// annotationStated is on the pod: what of its spec we stated when it was made,
-// but for the image. Whatever of it we stop stating the API server takes for
-// taken away, which no pod that stands allows; and an operator of another
-// version would state something else.
+// annotationStated is the annotation of the pod that contains the fields of its
+// spec that were applied when it was created, except for the image. They are
+// applied again while the pod exists: the API server treats omitted fields as
+// removed, which is not allowed for a live pod, and another version of the operator
+// would apply other fields.
 const annotationStated = naming.Domain + "/stated"
 
-// mostStated is how long that may be. A pod of which more is stated is made
-// anew by the first operator that would make it differently.
+// mostStated is the maximum length of that annotation in bytes. A pod with more
+// fields has no annotation, and is recreated by the first operator that would
+// create it differently.
 const mostStated = 64 << 10
 
-// fresh is the pod as this operator makes it.
+// fresh returns the intent of the pod as this version of the operator creates it.
 func fresh(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits bool) apply.Intent {
 	spec := podSpec(i)
 	return intent(i, live, spec, encode(spec), waits)
 }
 
-// intent is the pod of that spec, behind the gate while it waits to be counted.
-// live is nil if there is no pod yet.
+// intent returns the intent of a pod with that spec. waits says that the pod waits
+// to be counted, and therefore has the gate. live is nil if the pod does not exist
+// yet.
 //
-// It is hashed by nothing but what can change in a pod that stands: the rest
-// cannot drift, and it may be stated in either of two ways.
+// Only the fields that can change in a live pod are hashed: the others cannot
+// drift, and both fresh and asItIs can be their source.
 func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev1ac.PodSpecApplyConfiguration, stated string, waits bool) apply.Intent {
 	image, record := statedImage(i, live)
 	changing := corev1ac.PodSpec().WithContainers(corev1ac.Container().WithName(containerName))
@@ -147,17 +152,18 @@ func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev
 	return both[0]
 }
 
-// liftGate lets a released pod run: without the operator it is never counted.
+// liftGate removes the gate of a pod that is released: without the operator it
+// would never be counted.
 func liftGate(live client.Object) {
 	if p, ok := live.(*corev1.Pod); ok {
 		p.Spec.SchedulingGates = slices.DeleteFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
 	}
 }
 
-// podSpec is what a new pod is made from, but for its image.
+// podSpec returns the spec of a new pod, without its image.
 func podSpec(i *immortalv1alpha1.ImmortalContainer) *corev1ac.PodSpecApplyConfiguration {
-	// The standard baseline, unless the user is stricter: an image runs as the
-	// user it names, root included, and may write its own files.
+	// The default is the baseline Pod Security Standard: an image runs as the user
+	// that it names, even as root, and can write to its own files.
 	ofPod, ofContainer := resources.SecurityContexts(i.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
 	c := corev1ac.Container().WithName(containerName).WithSecurityContext(ofContainer)
 	spec := resources.PodSpec().WithSecurityContext(ofPod)
@@ -167,9 +173,9 @@ func podSpec(i *immortalv1alpha1.ImmortalContainer) *corev1ac.PodSpecApplyConfig
 	return spec.WithContainers(c)
 }
 
-// asItIs is the spec of a pod that stands: the very fields that were stated
-// when it was made, with the values that they have now. stated is what it says
-// of that itself; ok is false where it does not.
+// asItIs returns the fields of a live pod that were applied when it was created,
+// with their current values. stated is its annotation of these fields; ok is false
+// if there is no valid one.
 func asItIs(p *corev1.Pod) (spec *corev1ac.PodSpecApplyConfiguration, stated string, ok bool) {
 	stated = p.Annotations[annotationStated]
 	var fields, live map[string]any
@@ -180,16 +186,16 @@ func asItIs(p *corev1.Pod) (spec *corev1ac.PodSpecApplyConfiguration, stated str
 	spec = &corev1ac.PodSpecApplyConfiguration{}
 	raw, err := json.Marshal(values(fields, live))
 	if err != nil || json.Unmarshal(raw, spec) != nil {
-		return nil, "", false // somebody wrote something else into it
+		return nil, "", false // another client has changed the annotation
 	}
 	return spec, stated, slices.ContainsFunc(spec.Containers, func(c corev1ac.ContainerApplyConfiguration) bool {
 		return c.Name != nil && *c.Name == containerName
 	})
 }
 
-// values are the fields of stated with the values that they have in live.
-// Where a list or map is one value, it is that of live: admission may have
-// added to it.
+// values returns the fields of stated with the values that they have in live. Lists
+// and maps that are atomic, or whose elements cannot be matched, are those of live,
+// because admission may have added to them.
 func values(stated, live any) any {
 	switch s := stated.(type) {
 	case map[string]any:
@@ -200,7 +206,7 @@ func values(stated, live any) any {
 		all := make(map[string]any, len(s))
 		for k, v := range s {
 			switch lv, there := l[k]; {
-			case !there: // an empty value, which is left out
+			case !there: // an empty value, which is omitted
 				all[k] = v
 			case k == "nodeSelector", k == "httpHeaders":
 				all[k] = lv
@@ -232,8 +238,8 @@ func values(stated, live any) any {
 	}
 }
 
-// sameKey tells whether two elements of a list are the same: containers,
-// volumes and variables by their name, mounts by their path.
+// sameKey reports whether two elements of a list are the same: containers, volumes
+// and environment variables are compared by name, mounts by path.
 func sameKey(a, b any) bool {
 	am, _ := a.(map[string]any)
 	bm, _ := b.(map[string]any)
@@ -248,13 +254,13 @@ func sameKey(a, b any) bool {
 func encode(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("%T has no JSON: %v", v, err)) // it came as JSON
+		panic(fmt.Sprintf("%T has no JSON: %v", v, err)) // it was decoded from JSON
 	}
 	return string(raw)
 }
 
 func decode(raw string, into *map[string]any) {
 	if err := json.Unmarshal([]byte(raw), into); err != nil {
-		panic(fmt.Sprintf("the JSON of an object is none: %v", err)) // encode made it
+		panic(fmt.Sprintf("the JSON of an object is none: %v", err)) // encode produced it
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// A pod that is to be isolated is never open: neither created nor released
-// before its NetworkPolicy exists. One that runs is still repaired.
+// An isolated pod is never reachable from outside its policy: it is neither created
+// nor released before its NetworkPolicy exists. A running pod is still repaired.
 func TestDesired_PodWaitsForItsNetworkPolicy(t *testing.T) {
 	counted := func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 }
 	for name, tc := range map[string]struct {

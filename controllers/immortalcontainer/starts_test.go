@@ -13,7 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// settle reconciles until nothing is written any more.
+// settle reconciles until nothing more is written.
 func (n *node) settle() {
 	n.Helper()
 	for range 10 {
@@ -68,8 +68,8 @@ func TestReport_CountsPodsThatWereReleasedAndNoOthers(t *testing.T) {
 	}
 }
 
-// The order matters: the count is taken back before the pod is deleted.
-// Otherwise a crash in between makes it wrong.
+// The order matters: the count is reverted before the pod is deleted. Otherwise it
+// would be wrong after a crash in between.
 func TestDesired_DeletesAPodThatIsNotReleasedOnlyUncounted(t *testing.T) {
 	counted := func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 }
 	for name, change := range map[string]func(*immortalv1alpha1.ImmortalContainer){
@@ -90,7 +90,7 @@ func TestDesired_DeletesAPodThatIsNotReleasedOnlyUncounted(t *testing.T) {
 			if err != nil || len(plan.Prune) != 1 {
 				t.Fatalf("not counted: %+v, %v", plan, err)
 			}
-			// Its gate was lifted all the same.
+			// Its gate was removed nevertheless.
 			report(i, Observed{Pod: livePod()}, converge.NewOutcome(born.Time, fault.Verdict{}, nil))
 			if i.Status.StartTimes != 1 || i.Status.PodUID != "p" {
 				t.Errorf("it runs: %d starts, last pod %q", i.Status.StartTimes, i.Status.PodUID)
@@ -99,8 +99,8 @@ func TestDesired_DeletesAPodThatIsNotReleasedOnlyUncounted(t *testing.T) {
 	}
 }
 
-// A pod that cannot be released now is not counted yet: until then it may be
-// deleted by anybody.
+// A pod that cannot be released yet is not counted, because it may be deleted
+// before it runs.
 func TestReport_CountsNoPodThatCannotBeReleased(t *testing.T) {
 	conflict := fault.Verdict{Class: fault.Stall, Reason: common.ReasonConflict, Message: "m"}
 	notAllowed := fault.Verdict{Class: fault.Stall, Reason: common.ReasonNotAllowed, Message: "m"}

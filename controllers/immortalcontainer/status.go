@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// UpdateStatus writes the status into the object.
+// UpdateStatus updates the status of the object.
 func (m model) UpdateStatus(out converge.Outcome) {
 	i, o := m.i, m.observed
 	p := converge.Standing(out, "Pod", i.Namespace, podName(i), o.Pod)
@@ -23,7 +23,7 @@ func (m model) UpdateStatus(out converge.Outcome) {
 	if p != nil {
 		var again time.Duration
 		if runs, again = runningImage(p, st.Image, out.Now); again > 0 {
-			out.LookAgain(again) // no event tells that time has passed
+			out.LookAgain(again) // no event reports that time has passed
 		}
 	}
 	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p, runs), out.Problem)
@@ -50,12 +50,13 @@ func (m model) UpdateStatus(out converge.Outcome) {
 	}
 }
 
-// count counts a pod before it is released, and takes the count back if it is
-// not going to be. The count follows from what is recorded and observed, so it
-// does not matter how often or after which crash it is made. It reports whether
-// it took one back.
+// count counts a pod before its gate is removed, and reverts that if the pod must
+// not run after all. The count is derived from the recorded and the observed state,
+// so that repeating it, even after a crash, does not change the result. back
+// reports whether the count was reverted.
 func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, out converge.Outcome) (back bool) {
-	// Until it can be released, a pod may be deleted by anybody.
+	// A pod that cannot be released yet is not counted, because it may be deleted
+	// before it runs.
 	release := releasable(i, p) && !i.Spec.Paused && out.Problem.Reason != common.ReasonNotAllowed
 	switch {
 	case counted(i, p) && gated(p) && !release:
@@ -65,8 +66,8 @@ func count(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, out converge.Ou
 	case counted(i, p), gated(p) && !(release && isolated(i, out)):
 		return false
 	}
-	// The article's operator counted its pods too, but kept no UID: the pod
-	// that it left running is in its figure already.
+	// The legacy operator counted its pods too, but recorded no UID: the pod that
+	// it left running is already included in its count.
 	takenOver := i.Status.PodUID == "" && i.Status.StartTimes > 0 && p.Annotations[naming.AnnotationTemplate] == ""
 	i.Status.PodUID = string(p.UID)
 	if !takenOver {
@@ -81,8 +82,8 @@ func isolated(i *immortalv1alpha1.ImmortalContainer, out converge.Outcome) bool 
 	return exists || i.Spec.NetworkPolicy == nil
 }
 
-// state returns what the pod says about itself. runs is the image that its
-// container runs, if that is known.
+// state returns the state of the pod. runs is the image that its container runs, if
+// that is known.
 func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) conditions.State {
 	switch {
 	case i.Spec.Suspend && p == nil:
@@ -127,7 +128,7 @@ func notRunning(message string) conditions.State {
 
 func running(p *corev1.Pod) bool { return podReady(p).Status == corev1.ConditionTrue }
 
-// podReady returns the pod's condition Ready, empty if it has none.
+// podReady returns the Ready condition of the pod, empty if it has none.
 func podReady(p *corev1.Pod) corev1.PodCondition {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -137,17 +138,17 @@ func podReady(p *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// nodeLost reports whether the kubelet of the pod's node has stopped answering.
-// The node lifecycle controller then sets the condition Ready to False, and
-// leaves its reason, which is empty while it is True, and the container status
-// as the kubelet last wrote them.
+// nodeLost reports whether the kubelet of the pod's node has stopped responding.
+// The node lifecycle controller then sets the Ready condition to False, but keeps
+// its reason, which is empty while it is True, and the container status as last
+// written by the kubelet.
 func nodeLost(p *corev1.Pod) bool {
 	ready, c := podReady(p), container(p)
 	return ready.Status == corev1.ConditionFalse && ready.Reason == "" &&
 		c != nil && c.Ready && c.State.Running != nil && !ended(p)
 }
 
-// image is the image of our container in a pod.
+// image returns the image of the managed container in a pod.
 func image(p *corev1.Pod) string {
 	for _, c := range p.Spec.Containers {
 		if c.Name == containerName {
@@ -166,8 +167,8 @@ func container(p *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// waitsFor says what a pod that does not run is waiting for, in words that
-// stay the same while it waits.
+// waitsFor returns what a pod that does not run is waiting for. The text does not
+// change while it waits for the same thing.
 func waitsFor(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {

@@ -1,5 +1,5 @@
-// Package memcached makes a Memcached what its spec says: a Deployment of
-// memcached and a headless Service that names its pods.
+// Package memcached reconciles Memcacheds. Each has a Deployment, and a headless
+// Service that resolves to its pods.
 package memcached
 
 import (
@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Kind is all that there is to a Memcached.
+// Kind returns the Memcached kind for the reconcile loop.
 func Kind(platform config.Platform) converge.AnyKind {
 	return converge.Erase(converge.Kind[*cachev1alpha1.Memcached, Observed]{
 		New:         func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },

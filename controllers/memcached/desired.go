@@ -23,7 +23,7 @@ const (
 	containerName = "memcached"
 	portName      = "memcached"
 	port          = 11211
-	// user is the user and group "memcache" of the stock images (docker-library,
+	// user is the UID and GID of "memcache" in the official images (docker-library,
 	// memcached/1/debian/Dockerfile and 1/alpine/Dockerfile: 11211).
 	user = 11211
 
@@ -38,19 +38,21 @@ const (
 
 	kib = 1 << 10
 	mib = 1 << 20
-	// defaultMemory is the seed's -m, which is memcached's own default too.
+	// defaultMemory is the value of -m that the legacy operator sets, which is also
+	// the default of memcached.
 	defaultMemory = 64 * mib
 )
 
-// labels select the pods. They are the seed's and immutable in a Deployment,
-// so objects that its operator made can be taken over.
+// labels returns the labels that select the pods. They are those of the legacy
+// operator and immutable in a Deployment, so that its objects can be adopted.
 func labels(m *cachev1alpha1.Memcached) map[string]string {
 	return map[string]string{labelApp: app, labelOwner: m.Name}
 }
 
-// image is what a new revision has: the one asked for, else the one that has
-// served, else the platform's. It is part of the revision and stays with it: a
-// cache does not lose what it holds because the platform's default has changed.
+// image returns the image of a new revision: that of the spec, or else the one that
+// has been serving, or else the default of the platform. It is part of the revision
+// and is kept with it: a cache does not lose its items because the platform's
+// default changed.
 func image(m *cachev1alpha1.Memcached, platform config.Memcached) string {
 	switch {
 	case m.Spec.Image != "":
@@ -62,7 +64,7 @@ func image(m *cachev1alpha1.Memcached, platform config.Memcached) string {
 	}
 }
 
-// memory is what items may take, in bytes.
+// memory returns the memory for items in bytes.
 func memory(m *cachev1alpha1.Memcached) int64 {
 	if s := m.Spec.Memory; s != nil && s.Size != nil {
 		return s.Size.Value()
@@ -82,23 +84,24 @@ func or(p *int32, unset int32) int32 {
 	return *p
 }
 
-// containerLimit is the memory limit of the container in bytes. A limit that
-// memcached can reach empties a whole node, so it is generous. What there is
-// beside the items, by memcached's source (1.6.38):
+// containerLimit returns the memory limit of the container in bytes. It is
+// generous, because reaching it would kill memcached and lose all items of the
+// node. In addition to the items, memcached needs (according to the source of
+// 1.6.38):
 //
-//   - the hash table: 8 bytes a bucket, doubled when there are 1.5 items a
-//     bucket, old and new side by side meanwhile (assoc.c): 16 bytes for an
-//     item, of which the smallest takes 96. A sixth at most; a quarter, with
-//     what the allocator wastes.
-//   - pages beyond -m: a slab class that has none gets one of 1 MiB even when
-//     the limit is reached (slabs.c, do_slabs_newslab). There are 39 classes by
-//     default; with the program itself 64 MiB.
-//   - a connection: a read buffer of 16 KiB (memcached.h, READ_BUFFER_SIZE) and
-//     as much again for its structures and the kernel's socket buffers.
-//   - a thread: 1 MiB for its stack and buffers.
+//   - the hash table: 8 bytes per bucket, doubled when there are 1.5 items per
+//     bucket, when both tables exist for a while (assoc.c): 16 bytes per item, the
+//     smallest of which takes 96. That is at most a sixth; a quarter with the
+//     overhead of the allocator.
+//   - pages beyond -m: a slab class without pages gets one of 1 MiB even if the
+//     limit is reached (slabs.c, do_slabs_newslab). There are 39 classes by
+//     default; together with the program itself, 64 MiB.
+//   - per connection: a read buffer of 16 KiB (memcached.h, READ_BUFFER_SIZE), and
+//     the same again for its structures and the socket buffers of the kernel.
+//   - per thread: 1 MiB for its stack and buffers.
 //
-// It is part of the pod template: a change of it here reaches a cache with its
-// next revision.
+// It is part of the pod template: if this function changes, a cache gets the new
+// limit with its next revision.
 func containerLimit(m *cachev1alpha1.Memcached) int64 {
 	items := memory(m)
 	all := items + items/4 + 64*mib + int64(maxConnections(m))*32*kib + int64(threads(m))*mib
@@ -107,10 +110,10 @@ func containerLimit(m *cachev1alpha1.Memcached) int64 {
 
 func quantity(bytes int64) resource.Quantity { return *resource.NewQuantity(bytes, resource.BinarySI) }
 
-// inputs are what of an object's spec the pods depend on. What is not about
-// pods is left out: to change it is no reason to make a revision. An image that
-// is not asked for is none of them, so another default of the platform is not
-// a change either.
+// inputs returns what the pods depend on. Fields that do not affect pods are
+// omitted, so that a change of one does not create a revision. An image that the
+// spec does not set is omitted too, so that another default of the platform does
+// not create a revision either.
 func inputs(m *cachev1alpha1.Memcached) any {
 	s := m.Spec.DeepCopy()
 	s.Size, s.DeletionPolicy, s.Paused = 0, "", false
@@ -119,8 +122,8 @@ func inputs(m *cachev1alpha1.Memcached) any {
 	return s
 }
 
-// decide decides which template serves. If that is not available or not allowed,
-// the template that was decided last keeps serving.
+// decide selects the pod template. If the template that the spec asks for is not
+// available or not allowed, that of the previous decision is kept.
 func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
 	q := rollout.Question{
 		Kind: cachev1alpha1.Kind, Namespace: m.Namespace, Name: m.Name, Labels: labels(m),
@@ -137,8 +140,8 @@ func decideImage(q rollout.Question, m *cachev1alpha1.Memcached, o Observed, pla
 	if err != nil || m.Spec.Image != "" {
 		return d, err
 	}
-	// A revision that is kept has its own image, and to have another is no
-	// change that waits.
+	// A revision that is kept has its own image, and a different image alone is not
+	// a pending change.
 	kept, err := d.Asked.Template()
 	if err != nil {
 		return d, err
@@ -150,7 +153,7 @@ func decideImage(q rollout.Question, m *cachev1alpha1.Memcached, o Observed, pla
 	return d, nil
 }
 
-// imageIn is the image of our container in a template.
+// imageIn returns the image of the managed container in a template.
 func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	if t == nil || t.Spec == nil {
 		return ""
@@ -163,7 +166,7 @@ func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	return ""
 }
 
-// model is what one reconcile has decided about a Memcached.
+// model contains the decisions of one reconcile of a Memcached.
 type model struct {
 	m        *cachev1alpha1.Memcached
 	observed Observed
@@ -176,7 +179,7 @@ func newModel(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) 
 	return &model{m: m, observed: o, decision: d, err: err}
 }
 
-// Plan returns the children a Memcached should have.
+// Plan returns the desired children of the Memcached.
 func (x *model) Plan() (converge.Plan, error) {
 	m, o, d, err := x.m, x.observed, &x.decision, x.err
 	plan := d.Complete(converge.Plan{})
@@ -186,8 +189,8 @@ func (x *model) Plan() (converge.Plan, error) {
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
 	}
-	// Of what is being deleted only the children's names matter. That nothing can
-	// be decided must not keep it.
+	// While the object is being deleted, only the names of the children matter. A
+	// failed decision must not prevent deletion.
 	going := !m.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
@@ -216,12 +219,12 @@ func deployment(m *cachev1alpha1.Memcached, t *corev1ac.PodTemplateSpecApplyConf
 	return in
 }
 
-// template is what the pods are made from.
+// template returns the desired pod template.
 //
-// They have no preStop sleep. That is for servers behind a load balancer, which
-// goes on sending for a moment; here every client connects by itself, and the
-// Service names a pod until it is gone, sleep or not. To sleep would only let
-// clients store more in a node that is about to lose it.
+// It has no preStop sleep, which is useful for servers behind a load balancer that
+// keeps sending requests for a moment. Here every client connects directly, and the
+// Service resolves to a pod until it is deleted, with or without a sleep. During a
+// sleep clients would only store more items in a node that is about to lose them.
 func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	ofPod, ofContainer := resources.SecurityContexts(m.Spec.Security, resources.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: user, ReadOnlyRootFilesystem: true,
@@ -247,8 +250,9 @@ func containerPort() *corev1ac.ContainerPortApplyConfiguration {
 	return corev1ac.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
 }
 
-// containerResources are the user's, and the memory, which is the same for request and
-// limit: a cache that had to share its memory would be the first to go.
+// containerResources returns the user's resources, with the memory as both request
+// and limit: a cache on a node without enough memory would be among the first
+// containers to be killed.
 func containerResources(m *cachev1alpha1.Memcached) *common.Resources {
 	r := m.Spec.Resources.DeepCopy()
 	if r == nil {
@@ -263,26 +267,28 @@ func containerResources(m *cachev1alpha1.Memcached) *common.Resources {
 	return r
 }
 
-// args are the words after "memcached". An option and its value are two words:
-// "-m=64" is read as 0.
+// args returns the arguments of memcached. An option and its value are separate
+// arguments: "-m=64" is parsed as 0.
 func args(m *cachev1alpha1.Memcached) []string {
 	return []string{
 		memoryOption, strconv.FormatInt(memory(m)/mib, 10),
 		"-c", strconv.FormatInt(int64(maxConnections(m)), 10),
 		"-t", strconv.FormatInt(int64(threads(m)), 10),
 		"-p", strconv.Itoa(port),
-		// No UDP, which 1.4 listens on: strangers amplify attacks by it.
+		// No UDP, which 1.4 listens on by default: it can be abused for
+		// amplification attacks.
 		"-U", "0",
-		// As the seed has them: 1.4 needs the first to be like 1.6, in which it
-		// does nothing; the second makes memcached tell of its errors.
+		// As in the legacy operator: 1.4 needs the first option to behave like 1.6,
+		// in which it has no effect; the second one makes memcached log errors.
 		"-o", "modern",
 		"-v",
 	}
 }
 
-// service is headless: a client wants to know every node. One that has a
-// cluster IP already, as the seed's later samples make it, keeps it: a Service
-// cannot lose its IP.
+// service returns the intent of the Service. It is headless, because clients need
+// to know every node. A Service that already has a cluster IP, as in later samples
+// of the legacy operator, keeps it, because the cluster IP of a Service cannot be
+// removed.
 func service(m *cachev1alpha1.Memcached, o Observed) apply.Intent {
 	if o.Service != nil && o.Service.Spec.ClusterIP != corev1.ClusterIPNone {
 		return serviceIntent(m, false)
@@ -300,8 +306,8 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	spec := corev1ac.ServiceSpec().
 		WithType(corev1.ServiceTypeClusterIP).
 		WithSelector(labels(m)).
-		// A node that is not ready keeps its name: a client that cannot look
-		// it up would move its keys elsewhere.
+		// A node that is not ready remains resolvable: a client that cannot resolve
+		// it would move its keys to other nodes.
 		WithPublishNotReadyAddresses(true).
 		WithPorts(corev1ac.ServicePort().WithName(portName).WithProtocol(corev1.ProtocolTCP).WithPort(port).WithTargetPort(intstr.FromInt(port)))
 	if headless {
@@ -314,7 +320,7 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	}
 	resources.CustomizeService(ac, options)
 	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	// A label more in the selector leaves the pods out.
+	// An additional label in the selector would exclude all pods.
 	in.Exclusive = []string{"spec.ports", "spec.selector"}
 	return in
 }

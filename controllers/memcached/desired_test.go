@@ -34,14 +34,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
-// ownerKind is what the loop passes for every Memcached.
+// ownerKind is what the reconcile loop passes for every Memcached.
 var ownerKind = metav1.GroupVersionKind(cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind))
 
-// platform is the configuration of these tests.
+// platform is the platform configuration of these tests.
 var platform = config.Default()
 
-// cases reads those under testdata: in.yaml holds the Memcached, with its
-// status, and after it what is live, if there is anything.
+// cases reads the cases in testdata. in.yaml contains the Memcached with its
+// status, followed by the live objects, if any.
 func cases(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed) {
 	t.Helper()
 	all := map[string]func() (*cachev1alpha1.Memcached, Observed){}
@@ -92,7 +92,8 @@ func planned(t *testing.T, m *cachev1alpha1.Memcached, o Observed) converge.Plan
 	return plan
 }
 
-// printed is the children as they would be sent, and what would be deleted.
+// printed returns the children as they would be sent, and those that would be
+// deleted.
 func printed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) []byte {
 	t.Helper()
 	plan := planned(t, m, o)
@@ -108,7 +109,7 @@ func object(t *testing.T, m *cachev1alpha1.Memcached, in apply.Intent) []byte {
 	return raw
 }
 
-// typed is the Deployment and the Service as the API server would decode them.
+// typed returns the Deployment and the Service as decoded by the API server.
 func typed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
@@ -167,8 +168,8 @@ func TestDesiredIsPureAndDeterministic(t *testing.T) {
 	}
 }
 
-// What the seed's readers see and what selects the pods of an installation
-// that is taken over. All of it is fixed for ever.
+// These fields are visible to users of the legacy operator, or select the pods of
+// an adopted installation, and must never change.
 func TestWhatTheSeedShows(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "memcached.yaml"))
 	if err != nil {
@@ -209,7 +210,7 @@ func TestWhatTheSeedShows(t *testing.T) {
 	}
 }
 
-// memcached reads "-m=64" as 0: 1.4 then has no limit, 1.6 does not start.
+// memcached parses "-m=64" as 0: 1.4 then has no limit, and 1.6 does not start.
 func TestArgumentsAreSeparateWords(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*cachev1alpha1.Memcached)
@@ -279,7 +280,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// To learn which image serves is no reason to write.
+// Learning which image serves is not a reason to write.
 func TestLearningTheImageChangesNothing(t *testing.T) {
 	before, after := sample(), sample()
 	after.Status.Image = platform.Memcached.Image
@@ -353,7 +354,7 @@ func TestPodsLeadToTheirCache(t *testing.T) {
 	}
 }
 
-// Only what is about pods makes a revision.
+// Only fields that affect pods create a revision.
 func TestWhatMakesARevision(t *testing.T) {
 	of := func(change ...func(*cachev1alpha1.MemcachedSpec)) string {
 		m := sample()
@@ -366,7 +367,7 @@ func TestWhatMakesARevision(t *testing.T) {
 		}
 		return string(raw)
 	}
-	// A field that a later version adds must not look like a change.
+	// A field that is added by a later version must not look like a change.
 	if got := of(); got != `{"size":0}` {
 		t.Errorf("inputs of what says nothing about pods: %s", got)
 	}
@@ -404,7 +405,7 @@ func TestWhatMakesARevision(t *testing.T) {
 	}
 }
 
-// kept is the revision of a plan as it stands in the cluster.
+// kept returns the revision of a plan as it exists in the cluster.
 func kept(t *testing.T, m *cachev1alpha1.Memcached, o Observed) *appsv1.ControllerRevision {
 	t.Helper()
 	r := &appsv1.ControllerRevision{}
@@ -416,8 +417,8 @@ func kept(t *testing.T, m *cachev1alpha1.Memcached, o Observed) *appsv1.Controll
 	return r
 }
 
-// An image that nobody asked for belongs to the revision: another default of
-// the platform, or another image that served meanwhile, is no change.
+// An image that the spec does not set belongs to the revision: another default of
+// the platform, or another image that has been serving, is not a change.
 func TestRevisionKeepsItsImage(t *testing.T) {
 	m := sample()
 	m.Status.Image = "memcached:1.5"
@@ -436,16 +437,16 @@ func TestRevisionKeepsItsImage(t *testing.T) {
 	if len(st.PendingChanges) != 0 {
 		t.Errorf("changes wait: %q", st.PendingChanges)
 	}
-	// What says something else about pods is another revision, with the image
-	// that serves.
+	// A change that affects pods creates another revision, with the image that has
+	// been serving.
 	m.Spec.Threads = new(int32(8))
 	if d, _ := typed(t, m, o); d.Spec.Template.Spec.Containers[0].Image != "memcached:1.4" {
 		t.Errorf("image of the next revision is %s", d.Spec.Template.Spec.Containers[0].Image)
 	}
 }
 
-// To upgrade the operator restarts nothing: a revision is served as it was
-// made, and what would be made now is said.
+// Upgrading the operator does not restart pods: the template of a revision is kept,
+// and how a new one would differ is reported.
 func TestKeptTemplateIsServed(t *testing.T) {
 	m := sample()
 	r := kept(t, m, Observed{})

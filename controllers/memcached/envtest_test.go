@@ -82,12 +82,12 @@ func specimen() testkit.Specimen {
 			var all [][]byte
 			plan, err := desired(o.(*cachev1alpha1.Memcached), Observed{}, platform)
 			if err != nil {
-				panic(err) // it is what the operator did a moment ago
+				panic(err) // the operator has just done the same
 			}
 			for _, in := range plan.Apply {
 				raw, err := in.Object(o, ownerKind)
 				if err != nil {
-					panic(err) // it is what the operator sent a moment ago
+					panic(err) // the operator has just sent it
 				}
 				all = append(all, raw)
 			}
@@ -101,8 +101,8 @@ func specimen() testkit.Specimen {
 	}
 }
 
-// serves says what of a Memcached's spec is not yet so. It is written from the
-// API's documentation, apart from what the controller does.
+// serves returns an error if the children do not match the spec of a Memcached. It
+// is written from the API documentation, independently of the controller.
 func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	m := parent.(*cachev1alpha1.Memcached)
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
@@ -199,7 +199,7 @@ func TestCrash(t *testing.T) {
 	edit := func(name string, change func(*cachev1alpha1.MemcachedSpec)) testkit.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*cachev1alpha1.Memcached).Spec) })
 	}
-	// is waits until the status says so of the newest generation.
+	// is waits until the status reports this for the latest generation.
 	is := func(reason string, then func(*cachev1alpha1.Memcached) bool) func(context.Context, testkit.World) (bool, error) {
 		return func(ctx context.Context, w testkit.World) (bool, error) {
 			m := cache(w.Namespace, "web")
@@ -213,7 +213,7 @@ func TestCrash(t *testing.T) {
 	back := edit("rollback", func(s *cachev1alpha1.MemcachedSpec) { s.Image, s.Threads = "memcached:bad", new(int32(8)) })
 	back.Converged = func(ctx context.Context, w testkit.World) (bool, error) {
 		ok, err := is(common.ReasonRolledBack, func(m *cachev1alpha1.Memcached) bool {
-			r := m.Status.Revisions // figures may follow the conditions by some seconds
+			r := m.Status.Revisions // counts may be updated some seconds after the conditions
 			return m.Status.Replicas == 3 && r != nil && r.Current == 1 && r.LastHealthy == 1 && r.Failed == 2 && m.Status.Image == platform.Memcached.Image
 		})(ctx, w)
 		if !ok {

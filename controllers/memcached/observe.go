@@ -16,15 +16,17 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// Observed is what desired and report need to know of the cluster. A child
-// that does not stand, or is not ours, is nil.
+// Observed is the part of the cluster state that the plan and the status depend on.
+// A child that does not exist or is not owned is nil.
 type Observed struct {
-	// Seen has all pods that carry the labels of this cache, at any time.
+	// Seen contains all pods with the labels of this cache, even if no rollout is
+	// in progress.
 	rollout.Seen
 	Service *corev1.Service
 	Budget  *policyv1.PodDisruptionBudget
 	Policy  *networkingv1.NetworkPolicy
-	// Budgets are those of others in the namespace.
+	// Budgets are the PodDisruptionBudgets in the namespace that this object does
+	// not own.
 	Budgets []policyv1.PodDisruptionBudget
 }
 
@@ -39,7 +41,7 @@ func observe(ctx context.Context, r converge.Reader, m *cachev1alpha1.Memcached)
 	if err := errors.Join(errs[:]...); err != nil || o.Pods != nil {
 		return o, err
 	}
-	// The status lists the pods that serve, also when nothing is rolled out.
+	// The status lists the serving pods even if no rollout is in progress.
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(m.Namespace), client.MatchingLabels(labels(m))); err != nil {
 		return o, fmt.Errorf("listing the pods of %q: %w", m.Name, err)

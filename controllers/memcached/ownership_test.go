@@ -21,8 +21,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// node is a pod as the Deployment of a cache makes it; the kubelet of testkit
-// makes it ready.
+// node creates a pod as the Deployment of a cache does. The simulated kubelet of
+// testkit makes it ready.
 func node(l *testkit.Lab, of, name string) *corev1.Pod {
 	l.Helper()
 	p := &corev1.Pod{
@@ -65,8 +65,8 @@ func TestTwoCachesOfANamespaceDoNotSeeEachOthersPods(t *testing.T) {
 	listed("memcached-for-wordpress", "w-1", "w-2")
 }
 
-// What the seed's operator made: the Deployment, and in its later samples a
-// Service with a cluster IP, which a Service cannot lose.
+// The legacy operator created the Deployment, and in later samples a Service with a
+// cluster IP, which cannot be removed from a Service.
 func TestChildrenOfTheSeedsOperatorAreTakenOver(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject())
@@ -137,8 +137,8 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 	l.Until("the selector to be ours", s, "example", func() bool { return len(s.Spec.Selector) == 2 })
 }
 
-// An image that the platform no longer names is kept: a restart would lose
-// what the cache holds.
+// An image that is no longer the platform's default is kept: a restart would lose
+// the content of the cache.
 func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject()).Start()
@@ -147,7 +147,7 @@ func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
 	l.Ready(m, "example")
 	later := env.NewLab(t, subjectWith(config.Platform{Memcached: config.Memcached{Image: "memcached:1.7"}}))
 	later.Namespace = l.Namespace
-	later.Requests() // those of the first operator
+	later.Requests() // discards the requests of the first operator
 	later.Start()
 	later.Expect("another default of the platform")
 	l.Get(m, "example")
@@ -156,14 +156,14 @@ func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
 	}
 }
 
-// The schema says by itself what admission says.
+// The schema alone rejects the same specs as admission.
 func TestSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	ns := env.NewNamespace(t)
 	for name, tc := range map[string]struct {
 		name string
 		spec map[string]any
-		want string // part of the refusal; "" where there is none
+		want string // part of the validation error; "" if it is valid
 	}{
 		"nothing":              {"a", map[string]any{"size": 3}, ""},
 		"no size":              {"a", map[string]any{}, "spec.size: Required value"},
@@ -216,7 +216,7 @@ func TestSchemaRefuses(t *testing.T) {
 
 func list(elements ...any) []any { return elements }
 
-// fields is a map of names and values in turn.
+// fields returns a map from alternating names and values.
 func fields(pairs ...any) map[string]any {
 	m := map[string]any{}
 	for pair := range slices.Chunk(pairs, 2) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// refusals says what the Pod Security Standard "restricted", in its newest
-// version, has against a pod.
+// refusals returns the violations of the Pod Security Standard "restricted", in its
+// latest version, by a pod.
 func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
 	t.Helper()
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)

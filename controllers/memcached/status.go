@@ -16,7 +16,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// UpdateStatus writes the status into the object.
+// UpdateStatus updates the status of the object.
 func (x *model) UpdateStatus(out converge.Outcome) {
 	m, o := x.m, x.observed
 	d := converge.Standing(out, "Deployment", m.Namespace, m.Name, o.Deployment)
@@ -36,8 +36,8 @@ func (x *model) UpdateStatus(out converge.Outcome) {
 	}
 }
 
-// memoryOf is what the pods of a Deployment may use, nil where it is not one
-// that we made.
+// memoryOf returns the memory limits of the pods of a Deployment, or nil if the
+// operator did not create it.
 func memoryOf(d *appsv1.Deployment) *cachev1alpha1.MemoryStatus {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		i := slices.Index(c.Args, memoryOption) + 1
@@ -51,7 +51,7 @@ func memoryOf(d *appsv1.Deployment) *cachev1alpha1.MemoryStatus {
 	return nil
 }
 
-// phase is what the conditions say in one word, and the reason of Ready.
+// phase summarizes the conditions in one word, and returns the reason of Ready.
 func phase(cs []metav1.Condition) (cachev1alpha1.Phase, string) {
 	reason := ""
 	if r := meta.FindStatusCondition(cs, common.ConditionReady); r != nil {
@@ -69,7 +69,7 @@ func phase(cs []metav1.Condition) (cachev1alpha1.Phase, string) {
 	}
 }
 
-// nodes are the names of the pods that serve, sorted, never nil.
+// nodes returns the names of the serving pods, sorted and never nil.
 func nodes(pods []corev1.Pod) []string {
 	names := []string{}
 	for i := range pods {

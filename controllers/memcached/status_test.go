@@ -24,7 +24,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// rolled is a Deployment of 3 with so many pods, made from the sample's spec.
+// rolled returns a Deployment with 3 replicas and these counts, created from the
+// spec of the sample.
 func rolled(replicas, updated, ready int32) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-memcached", Generation: 2},
@@ -125,7 +126,7 @@ func TestPhaseAndConditions(t *testing.T) {
 	}
 }
 
-// A refused or failed write says nothing about the pods that serve.
+// A rejected or failed write does not mean that the serving pods are unavailable.
 func TestFailedWriteDoesNotMakeTheCacheUnavailable(t *testing.T) {
 	m := sample()
 	report(m, Observed{Seen: rollout.Seen{Deployment: rolled(3, 3, 3)}}, outcome(errors.New("no answer"), nil), platform)
@@ -174,7 +175,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// The seed's schema has nodes as a required list: null would be refused.
+// In the schema of the legacy operator, nodes is a required list: null would be
+// rejected.
 func TestNodesAreNeverNull(t *testing.T) {
 	written := func(m *cachev1alpha1.Memcached) string {
 		raw, err := json.Marshal(m.Status)
@@ -225,7 +227,7 @@ func TestFiguresOfTheStatus(t *testing.T) {
 	}
 }
 
-// A rollout that fails goes back, and the status speaks of what serves.
+// A failed rollout is rolled back, and the status describes the serving revision.
 func TestFailedRollout(t *testing.T) {
 	m := sample()
 	first := kept(t, m, Observed{})

@@ -9,8 +9,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// auxiliary is what there should be beside the Deployment and its Service.
-// pods are the labels of the pods.
+// auxiliary returns the auxiliary resources that the spec asks for. pods are the
+// labels of the pods.
 func auxiliary(w *webserverv1.WebServer, pods map[string]string, platform config.Platform) workload.Wanted {
 	s := w.Spec
 	b := workload.Wanted{
@@ -21,14 +21,14 @@ func auxiliary(w *webserverv1.WebServer, pods map[string]string, platform config
 		Monitoring: s.Monitoring,
 	}
 	if monitored(w) {
-		// The exporter is there by the spec alone: a type that the cluster
-		// learns later is no reason to replace pods.
+		// Whether there is an exporter depends on the spec alone: installing the
+		// CRD of PodMonitor later must not replace pods.
 		b.Metrics = metricsName
 	}
 	return b
 }
 
-// openPorts are all ports of the pod that somebody may connect to.
+// openPorts returns all ports of the pod that clients may connect to.
 func openPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
 	ports := serverPorts(w)
 	if monitored(w) {

@@ -15,13 +15,13 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-// Kubernetes evicts no pod that two budgets select.
+// Kubernetes does not evict a pod that two PodDisruptionBudgets select.
 func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
 	t.Parallel()
 	const (
 		gone   = "delete poddisruptionbudgets 200"
 		made   = "patch poddisruptionbudgets 201"
-		lives  = "get webservers 200" // of a child that is missing: does its owner live?
+		lives  = "get webservers 200" // before a missing child is created: does its owner still exist?
 		status = "patch webservers/status 200"
 	)
 	l := env.NewLab(t, subject()).Start()
@@ -63,7 +63,8 @@ func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
 	l.Gone(ours, "web")
 	l.Expect("one of all pods", gone)
 
-	// What the user asks for is made, and what comes of it told.
+	// A PodDisruptionBudget that the user asks for is created, and the consequence
+	// is reported.
 	l.Edit(w, "web", func() {
 		w.Spec.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(2))}
 	})

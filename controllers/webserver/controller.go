@@ -1,7 +1,7 @@
-// Package webserver makes a WebServer what its spec says: a Deployment of
-// nginx and a Service in front of it, and what more it asks for: an
-// autoscaler, a budget for disruptions, a network policy, a way in from
-// outside, a scrape of nginx's figures.
+// Package webserver reconciles WebServers. Each has a Deployment of nginx and a
+// Service. On request it also has auxiliary resources: an autoscaler, a
+// PodDisruptionBudget, a NetworkPolicy, an Ingress or HTTPRoute, and a PodMonitor
+// for the metrics of nginx.
 package webserver
 
 import (
@@ -37,7 +37,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Kind is all that there is to a WebServer.
+// Kind returns the WebServer kind for the reconcile loop.
 func Kind(platform config.Platform) converge.AnyKind {
 	k := converge.Kind[*webserverv1.WebServer, Observed]{
 		New:         func() *webserverv1.WebServer { return &webserverv1.WebServer{} },

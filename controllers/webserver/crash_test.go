@@ -96,7 +96,7 @@ func is(reason, image string) func(context.Context, testkit.World) (bool, error)
 		if got := d.Spec.Template.Spec.Containers[0].Image; got != image || !resources.Complete(d) {
 			return false, fmt.Errorf("it says %s, and has image %s", reason, got)
 		}
-		// The figures may follow later than the conditions.
+		// The replica counts may be updated later than the conditions.
 		return w.Status.Replicas == d.Status.Replicas && w.Status.UpdatedReplicas == d.Status.UpdatedReplicas, nil
 	}
 }
@@ -141,8 +141,8 @@ func followed(s testkit.Specimen) testkit.Scenario {
 	}
 }
 
-// serves says what of a WebServer's spec is not yet so. It is written from the
-// API's documentation, apart from what the controller does.
+// serves returns an error if the children do not match the spec of a WebServer. It
+// is written from the API documentation, independently of the controller.
 func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	w := parent.(*webserverv1.WebServer)
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
@@ -157,7 +157,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		want, least = *w.Spec.Replicas, *w.Spec.Replicas
 	}
 	if as := w.Spec.Autoscaling; as != nil {
-		want, least = *d.Spec.Replicas, *as.MinReplicas // every autoscaling of these tests has one
+		want, least = *d.Spec.Replicas, *as.MinReplicas // all tests that autoscale set minReplicas
 		if want == 0 {
 			return errors.New("the Deployment is left at no replicas, where an autoscaler does nothing")
 		}
@@ -205,7 +205,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	return nil
 }
 
-// mounts says whether the pods of a Deployment get that text.
+// mounts returns an error if the pods of a Deployment do not mount that text.
 func mounts(ctx context.Context, r client.Reader, d *appsv1.Deployment, text string) error {
 	for _, v := range d.Spec.Template.Spec.Volumes {
 		if v.Name != "config" {

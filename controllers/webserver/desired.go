@@ -23,13 +23,13 @@ import (
 func deploymentName(w *webserverv1.WebServer) string { return w.Name }
 func serviceName(w *webserverv1.WebServer) string    { return w.Name + "-service" }
 
-// labels select the pods. They are the article's and immutable in a
-// Deployment, so objects that its operator made can be taken over.
+// labels returns the labels that select the pods. They are those of the legacy
+// operator and immutable in a Deployment, so that its objects can be adopted.
 func labels(w *webserverv1.WebServer) map[string]string {
 	return map[string]string{"app": "webserver", "webserver_cr": w.Name}
 }
 
-// replicas asked for; unset means one.
+// replicas returns spec.replicas, which defaults to 1.
 func replicas(w *webserverv1.WebServer) int32 {
 	if w.Spec.Replicas == nil {
 		return 1
@@ -37,7 +37,7 @@ func replicas(w *webserverv1.WebServer) int32 {
 	return *w.Spec.Replicas
 }
 
-// least is the smallest number of pods that there will be.
+// least returns the minimum number of pods.
 func least(w *webserverv1.WebServer) int32 {
 	if s := w.Spec.Autoscaling; s != nil {
 		return resources.MinReplicas(s)
@@ -45,8 +45,8 @@ func least(w *webserverv1.WebServer) int32 {
 	return replicas(w)
 }
 
-// scale returns the number of replicas that the Deployment states, nil if it is
-// left to the autoscaler.
+// scale returns the replicas to set in the Deployment, or nil if they are left to
+// the autoscaler.
 func scale(w *webserverv1.WebServer, d *appsv1.Deployment) *int32 {
 	if s := w.Spec.Autoscaling; s != nil {
 		return resources.AutoscaledReplicas(s, d, w.Status.Replicas)
@@ -54,8 +54,8 @@ func scale(w *webserverv1.WebServer, d *appsv1.Deployment) *int32 {
 	return new(replicas(w))
 }
 
-// scaled is the number of pods that there should be now: what the autoscaler
-// has set, where there is one.
+// scaled returns the desired number of pods, which is that of the autoscaler, if
+// there is one.
 func scaled(w *webserverv1.WebServer, d *appsv1.Deployment) int32 {
 	if n := scale(w, d); n != nil {
 		return *n
@@ -66,16 +66,16 @@ func scaled(w *webserverv1.WebServer, d *appsv1.Deployment) int32 {
 	return least(w)
 }
 
-// pods is all that the pods depend on: what of the spec is about them, and
-// what ConfigMaps and Secrets hold that it refers to.
+// pods contains everything that the pods depend on: the relevant part of the spec,
+// and the content of the ConfigMaps and Secrets that it refers to.
 type pods struct {
 	webserverv1.WebServerSpec
 	Sources map[string]string `json:"sources,omitempty"`
 	Secrets string            `json:"secrets,omitempty"`
 }
 
-// inputs are what the pods depend on. What is not about pods is left out: to
-// change it is no reason to make a revision.
+// inputs returns what the pods depend on. Fields that do not affect pods are
+// omitted, so that a change of one does not create a revision.
 func inputs(w *webserverv1.WebServer, m material) pods {
 	s := w.Spec.DeepCopy()
 	s.Replicas, s.DeletionPolicy, s.Paused = nil, "", false
@@ -87,14 +87,14 @@ func inputs(w *webserverv1.WebServer, m material) pods {
 	return pods{WebServerSpec: *s, Sources: m.hashes, Secrets: m.secrets}
 }
 
-// decide decides which template serves, and finds what the spec refers to. If
-// some of that is missing, or the platform configuration does not allow it, the
-// template that was decided last keeps serving.
+// decide selects the pod template and resolves the references of the spec. If a
+// referenced object is missing, or the platform configuration does not allow the
+// template, the template of the previous decision is kept.
 func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rollout.Decision, material, error) {
 	q := rollout.Question{
 		Kind: webserverv1.Kind, Namespace: w.Namespace, Name: w.Name, Labels: labels(w),
 		Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus, Conditions: w.Status.Conditions,
-		Harmless: `the "user" directive makes sense only`, // as every nginx says that is not root's
+		Harmless: `the "user" directive makes sense only`, // nginx always logs this if it does not run as root
 	}
 	m, missing := materialOf(w, o)
 	d, known, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
@@ -105,18 +105,18 @@ func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rol
 		return rollout.Decide(q, o.Seen)
 	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, w, t) })
 	if !known {
-		m = material{} // what was found may not be all
+		m = material{} // it may be incomplete
 	}
 	return d, m, err
 }
 
-// model is what one reconcile has decided about a WebServer.
+// model contains the decisions of one reconcile of a WebServer.
 type model struct {
 	w         *webserverv1.WebServer
 	observed  Observed
 	platform  config.WebServer
 	decision  rollout.Decision
-	material  material // what the spec refers to; empty if something of it is missing
+	material  material // what the spec refers to; empty if any of it is missing
 	auxiliary workload.Wanted
 	err       error // why the decision is not what the spec asks for
 }
@@ -129,15 +129,15 @@ func newModel(w *webserverv1.WebServer, o Observed, platform config.Platform) *m
 	}
 }
 
-// Plan returns the children a WebServer should have.
+// Plan returns the desired children of the WebServer.
 func (m *model) Plan() (converge.Plan, error) {
 	w, o, d := m.w, m.observed, &m.decision
 	copies, stale, broken := d.Copies(m.material.copies(), o.Copies, labels(w))
 	plan := converge.Plan{Apply: copies}
 	plan = d.Complete(plan)
 	o.Isolate(&plan, m.auxiliary)
-	// Of what is being deleted only the children's names matter. That something
-	// is missing must not keep it.
+	// While the object is being deleted, only the names of the children matter. A
+	// missing reference must not prevent deletion.
 	going := !w.DeletionTimestamp.IsZero()
 	if d.Template != nil || going {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
@@ -165,7 +165,8 @@ func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplate
 	return in
 }
 
-// changes are the article's log lines about an edit of the spec.
+// changes returns the log lines that the legacy operator writes when the spec is
+// edited.
 func changes(w *webserverv1.WebServer, live *appsv1.Deployment, pods *corev1ac.PodTemplateSpecApplyConfiguration) []apply.Change {
 	if live == nil {
 		return nil
@@ -189,21 +190,22 @@ func service(w *webserverv1.WebServer, o Observed, platform config.WebServer) ap
 	port, from := nodePort(w, o, platform, kind)
 	https := httpsNodePort(w, o, kind)
 	in := serviceIntent(w, kind, port, https)
-	mine := int32(0) // what of it the user asked for
+	mine := int32(0) // the node port that the user asked for, 0 for none
 	if from == asked {
 		mine = port
 	}
 	if port != mine || https != 0 {
-		// Nobody asked for this very port: when it cannot be had, any will do,
-		// and to learn which one it became is no reason to write.
+		// The user did not ask for this node port: if it is not available, any
+		// other will do, and learning which one was allocated is not a reason to
+		// write.
 		anyPort := serviceIntent(w, kind, mine, 0)
 		in.HashAs = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
 			return serviceIntent(w, kind, mine, 0), fault.NodePort(refused)
 		}
 		if from == had || https != 0 {
-			// Somebody's clients know this one. A Service that was just
-			// deleted holds its port for a moment longer.
+			// Clients use this port. A Service that was just deleted holds its port
+			// for a moment longer.
 			in.Patience = 10 * time.Second
 		}
 	}
@@ -225,7 +227,7 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, nodePort, 
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(labels(w)).WithPorts(ports...))
 	resources.CustomizeService(ac, said)
 	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	// A label more in the selector would leave out all pods.
+	// An additional label in the selector would exclude all pods.
 	in.Exclusive = []string{"spec.ports", "spec.selector"}
 	return in
 }
@@ -260,14 +262,15 @@ func serviceType(w *webserverv1.WebServer, platform config.WebServer) corev1.Ser
 type origin int
 
 const (
-	preferred origin = iota // the platform would like it
-	had                     // it was the object's before
+	preferred origin = iota // the default of the platform
+	had                     // the object had it before
 	asked                   // the user asked for it
 )
 
-// nodePort returns the node port to state, 0 for none, and where it comes
-// from. A port once had is kept: from the status where the Service was
-// deleted, from the Service where a crash kept it out of the status.
+// nodePort returns the node port to apply, 0 for none, and its origin. A port that
+// was allocated once is kept. It is read from the status if the Service was
+// deleted, and from the Service if a crash prevented it from being recorded in the
+// status.
 func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, kind corev1.ServiceType) (int32, origin) {
 	if kind == corev1.ServiceTypeClusterIP {
 		return 0, preferred
@@ -289,8 +292,8 @@ func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, k
 	return 0, preferred
 }
 
-// httpsNodePort returns the node port to state for https, 0 for none: the one
-// that it had, like nodePort.
+// httpsNodePort returns the node port to apply for https, 0 for none. Like
+// nodePort, it keeps a port that was allocated once.
 func httpsNodePort(w *webserverv1.WebServer, o Observed, kind corev1.ServiceType) int32 {
 	if w.Spec.TLS == nil || kind == corev1.ServiceTypeClusterIP {
 		return 0
@@ -304,10 +307,10 @@ func httpsNodePort(w *webserverv1.WebServer, o Observed, kind corev1.ServiceType
 	return 0
 }
 
-const httpsName = "https" // of the Service's port
+const httpsName = "https" // of the Service port
 
-// httpPort returns the port of http, or the zero value. It has a name only
-// where it is not the only one.
+// httpPort returns the http port of the Service, or the zero value. It has a name
+// only if it is not the only port.
 func httpPort(s *corev1.Service) corev1.ServicePort {
 	for _, p := range s.Spec.Ports {
 		if p.Name != httpsName {
@@ -317,7 +320,7 @@ func httpPort(s *corev1.Service) corev1.ServicePort {
 	return corev1.ServicePort{}
 }
 
-// httpsPort returns the port of https, or the zero value.
+// httpsPort returns the https port of the Service, or the zero value.
 func httpsPort(s *corev1.Service) corev1.ServicePort {
 	for _, p := range s.Spec.Ports {
 		if p.Name == httpsName {

@@ -35,12 +35,12 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
-// ownerKind is what the loop passes for every WebServer.
+// ownerKind is what the reconcile loop passes for every WebServer.
 var ownerKind = metav1.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
 
-// cases reads those under testdata: in.yaml holds the WebServer, with its
-// status, and after it what is live: the Service, and ConfigMaps that the
-// object refers to.
+// cases reads the cases in testdata. in.yaml contains the WebServer with its
+// status, followed by the live objects: the Service, and ConfigMaps that the object
+// refers to.
 func cases(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
 	t.Helper()
 	all := map[string]func() (*webserverv1.WebServer, Observed){}
@@ -56,7 +56,7 @@ func cases(t *testing.T) map[string]func() (*webserverv1.WebServer, Observed) {
 	return all
 }
 
-// live is what the documents say is in the cluster.
+// live returns the observed state with the objects in these documents.
 func live(t *testing.T, docs []string) Observed {
 	t.Helper()
 	var o Observed
@@ -66,8 +66,8 @@ func live(t *testing.T, docs []string) Observed {
 	return o
 }
 
-// see puts an object, in JSON or YAML, into what is observed. A ConfigMap that
-// nobody owns is one of the user's.
+// see adds an object, in JSON or YAML, to the observed state. A ConfigMap without
+// an owner is one of the user's.
 func see(t *testing.T, o Observed, doc []byte) Observed {
 	t.Helper()
 	var is metav1.PartialObjectMetadata
@@ -119,10 +119,10 @@ func decode[T any](t *testing.T, doc []byte) *T {
 	return into
 }
 
-// platform is the configuration of these tests.
+// platform is the platform configuration of these tests.
 var platform = config.Default()
 
-// children are the intents of what can be made.
+// children returns the intents of the children that can be created.
 func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.Platform) []apply.Intent {
 	t.Helper()
 	plan, err := desired(w, o, platform)
@@ -135,7 +135,7 @@ func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform confi
 	return plan.Apply
 }
 
-// printed is the children as they would be sent.
+// printed returns the children as they would be sent.
 func printed(t *testing.T, w *webserverv1.WebServer, o Observed) []byte {
 	t.Helper()
 	return golden.Children(t, w, ownerKind, children(t, w, o, platform), nil)
@@ -196,8 +196,8 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 	}
 }
 
-// What the article's readers see and what selects the pods of an installation
-// that is taken over. Both are fixed for ever.
+// These fields are visible to users of the legacy operator, or select the pods of
+// an adopted installation, and must never change.
 func TestWhatTheArticleShows(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "webserver.yaml"))
 	if err != nil {
@@ -279,7 +279,7 @@ func TestNodePort(t *testing.T) {
 	}
 }
 
-// To learn which port Kubernetes allocated is no reason to write.
+// Learning which node port was allocated is not a reason to write.
 func TestLearningTheNodePortIsNoReasonToWrite(t *testing.T) {
 	hash := func(change func(*webserverv1.WebServer)) (string, int32) {
 		w := sample()
@@ -374,7 +374,7 @@ func TestPlatformsPreferenceForTheService(t *testing.T) {
 	}
 }
 
-// The article tells its readers to look for these lines.
+// The tutorial of the legacy operator shows these log lines.
 func TestLogLinesOfAnEdit(t *testing.T) {
 	live := func(replicas *int32, images ...string) *appsv1.Deployment {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: replicas}}
@@ -416,7 +416,7 @@ func sample() *webserverv1.WebServer {
 	}
 }
 
-// sent is the metadata of the children as they would be sent.
+// sent returns the metadata of the children as they would be sent.
 func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.Platform) []metav1.PartialObjectMetadata {
 	t.Helper()
 	var all []metav1.PartialObjectMetadata
@@ -434,7 +434,7 @@ func sent(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.Pl
 	return all
 }
 
-// typed is Deployment and Service as the API server would decode them.
+// typed returns the Deployment and the Service as decoded by the API server.
 func typed(t *testing.T, w *webserverv1.WebServer, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	}, func(e *testkit.Env) { env = e })
 }
 
-// sideBySide is a platform whose objects do not ask for the same node port,
-// which is cluster-wide: tests run side by side.
+// sideBySide is a platform whose objects do not request the same node port, because
+// node ports are cluster-wide and tests run in parallel.
 func sideBySide() config.Platform {
 	p := config.Default()
 	p.WebServer.NodePort = 0
@@ -69,7 +69,8 @@ func webServer(ns, name string, change ...func(*webserverv1.WebServer)) *webserv
 	return w
 }
 
-// configName is the name of the configuration of a WebServer that asks for none.
+// configName returns the name of the generated configuration of a WebServer whose
+// spec sets none.
 func configName(name string) string {
 	m, err := materialOf(webServer("", name), Observed{})
 	if err != nil {
@@ -101,18 +102,18 @@ func specimen() testkit.Specimen {
 			gvk := metav1.GroupVersionKind(webserverv1.GroupVersion.WithKind(webserverv1.Kind))
 			plan, err := desired(o.(*webserverv1.WebServer), Observed{}, sideBySide())
 			if err != nil {
-				panic(err) // it is what the operator sent a moment ago
+				panic(err) // the operator has just sent it
 			}
 			for _, in := range plan.Apply {
 				if in.Kind == "PodMonitor" {
-					continue // which this API server does not know
+					continue // which this API server does not serve
 				}
 				if in.IfExists != nil {
 					in = in.IfExists(nil)
 				}
 				raw, err := in.Object(o, gvk)
 				if err != nil {
-					panic(err) // it is what the operator sent a moment ago
+					panic(err) // the operator has just sent it
 				}
 				all = append(all, raw)
 			}
@@ -126,7 +127,7 @@ func specimen() testkit.Specimen {
 	}
 }
 
-// furnished is a WebServer with every block that this API server can serve.
+// furnished sets every field group that this API server supports.
 func furnished(w *webserverv1.WebServer) {
 	if err := yaml.UnmarshalStrict([]byte(furniture), &w.Spec); err != nil {
 		panic(err)
@@ -167,7 +168,7 @@ func furnishedSpecimen() testkit.Specimen {
 	s.Children = func(name string) []client.Object {
 		m, err := materialOf(webServer("", name, furnished), Observed{})
 		if err != nil {
-			panic(err) // nothing is referred to that must be there
+			panic(err) // it refers to nothing that must exist
 		}
 		om := metav1.ObjectMeta{Name: name}
 		all := slices.Concat(children(name)[:3], []client.Object{&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: om}, &networkingv1.NetworkPolicy{ObjectMeta: om}, &networkingv1.Ingress{ObjectMeta: om}})
@@ -176,12 +177,13 @@ func furnishedSpecimen() testkit.Specimen {
 		}
 		return all
 	}
-	// The number that the Deployment is created with is handed over.
+	// The replicas with which the Deployment was created are released to the
+	// autoscaler.
 	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
 	s.Restated = true
 	few := s.TwoWrites
 	s.TwoWrites = func(path string) bool {
-		// The number of replicas is handed over once more, lest it is lost.
+		// The replicas are released once more, so that they are not lost.
 		return few(path) || strings.HasSuffix(path, "~1scaled-by") || slices.ContainsFunc([]string{"/spec/template/spec/containers/1/", "/spec/template/spec/initContainers/0/"},
 			func(p string) bool { return strings.HasPrefix(path, p) })
 	}

@@ -8,38 +8,38 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 )
 
-// drainSeconds is for how long a pod that is being deleted serves on: until
-// every node has heard that it is to get no new connections, and every client
-// of a kept one, that it is to make another. Measured on the local cluster: one
-// second loses new connections, two do not, and clients that ask every two
-// seconds need three (docs/decisions/0010-draining.md).
+// drainSeconds is how long a terminating pod keeps serving: until no node routes
+// new connections to it any more, and until every client with a keep-alive
+// connection was told to open another one. Measured on the local cluster: with one
+// second, new connections are lost, with two they are not, and clients that send a
+// request every two seconds need three (docs/decisions/0010-draining.md).
 const drainSeconds = 5
 
-// Where things are in the pod, and under which names in the ConfigMap that is
-// mounted over configPath. nginx includes what ends in .conf there.
+// Paths in the pod, and keys of the ConfigMap that is mounted at configPath. nginx
+// includes the files in that folder that end in .conf.
 const (
 	configPath  = "/etc/nginx/conf.d"
 	contentPath = "/usr/share/nginx/html"
 	tlsPath     = "/etc/nginx/tls"
 
-	serverFile  = "default.conf"      // what serves
+	serverFile  = "default.conf"      // the configuration that is used
 	testFile    = "default.conf.test" // the same with constant paths of certificate and key
-	snippetFile = "server.snippet"    // the user's text
+	snippetFile = "server.snippet"    // the user's snippet
 
 	drainingFile = "/run/draining"
-	statusPort   = 9180 // of stub_status, on loopback only
+	statusPort   = 9180 // of stub_status, only on the loopback interface
 )
 
-// site is what the text of our nginx configuration depends on.
+// site contains what the generated nginx configuration depends on.
 type site struct {
-	snippet    string // the user's text; "" for none
+	snippet    string // of the user; "" for none
 	tls        bool
 	monitoring bool
 }
 
-// files are the keys of the ConfigMap that is mounted over configPath. The
-// user's text is a file of its own, so that it cannot end our server block,
-// and nginx's messages count its lines as the user does.
+// files returns the content of the ConfigMap that is mounted at configPath. The
+// user's snippet is a file of its own, so that it cannot terminate the generated
+// server block, and nginx reports the user's line numbers.
 func (s site) files() map[string]string {
 	f := map[string]string{serverFile: s.text("$webserver_tls")}
 	if s.tls {
@@ -51,11 +51,11 @@ func (s site) files() map[string]string {
 	return f
 }
 
-// text is the configuration, with certificate and key in the folder tls.
+// text returns the configuration, with certificate and key in the folder tls.
 func (s site) text(tls string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	theirs, _ := webserverv1.Directives(s.snippet) // what is wrong with it, nginx says
+	theirs, _ := webserverv1.Directives(s.snippet) // nginx reports errors in the snippet
 	unlessTheirs := func(name, value string) {
 		if !slices.Contains(theirs, name) {
 			line("    %s %s;", name, value)
@@ -64,7 +64,7 @@ func (s site) text(tls string) string {
 
 	line("# Made by platform-operator from a WebServer.")
 	if s.tls {
-		// "set" would not do: it runs after the handshake.
+		// "set" is evaluated after the handshake, which is too late.
 		line("# With a variable in their paths, certificate and key are read at each handshake.")
 		line("map '' $webserver_tls {")
 		line("    default %s;", tlsPath)
@@ -80,8 +80,8 @@ func (s site) text(tls string) string {
 	}
 	unlessTheirs("root", contentPath)
 	unlessTheirs("index", "index.html")
-	// What is about to end tells its clients so. A header with an empty value
-	// is not sent.
+	// A terminating pod tells its clients to close their connections. nginx does
+	// not send headers with an empty value.
 	line("    set $webserver_draining '';")
 	line("    if (-f %s) {", drainingFile)
 	line("        set $webserver_draining close;")

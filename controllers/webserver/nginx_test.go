@@ -46,7 +46,7 @@ server {
 	}
 }
 
-// A location of ours would be a duplicate of the user's.
+// A generated location would conflict with the user's.
 func TestEveryLocationIsTheUsers(t *testing.T) {
 	for _, s := range []site{{}, {tls: true}, {snippet: "location / {}", tls: true}} {
 		if text := s.files()[serverFile]; strings.Contains(text, "location") {
@@ -71,7 +71,7 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			for file := range files {
-				// nginx includes conf.d/*.conf: only one of them.
+				// nginx includes conf.d/*.conf, which must match only one of them.
 				if strings.HasSuffix(file, ".conf") != (file == serverFile) {
 					t.Errorf("nginx would include %s by itself, or not include %s", file, serverFile)
 				}
@@ -80,7 +80,7 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// What is tested differs from what serves in nothing but the two paths.
+// The tested configuration differs from the served one only in the two paths.
 func TestTestedIsWhatServes(t *testing.T) {
 	files := site{snippet: "x;", tls: true, monitoring: true}.files()
 	constant := strings.NewReplacer("$webserver_tls/tls.", "/etc/nginx/tls/tls.").Replace(files[serverFile])

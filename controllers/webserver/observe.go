@@ -13,15 +13,15 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// Observed is what desired needs to know of the cluster. A child that does not
-// stand, or is not ours, is nil.
+// Observed is the part of the cluster state that the plan and the status depend on.
+// A child that does not exist or is not owned is nil.
 type Observed struct {
 	rollout.Seen
 	workload.Children
 	Service *corev1.Service
-	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
-	// those that belong to the object. Secrets are digests of the Secrets that
-	// the spec refers to, nil where nobody looks at these.
+	// Sources are the ConfigMaps that the spec refers to, by name, and Copies are
+	// the snapshots that the object owns. Secrets are digests of the Secrets that
+	// the spec refers to, or nil if they are not read.
 	Sources map[string]references.Source
 	Copies  []*corev1.ConfigMap
 	Secrets map[string]references.SecretDigest

@@ -51,7 +51,7 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 		d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-11-20T10:00:00Z"}
 	})
 	l.Requests()
-	l.Edit(w, "web", func() { w.Spec.Replicas = new(int32(5)) }) // a write of ours must not take them away
+	l.Edit(w, "web", func() { w.Spec.Replicas = new(int32(5)) }) // a write by the operator must not remove them
 	l.Ready(w, "web")
 	l.Get(d, "web")
 	if d.Labels["team"] != "a" || d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] == "" {
@@ -59,8 +59,8 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 	}
 }
 
-// Writes of children rely on it: a write that is based on an outdated read must
-// not undo what happened since.
+// Writes of children rely on this: a write that is based on an outdated read must
+// not revert later changes.
 func TestServer_RefusesAnApplyOfAnOutdatedVersion(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject())
@@ -103,8 +103,8 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 		return c.Command == nil && c.Env == nil
 	})
 
-	// An added container is in the pods of every revision, so no spec would end
-	// the outage that it causes.
+	// An added container would be in the pods of every revision, so that no change
+	// of the spec could end the outage that it causes.
 	l.Edit(d, "web", func() {
 		p := &d.Spec.Template.Spec
 		p.Containers = append(p.Containers, corev1.Container{Name: "sidecar", Image: "busybox:latest", VolumeMounts: []corev1.VolumeMount{{Name: "host", MountPath: "/host"}}})
@@ -181,7 +181,7 @@ func TestHandedOverChildIsAdopted(t *testing.T) {
 
 func TestTakenNodePort(t *testing.T) {
 	t.Parallel()
-	const port = 30077 // of the band from which none is given to whoever asks for any
+	const port = 30077 // in the range that is not used for dynamic allocation
 	l := env.NewLab(t, subjectWith(config.Platform{WebServer: config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: port}}))
 	holder := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "holder"},
@@ -199,9 +199,9 @@ func TestTakenNodePort(t *testing.T) {
 	asked := webServer(l.Namespace, "asked", func(w *webserverv1.WebServer) { w.Spec.Service = &webserverv1.ServiceSpec{NodePort: new(int32(port))} })
 	l.Create(asked)
 	l.Stalled(asked, "asked", common.ReasonNodePortUnavailable)
-	// A running operator would look within about a minute; another looks at once.
-	// The first one is stopped while the port is taken, so that no request of its
-	// own can still hold it.
+	// A running operator would retry within about a minute; a new one reconciles at
+	// once. The first one is stopped while the port is allocated, so that no
+	// request of its own can still hold it.
 	l.Stop()
 	if err := env.Admin.Delete(t.Context(), holder); err != nil {
 		t.Fatal(err)

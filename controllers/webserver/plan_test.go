@@ -14,8 +14,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/plans"
 )
 
-// Every prefix of the writes is a legal state, and a child that cannot be
-// written leaves the others alone.
+// Every prefix of the writes is a valid state, and a child that cannot be written
+// does not affect the others.
 func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 	full := func() *webserverv1.WebServer {
 		w := sample()
@@ -94,7 +94,7 @@ func sentDeployment(t *testing.T, w *webserverv1.WebServer, in apply.Intent) *ap
 	return d
 }
 
-// Everything that is not the template goes on while the template cannot be
+// Everything except the template is still reconciled while the template cannot be
 // determined.
 func TestDesired_KeepsServingWhileSomethingIsMissing(t *testing.T) {
 	for name, remove := range map[string]func(*webserverv1.WebServer, *Observed){

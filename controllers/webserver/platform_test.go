@@ -22,7 +22,7 @@ func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
 	strict.Gateways = []config.Gateway{{Namespace: "gateways", Name: "public"}}
 	strict.Hosts = []config.Hosts{{Namespaces: []string{"default"}, Hosts: []string{"*.example.com"}}}
 	for _, tc := range []struct{ gateway, host, want string }{
-		{"public", "a.example.com", ""}, // the message, where it is refused
+		{"public", "a.example.com", ""}, // the message if it is rejected
 		{"public", "a.b", "spec.expose.hosts[0]: Forbidden: the platform configuration does not let"},
 		{"ops", "a.example.com", "spec.expose.gateway.parentRef: Forbidden: the platform configuration does not let"},
 	} {
@@ -100,7 +100,7 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 	})
 }
 
-// Another exporter is the platform's wish, and no reason to replace pods.
+// Another exporter image is a setting of the platform, and must not replace pods.
 func TestAnotherExporterComesWithTheNextChange(t *testing.T) {
 	w := sample()
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}

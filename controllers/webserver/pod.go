@@ -18,20 +18,20 @@ import (
 const (
 	containerName = "webserver"
 	exporterName  = "exporter"
-	// testVolume is what is mounted for the test in the place of "config".
+	// testVolume is mounted in place of "config" for the configuration test.
 	testVolume  = "config-test"
 	metricsName = "metrics"
 	metricsPort = 9113
-	// nginxPort is where the stock nginx image listens.
+	// nginxPort is the port that the official nginx image listens on.
 	nginxPort = 80
 	tlsPort   = 443
-	// nginxUser is the user and group "nginx" of the stock image
-	// (docker-nginx, stable/debian/Dockerfile: --uid 101, --gid 101).
+	// nginxUser is the UID and GID of "nginx" in the official image (docker-nginx,
+	// stable/debian/Dockerfile: --uid 101, --gid 101).
 	nginxUser = 101
 )
 
-// template is what the pods are made from: a pure function of the object and
-// of what it refers to.
+// template returns the desired pod template. It depends only on the object and what
+// it refers to.
 func template(w *webserverv1.WebServer, m material, platform config.WebServer) *corev1ac.PodTemplateSpecApplyConfiguration {
 	volumes, mounts := volumesOf(w, m)
 	secure, confined := resources.SecurityContexts(w.Spec.Security, resources.SecurityDefaults{
@@ -45,7 +45,7 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer) *
 		WithVolumeMounts(mounts...)
 	pod := resources.PodSpec().
 		WithSecurityContext(secure.
-			// An unprivileged user may listen on port 80 in this pod.
+			// Allows an unprivileged user to listen on port 80 in this pod.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
 		WithVolumes(volumes...)
 	resources.Customize(pod, server, options(w, m))
@@ -61,7 +61,7 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer) *
 	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)
 }
 
-// options are what the user says about the pods.
+// options returns the parts of the spec that customize the pods.
 func options(w *webserverv1.WebServer, m material) resources.Options {
 	return resources.Options{
 		Container: common.Container{
@@ -78,7 +78,7 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 	}
 }
 
-// serverPorts are those of the container that serves.
+// serverPorts returns the ports of the container that serves.
 func serverPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
 	ports := []*corev1ac.ContainerPortApplyConfiguration{containerPort("http", nginxPort)}
 	if w.Spec.TLS != nil {
@@ -91,12 +91,12 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 	return corev1ac.ContainerPort().WithName(name).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
 }
 
-// drain lets a pod that is being deleted serve on for a while. With a
-// configuration of ours it asks its clients, with every answer, for another
-// connection; else nginx closes the kept ones in the end, and a request that is
-// just on its way is lost.
+// drain makes a terminating pod keep serving for a while. With a generated
+// configuration, every response asks the client to open another connection.
+// Otherwise nginx closes keep-alive connections at the end, and a request that was
+// just sent is lost.
 func drain(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, ours bool) {
-	resources.Drain(pod, server, drainSeconds) // within the time that the pod has
+	resources.Drain(pod, server, drainSeconds) // limited by the grace period of the pod
 	if !ours || server.Lifecycle == nil {
 		return
 	}
@@ -105,10 +105,10 @@ func drain(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerAp
 		WithExec(corev1ac.ExecAction().WithCommand("sh", "-c", fmt.Sprintf("touch %s; sleep %d", drainingFile, seconds))))
 }
 
-// configTest tests the configuration in the pod that is to serve with it, so
-// with the same image, files and rights. Until it succeeds the pod does not
-// start, and those of before serve on. What nginx says stands in the pod's
-// status.
+// configTest returns an init container that tests the configuration in the pod that
+// will use it, with the same image, files and permissions. The pod does not start
+// until the test succeeds, and the previous pods keep serving. The output of nginx
+// is recorded in the status of the pod.
 func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, m material) *corev1ac.ContainerApplyConfiguration {
 	test := corev1ac.Container().
 		WithName(rollout.ConfigTest).
@@ -120,8 +120,8 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 	if m.config.Data[testFile] == "" {
 		return test
 	}
-	// nginx -t does not look behind a variable in the path of a certificate.
-	// So it gets the same configuration with constant paths.
+	// nginx -t does not resolve a variable in the path of a certificate. Therefore
+	// it tests the same configuration with constant paths.
 	constant := configMapVolume(testVolume, m.config.Name)
 	constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(testFile).WithPath(serverFile))
 	if m.config.Data[snippetFile] != "" {
@@ -136,8 +136,9 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 	return test
 }
 
-// exporter translates stub_status. It is on for all that speak to the pod: it
-// says nothing but figures.
+// exporter returns a container that converts stub_status to Prometheus metrics.
+// Everyone who can connect to the pod can read them, because they contain only
+// counts.
 func exporter(image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(exporterName).
@@ -151,7 +152,7 @@ func exporter(image string) *corev1ac.ContainerApplyConfiguration {
 			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}))
 }
 
-// volumesOf are what is mounted, and where.
+// volumesOf returns the volumes of the pod and their mounts in the server.
 func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.VolumeApplyConfiguration, mounts []*corev1ac.VolumeMountApplyConfiguration) {
 	add := func(volume *corev1ac.VolumeApplyConfiguration, mount *corev1ac.VolumeMountApplyConfiguration) {
 		volumes, mounts = append(volumes, volume), append(mounts, mount)
@@ -172,7 +173,7 @@ func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.Volume
 		add(corev1ac.Volume().WithName("content").WithImage(image), over("content", contentPath))
 	}
 	if w.Spec.TLS != nil {
-		// Whoever is not root reads it through the bits of "others".
+		// Users other than root read it with the permissions of "others".
 		add(corev1ac.Volume().WithName("tls").WithSecret(corev1ac.SecretVolumeSource().
 			WithSecretName(w.Spec.TLS.SecretRef.Name).WithDefaultMode(0o444).WithOptional(false)),
 			over("tls", tlsPath))

@@ -8,8 +8,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// refusals says what the Pod Security Standard "restricted", in its newest
-// version, has against a pod.
+// refusals returns the violations of the Pod Security Standard "restricted", in its
+// latest version, by a pod.
 func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
 	t.Helper()
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -33,7 +33,7 @@ func TestPodsMeetTheRestrictedStandard(t *testing.T) {
 	}
 }
 
-// The check above is worth something only if it can fail.
+// Proves that the check above can fail.
 func TestRestrictedStandardRefusesLess(t *testing.T) {
 	for name, loosen := range map[string]func(*corev1.PodSpec){
 		"privilege escalation": func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true) },

@@ -28,8 +28,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// pass is one pass over an object in a cluster that does what it is told at
-// once: it returns what is observed afterwards, and what was pruned.
+// pass reconciles an object once, in a cluster that applies everything immediately.
+// It returns the state that is observed afterwards, and the names of the pruned
+// objects.
 func pass(t *testing.T, w *webserverv1.WebServer, o Observed, roll func(*appsv1.Deployment)) (Observed, []string) {
 	t.Helper()
 	return passOn(t, platform, w, o, roll)
@@ -62,7 +63,7 @@ func passOn(t *testing.T, platform config.Platform, w *webserverv1.WebServer, o 
 	return after, pruned
 }
 
-// rolledOut is a Deployment all of whose pods serve.
+// rolledOut sets the status of a Deployment all of whose pods are serving.
 func rolledOut(d *appsv1.Deployment) {
 	n := int32(1)
 	if d.Spec.Replicas != nil {
@@ -72,13 +73,14 @@ func rolledOut(d *appsv1.Deployment) {
 	counts(n, n, n, n)(d)
 }
 
-// underway is one whose new pods have not come yet.
+// underway sets the status of a Deployment that has no updated pods yet.
 func underway(d *appsv1.Deployment) {
 	rolledOut(d)
 	d.Status.UpdatedReplicas = 0
 }
 
-// mounted is the text of the configuration that the Deployment's pods mount.
+// mounted returns the text of the configuration that the pods of the Deployment
+// mount.
 func mounted(t *testing.T, o Observed) string {
 	t.Helper()
 	for _, v := range o.Deployment.Spec.Template.Spec.Volumes {
@@ -125,8 +127,8 @@ func TestFailedRevisionGoesBackToItsOwnContent(t *testing.T) {
 	}
 	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [warn] the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
 nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`)}
-	o, _ = pass(t, w, o, underway) // it is recorded
-	o, _ = pass(t, w, o, underway) // and followed
+	o, _ = pass(t, w, o, underway) // records the failure
+	o, _ = pass(t, w, o, underway) // rolls back
 	if diff := cmp.Diff(before, o.Deployment.Spec.Template); diff != "" {
 		t.Errorf("the template is not the earlier one:\n%s", diff)
 	}
@@ -149,7 +151,7 @@ nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 		t.Errorf("status %+v", w.Status.Revisions)
 	}
 
-	// A correction is a new revision, and the condition speaks of that one.
+	// A correction is a new revision, and the condition describes that revision.
 	o.Sources, o.Pods = sourced("return 203;").Sources, nil
 	o, _ = pass(t, w, o, underway)
 	if c := configValid(w); c.Status != metav1.ConditionUnknown {
@@ -159,14 +161,14 @@ nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 	if c := configValid(w); c.Status != metav1.ConditionTrue || c.Reason != "Tested" {
 		t.Errorf("of the correction that serves: %+v", c)
 	}
-	// Pods that come and go later do not make it untested.
+	// If pods are replaced later, the configuration is still reported as tested.
 	if _, _ = pass(t, w, o, underway); configValid(w).Status != metav1.ConditionTrue {
 		t.Errorf("later: %+v", configValid(w))
 	}
 }
 
-// refusing is a pod of a Deployment whose configuration nginx has refused for
-// the last time that counts.
+// refusing returns a pod of a Deployment whose configuration nginx has rejected for
+// the last time before the rollout fails.
 func refusing(d *appsv1.Deployment, says string) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "p", Annotations: d.Spec.Template.Annotations},
@@ -236,8 +238,8 @@ func shortened(changes []string) []string {
 	return all
 }
 
-// A newer operator that writes another configuration around a user's text
-// replaces no pod.
+// A newer operator that generates another configuration around a user's snippet
+// does not replace pods.
 func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
 	w := referring("cfg", "", "")
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
@@ -258,10 +260,11 @@ func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
 	}
 }
 
-// While the inputs stay, so does the template, and with it the ConfigMap that it
-// mounts. Another one would be a write per object on an upgrade.
+// As long as the inputs are the same, the template and the ConfigMap that it mounts
+// are kept. Another ConfigMap would be one write per object when the operator is
+// upgraded.
 func TestDesired_CreatesNoConfigMapThatNoRevisionMounts(t *testing.T) {
-	w := sample() // the stock image, for which the operator writes a configuration
+	w := sample() // the official image, for which the operator generates a configuration
 	o, _ := pass(t, w, Observed{}, rolledOut)
 	older := "webserver-sample-config-0000000000000000"
 	for _, c := range o.Copies {
@@ -278,14 +281,14 @@ func TestDesired_CreatesNoConfigMapThatNoRevisionMounts(t *testing.T) {
 	if diff := cmp.Diff([]string{older}, names); diff != "" {
 		t.Errorf("ConfigMaps (-want +got):\n%s", diff)
 	}
-	w.Spec.Image = "nginx:1.27.4" // the next change takes the newer text
+	w.Spec.Image = "nginx:1.27.4" // the next change adopts the newer text
 	o, _ = pass(t, w, o, rolledOut)
 	if len(o.Copies) != 2 {
 		t.Errorf("%d ConfigMaps after the next change, want 2", len(o.Copies))
 	}
 }
 
-// What is not about pods makes no revision.
+// Fields that do not affect pods do not create a revision.
 func TestInputs(t *testing.T) {
 	revision := func(w *webserverv1.WebServer) string {
 		t.Helper()
@@ -344,8 +347,8 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// The name of a revision is in clusters: were it another for the same spec,
-// an upgrade of the operator would make a revision of every object.
+// The names of revisions are stored in clusters: if the name for the same spec
+// changed, upgrading the operator would create a revision of every object.
 func TestRevisionOfFiveLines(t *testing.T) {
 	d, _, err := decide(sample(), Observed{}, platform)
 	if err != nil {
@@ -356,8 +359,8 @@ func TestRevisionOfFiveLines(t *testing.T) {
 	}
 }
 
-// What is missing must not keep an object that is being deleted, and what is
-// released is all that stands.
+// A missing reference must not prevent the deletion of an object, and all children
+// that exist are released.
 func TestDeletionNeedsNothing(t *testing.T) {
 	for name, change := range map[string]func(*webserverv1.WebServer, *Observed){
 		"no ConfigMap": func(_ *webserverv1.WebServer, o *Observed) { o.Sources = nil },
@@ -406,7 +409,7 @@ func TestChildrenThatAreNotAskedForGo(t *testing.T) {
 	one := sample()
 	one.Spec.Replicas = new(int32(1))
 	one.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
-	o, _ = pass(t, one, o, rolledOut) // until it serves, the revision before is needed
+	o, _ = pass(t, one, o, rolledOut) // the previous revision is needed until it serves
 	plan, err = desired(one, o, platform)
 	if err != nil {
 		t.Fatal(err)
@@ -439,7 +442,8 @@ func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, in := range plan.Apply {
-		// Figures can be scraped without a PodMonitor; hosts lead nowhere without a route.
+		// Metrics can be scraped without a PodMonitor, but hosts are not routed
+		// without a route.
 		if want := in.Kind == "PodMonitor"; in.IfKnown != want {
 			t.Errorf("%s is left out without a word: %v", in.Kind, in.IfKnown)
 		}

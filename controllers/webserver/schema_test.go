@@ -17,7 +17,7 @@ func mountedAt(path string) string {
 	return "pod: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: '" + path + "'}]}"
 }
 
-// What the schema and its rules say, without the webhook.
+// TestSchema tests the schema and its rules, without the webhook.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	l := env.NewLab(t, subject())

@@ -15,24 +15,24 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// reasonConfigMapKeyNotFound: a ConfigMap that the spec refers to has not the
-// key that is asked for.
+// reasonConfigMapKeyNotFound means that a ConfigMap that the spec refers to does
+// not contain the requested key.
 const reasonConfigMapKeyNotFound = "ConfigMapKeyNotFound"
 
-// defaultConfigKey is the key of spec.config.configMapRef that is not named.
+// defaultConfigKey is the default of spec.config.configMapRef.key.
 const defaultConfigKey = "server.conf"
 
-// ofSpec is what a copy says it is a copy of, where all of it is in the spec.
+// ofSpec is the source of a snapshot whose content is entirely from the spec.
 const ofSpec = "spec"
 
-// follows tells whether the pods are replaced when a ConfigMap, or a Secret,
-// changes that they use.
+// follows reports whether the pods are replaced when the content of a ConfigMap or
+// Secret that they use changes.
 func follows(w *webserverv1.WebServer) bool {
 	r := w.Spec.Rollout
 	return r == nil || r.RestartOnConfigChange == nil || *r.RestartOnConfigChange
 }
 
-// referenced are the ConfigMaps whose content matters.
+// referenced returns the ConfigMaps whose content affects the pods.
 func referenced(w *webserverv1.WebServer) []references.Reference {
 	var refs []references.Reference
 	if c := w.Spec.Config; c != nil && c.ConfigMapRef != nil {
@@ -50,8 +50,8 @@ func referenced(w *webserverv1.WebServer) []references.Reference {
 	return refs
 }
 
-// secrets are the Secrets whose content matters. That of spec.tls does not:
-// nginx reads it anew for each connection.
+// secrets returns the Secrets whose content affects the pods. That of spec.tls does
+// not: nginx reads it again for each connection.
 func secrets(w *webserverv1.WebServer) []resources.Use {
 	if !follows(w) {
 		return nil
@@ -67,24 +67,25 @@ func configKey(r *webserverv1.ConfigMapKeyReference) string {
 	return r.Key
 }
 
-// material is what a pod mounts besides Secrets, in copies that cannot be
-// changed. Pods never mount a ConfigMap of config or content itself: a change
-// of it would reach serving pods untested.
+// material contains the immutable snapshots that a pod mounts, and digests of their
+// content. Pods never mount a ConfigMap of config or content itself, because a
+// change of it would reach serving pods untested.
 type material struct {
-	config  *rollout.Copy // nil: the image's own configuration
-	content *rollout.Copy // nil: the image's own files, or those of another image
-	// volumes are copies of what spec.pod.volumes refers to, by its name. An
-	// optional ConfigMap that is not there has none.
+	config  *rollout.Copy // nil for the configuration of the image
+	content *rollout.Copy // nil for the files of the image, or of another image
+	// volumes are snapshots of the ConfigMaps that spec.pod.volumes refers to, by
+	// their names. An optional ConfigMap that does not exist has none.
 	volumes map[string]rollout.Copy
-	// hashes are of what users' ConfigMaps hold, by what they are used for. A
-	// change of one replaces the pods. What the operator writes around a
-	// user's text is not in them: that of its next version replaces no pod.
+	// hashes are hashes of the content of the users' ConfigMaps, by purpose. A
+	// change of one replaces the pods. The text that the operator generates around
+	// a user's snippet is not included, so that a newer version of that text does
+	// not replace pods.
 	hashes map[string]string
-	// secrets is a digest of what users' Secrets hold, "" for none.
+	// secrets is a digest of the content of the users' Secrets, "" for none.
 	secrets string
 }
 
-// copies are the ConfigMaps of m.
+// copies returns the snapshots in m.
 func (m material) copies() []rollout.Copy {
 	var all []rollout.Copy
 	for _, c := range []*rollout.Copy{m.config, m.content} {
@@ -98,19 +99,19 @@ func (m material) copies() []rollout.Copy {
 	return all
 }
 
-// generated tells whether nginx runs with a configuration of ours, which is
-// tested, or with the image's.
+// generated reports whether nginx runs with a generated configuration, which is
+// tested, and not with that of the image.
 func generated(w *webserverv1.WebServer) bool {
 	return configured(w) || stock(w.Spec.Image)
 }
 
-// configured tells whether the spec says anything about the configuration.
+// configured reports whether the spec requires a generated configuration.
 func configured(w *webserverv1.WebServer) bool {
 	return w.Spec.Config != nil || w.Spec.Content != nil || w.Spec.TLS != nil || monitored(w)
 }
 
-// stock tells whether an image is nginx's own, whose only server is the one that
-// ours stands for. Another image may have servers of its own.
+// stock reports whether an image is the official one of nginx, whose only server is
+// equivalent to the generated one. Another image may have servers of its own.
 func stock(image string) bool {
 	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
@@ -123,7 +124,7 @@ func monitored(w *webserverv1.WebServer) bool {
 	return w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled
 }
 
-// materialOf finds what the spec refers to. Its error tells of everything that
+// materialOf resolves the references of the spec. The error lists everything that
 // is missing.
 func materialOf(w *webserverv1.WebServer, o Observed) (material, error) {
 	m := material{hashes: map[string]string{}}
@@ -202,7 +203,7 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o Observed) error {
 	return err
 }
 
-// hash tells contents apart.
+// hash returns a string that identifies the content.
 func hash(data map[string]string, binary map[string][]byte) string {
 	return rollout.NewCopy("", webserverv1.Kind, "", data, binary).Name
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// referring is a WebServer that takes both from ConfigMaps.
+// referring is a WebServer that refers to ConfigMaps for both.
 func referring(config, key, content string) *webserverv1.WebServer {
 	w := sample()
 	if config != "" {
@@ -82,7 +82,7 @@ func kinds(ins []apply.Intent) []string {
 	return all
 }
 
-// mounting mounts the ConfigMap v, in two ways.
+// mounting mounts the ConfigMap v in two ways.
 func mounting(w *webserverv1.WebServer, optional bool) *webserverv1.WebServer {
 	w.Spec.Pod = &common.Pod{
 		Volumes: []common.Volume{
@@ -119,7 +119,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// names are the copies that are asked for.
+// names returns the names of the snapshots that are needed.
 func names(t *testing.T, w *webserverv1.WebServer, sources map[string]references.Source) []string {
 	t.Helper()
 	m, err := materialOf(w, Observed{Sources: sources})
@@ -133,8 +133,8 @@ func names(t *testing.T, w *webserverv1.WebServer, sources map[string]references
 	return all
 }
 
-// Another image may have servers of its own, which a configuration of ours
-// would hide.
+// Another image may have servers of its own, which a generated configuration would
+// hide.
 func TestOnlyNginxsOwnImageGetsOurConfigurationUnasked(t *testing.T) {
 	for image, want := range map[string]bool{
 		"nginx": true, "nginx:1.27.4": true, "docker.io/library/nginx:1": true, "library/nginx@sha256:ab": true, "nginx:1@sha256:ab": true,
@@ -146,8 +146,8 @@ func TestOnlyNginxsOwnImageGetsOurConfigurationUnasked(t *testing.T) {
 	}
 }
 
-// The same content has the same name, whoever says it, and other content
-// another: an earlier pod template finds its own.
+// The same content has the same name, whatever its source, and different content
+// has a different name, so that an earlier pod template finds its own content.
 func TestCopiesAreNamedByTheirContent(t *testing.T) {
 	inline := sample()
 	inline.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;"}
@@ -165,8 +165,8 @@ func TestCopiesAreNamedByTheirContent(t *testing.T) {
 	}
 }
 
-// What a copy says it is a copy of is where a restarted operator finds the
-// content again, without a request.
+// The source that a snapshot records is how a restarted operator finds the content
+// again without a request.
 func TestCopiesSayWhatTheyAreCopiesOf(t *testing.T) {
 	inline := sample()
 	inline.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;"}
@@ -231,8 +231,8 @@ func TestVolumesOfConfigMaps(t *testing.T) {
 	}
 }
 
-// A change of the content has to replace the pods: what they mount does not
-// change by itself.
+// A change of the content has to replace the pods, because the snapshots that they
+// mount are immutable.
 func TestPodsMountTheCopiesOnly(t *testing.T) {
 	w := referring("cfg", "", "pages")
 	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
@@ -249,8 +249,8 @@ func TestPodsMountTheCopiesOnly(t *testing.T) {
 	}
 }
 
-// What is tested is what will serve: the same image, user and mounts, but for
-// the configuration with constant paths.
+// The tested container is like the one that will serve: the same image, user and
+// mounts, except for the configuration with constant paths.
 func TestConfigTestIsLikeTheServer(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -294,8 +294,8 @@ func TestConfigTestIsLikeTheServer(t *testing.T) {
 	}
 }
 
-// A Secret in a volume matters; the certificate, which nginx reads anew, does
-// not.
+// The content of a Secret in a volume affects the pods. That of the certificate
+// does not, because nginx reads it again for each connection.
 func TestSecretsThatMatter(t *testing.T) {
 	w := sample()
 	w.Spec.ImagePullSecrets = []common.LocalObjectReference{{Name: "registry"}}
@@ -337,8 +337,8 @@ func TestSecretsThatMatter(t *testing.T) {
 	}
 }
 
-// A budget of somebody else's that selects the pods is enough; one that the
-// user asks for is made all the same, and what follows is told.
+// An unowned PodDisruptionBudget that selects the pods is sufficient. One that the
+// user asks for is created nevertheless, and the consequence is reported.
 func TestBudgetsOfOthers(t *testing.T) {
 	selecting := func(labels map[string]string) []policyv1.PodDisruptionBudget {
 		return []policyv1.PodDisruptionBudget{{
@@ -387,7 +387,7 @@ func TestBudgetsOfOthers(t *testing.T) {
 	}
 }
 
-// A failed read says nothing about the pods that serve.
+// A failed read does not mean that the serving pods are unavailable.
 func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
 	w := referring("cfg", "", "")
 	o := Observed{Sources: map[string]references.Source{"cfg": {Err: errors.New("no answer")}}}

@@ -17,7 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// UpdateStatus writes the status into the object.
+// UpdateStatus updates the status of the object.
 func (m *model) UpdateStatus(out converge.Outcome) {
 	w, o := m.w, m.observed
 	d := converge.Standing(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
@@ -34,8 +34,8 @@ func (m *model) UpdateStatus(out converge.Outcome) {
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
 	}
-	// Where no Service stands, what was known of it stays: its node port must
-	// be the same when it is made again.
+	// If the Service does not exist, its status is kept: the Service must get the
+	// same node port when it is created again.
 	if s != nil {
 		st.Service = serviceStatus(s)
 		all := slices.Concat(hosts, addresses(s))
@@ -43,8 +43,9 @@ func (m *model) UpdateStatus(out converge.Outcome) {
 	}
 }
 
-// reportConfig says what nginx thinks of the configuration that the spec asks
-// for. serves says that pods of the revision that is to serve all do.
+// reportConfig sets the ConfigValid condition, which reports whether nginx accepts
+// the configuration in the spec. serves says that all pods of the desired revision
+// are serving.
 func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serves bool, out converge.Outcome) {
 	st := &w.Status
 	set := func(holds metav1.ConditionStatus, reason, message string) {
@@ -66,15 +67,15 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 		set(metav1.ConditionUnknown, webserverv1.ReasonTesting, "it is not known what the configuration is")
 	case r.Failed == asked && refusal(st.LastActions, asked) != "":
 		set(metav1.ConditionFalse, webserverv1.ReasonInvalid, refusal(st.LastActions, asked))
-	case r.LastHealthy == asked && (serves || was): // with no pods nothing was tested
+	case r.LastHealthy == asked && (serves || was): // without pods nothing was tested
 		set(metav1.ConditionTrue, webserverv1.ReasonTested, "nginx accepts the configuration")
 	default:
 		set(metav1.ConditionUnknown, webserverv1.ReasonTesting, "no pods serve with the configuration")
 	}
 }
 
-// refusal is what nginx said about the configuration of a revision, where that
-// is why its rollout failed.
+// refusal returns the error that nginx reported about the configuration of a
+// revision, or "" if its rollout did not fail because of that.
 func refusal(actions []common.Action, revision int64) string {
 	for _, a := range actions {
 		if a.Revision == revision {
@@ -95,11 +96,11 @@ func serviceStatus(s *corev1.Service) *webserverv1.ServiceStatus {
 	}
 }
 
-// maxAddresses is what the status holds at the most.
+// maxAddresses is the maximum number of addresses in the status.
 const maxAddresses = 32
 
-// addresses are where the Service answers, the widest reach first, and https
-// before http.
+// addresses returns the addresses of the Service, beginning with those that can be
+// reached from the most places, and with https before http.
 func addresses(s *corev1.Service) []common.Address {
 	var as []common.Address
 	add := func(kind common.AddressType, host string, port func(corev1.ServicePort) int32) {

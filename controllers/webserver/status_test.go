@@ -23,8 +23,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// standing is a Deployment of 3 in some state; the zero counts are of one that
-// has just been created.
+// standing returns a Deployment with 3 replicas. All counts in its status are 0, as
+// just after its creation, unless change sets them.
 func standing(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample", Generation: 2},
@@ -36,7 +36,7 @@ func standing(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	return d
 }
 
-// made gives a Deployment the template that an object asks for.
+// made sets the template of a Deployment to the one that an object asks for.
 func made(d *appsv1.Deployment, w *webserverv1.WebServer) {
 	decision, _, err := decide(w, Observed{}, platform)
 	if err != nil {
@@ -96,7 +96,7 @@ func outcome(problem error, d *appsv1.Deployment, s *corev1.Service) converge.Ou
 	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
 }
 
-// brief writes conditions as "status reason", by type.
+// brief returns the conditions as "status reason", by type.
 func brief(w *webserverv1.WebServer) map[string]string {
 	m := map[string]string{}
 	for _, c := range w.Status.Conditions {
@@ -149,7 +149,7 @@ func TestConditions(t *testing.T) {
 			wanted(0), standing(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
-		// Kubernetes says Available=True of a Deployment of zero.
+		// Kubernetes reports Available=True for a Deployment with 0 replicas.
 		"scaled to zero, as Kubernetes sees it": {
 			wanted(0), standing(both(has(appsv1.DeploymentAvailable, true, ""), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
@@ -231,8 +231,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// The ReplicaSet controller tries another name each time: with it in the
-// message, the status would be written with every attempt.
+// The ReplicaSet controller tries another name each time. If the message contained
+// the name, the status would be written after every attempt.
 func TestNamesOfPodsAreNotInMessages(t *testing.T) {
 	message := func(pod string) string {
 		w := sample()
@@ -329,7 +329,7 @@ func TestStatusOfTheService(t *testing.T) {
 		live *corev1.Service
 		want *webserverv1.ServiceStatus
 	}{
-		// Its node port must be the same when it is made again.
+		// It must get the same node port when it is created again.
 		"none stands: what was known stays": {nil, known},
 		"as it is": {
 			liveService(func(*corev1.Service) {}),
@@ -419,7 +419,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A refused or failed write says nothing about the pods that serve.
+// A rejected or failed write does not mean that the serving pods are unavailable.
 func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
 	w := sample()
 	serving := Observed{Seen: rollout.Seen{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
