@@ -20,42 +20,43 @@ import (
 
 const markerUser = "audit-marker"
 
-// Request is one request of the operator, as the API server logged it.
+// Request is a request of the operator as recorded in the audit log of the API
+// server.
 type Request struct {
 	Verb      string
-	Resource  string // with the subresource: "webservers/status"
+	Resource  string // including the subresource: "webservers/status"
 	Namespace string
 	Name      string
 	Code      int
 	Body      json.RawMessage // of writes
 }
 
-// String is one line of a list of requests.
+// String returns the request as one line of a list.
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s/%s → %d", r.Verb, r.Resource, r.Namespace, r.Name, r.Code)
 }
 
-// IsWrite tells whether the request may have changed something.
+// IsWrite reports whether the request may have changed something.
 func (r Request) IsWrite() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
 
-// Succeeded tells whether the server did what was asked.
+// Succeeded reports whether the server executed the request.
 func (r Request) Succeeded() bool { return r.Code < 300 }
 
-// Audit reads the API server's audit log. It is the only witness that the
-// operator cannot fool.
+// Audit reads the audit log of the API server, which records what the operator
+// really requested.
 type Audit struct {
 	path   string
 	marker client.Client
 	count  atomic.Int64
 
-	mu      sync.Mutex // of what follows: what has been read of the log
+	mu      sync.Mutex // guards the fields below, which cache the part of the log that was read
 	offset  int64
 	read    map[string][]Request // by namespace
 	markers map[string]bool
 }
 
-// newAudit returns an Audit of what the server logs from now on: a shared one
-// has logged the tests of other packages before.
+// newAudit returns an Audit of the requests that the server logs from now on. The
+// log of a shared server already contains the requests of other packages' tests.
 func newAudit(path string, marker client.Client) (*Audit, error) {
 	a := &Audit{path: path, marker: marker, read: map[string][]Request{}, markers: map[string]bool{}}
 	info, err := os.Stat(path) //nolint:gosec // the log of the server that the test started
@@ -66,11 +67,11 @@ func newAudit(path string, marker client.Client) (*Audit, error) {
 	return a, nil
 }
 
-// Requests returns what the operator requested in a namespace so far, oldest
-// first, without watches, leases and events.
+// Requests returns the operator's requests in a namespace so far, oldest first,
+// without watches, Leases and Events.
 func (a *Audit) Requests(ctx context.Context, namespace string) ([]Request, error) {
-	// The server logs a request when it has answered it. A request made now
-	// is logged after all that were answered before.
+	// The server logs a request after it has responded. A request that is sent now
+	// is logged after all requests that were answered before.
 	name := fmt.Sprintf("marker-%d-%d", os.Getpid(), a.count.Add(1))
 	_ = a.marker.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &corev1.ConfigMap{})
 	var found []Request
@@ -86,8 +87,8 @@ func (a *Audit) Requests(ctx context.Context, namespace string) ([]Request, erro
 	return found, err
 }
 
-// advance reads what was logged since the last time. The log of a campaign is
-// long, and many wait for it at once: nothing of it is read twice.
+// advance reads what was logged since the last call. The log of a campaign is long,
+// and many runs wait for it at the same time, so no part of it is read twice.
 func (a *Audit) advance() error {
 	f, err := os.Open(a.path)
 	if err != nil {
@@ -101,7 +102,7 @@ func (a *Audit) advance() error {
 	for {
 		line, err := log.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // what follows the last newline is half written
+			return nil // what follows the last newline is incomplete
 		}
 		if err != nil {
 			return fmt.Errorf("reading the audit log: %w", err)
@@ -137,7 +138,7 @@ func (a *Audit) take(line []byte) error {
 	return nil
 }
 
-// Lines writes requests one a line, for a failure that shows what happened.
+// Lines returns the requests as text, one per line, for failure messages.
 func Lines(rs []Request) string {
 	var b strings.Builder
 	for _, r := range rs {
@@ -146,7 +147,8 @@ func Lines(rs []Request) string {
 	return b.String()
 }
 
-// Quiet is Requests, once the operator has made none for that long.
+// Quiet returns the same as Requests, once the operator has sent none for that
+// long.
 func (a *Audit) Quiet(ctx context.Context, namespace string, long time.Duration) ([]Request, error) {
 	before := -1
 	var rs []Request
@@ -158,7 +160,7 @@ func (a *Audit) Quiet(ctx context.Context, namespace string, long time.Duration)
 		before = len(rs)
 		select {
 		case <-ctx.Done():
-		case <-time.After(long): // the absence of requests takes time to see
+		case <-time.After(long): // absence of requests can only be observed over time
 		}
 		return false, nil
 	})

@@ -17,68 +17,69 @@ import (
 
 // A Campaign crashes the operator at every write.
 //
-// For each scenario it learns from runs without a fault which objects there
-// are in the end, what of them differs from run to run, and how many writes it
-// takes. Then it repeats the scenario with the operator killed before and after
-// each of those writes, starts a fresh one, and asks of every run:
+// For each scenario it learns from runs without a crash which objects exist at the
+// end, which of their fields differ between runs, and how many writes the scenario
+// needs. Then it repeats the scenario, and kills the operator before and after each
+// of those writes, starts a new one, and checks the following in every run:
 //
-//	end state    every field of every object as without the fault
-//	writes       each object created and deleted as often as without it
-//	stability    one more fresh operator writes nothing and reads by lists alone
-//	status       Ready is True only where the generation it speaks of serves,
-//	             at every instant; observedGeneration never goes back
-//	ownership    what the operator makes has, at every instant, an owner; in
-//	             the end one that exists
-//	deletes      fenced by the UID of what is to be deleted
-//	liveness     all that within a bound
+//	end state    every field of every object is the same as without the crash
+//	writes       each object is created and deleted as often as without it
+//	stability    one more new operator writes nothing, and reads only by lists
+//	status       at every instant, Ready is True only if the generation that it
+//	             describes is serving; observedGeneration never decreases
+//	ownership    at every instant, an object that the operator created has an
+//	             owner; at the end, that owner exists
+//	deletes      have the UID of the object as a precondition
+//	liveness     all of this within a time limit
 //
-// The last five are asked of the runs without a fault too: a bug that is always
-// there does not show in a comparison.
+// The last five are checked in the runs without a crash too: a bug that occurs in
+// every run is not visible in a comparison.
 type Campaign struct {
 	Env     *Env
 	Subject Subject
-	// Parents are empty objects of the types that users make. Objects of these
-	// types and of Subject.Children are compared; anything else that the
-	// operator writes shows in the number of writes.
+	// Parents are empty objects of the types that users create. Objects of these
+	// types and of Subject.Children are compared; other objects that the operator
+	// writes are visible in the number of writes.
 	Parents []client.Object
-	// Serves returns what is wrong with the children of a parent, nil when
-	// they are, rolled out, what its spec says. It must not look at its status.
+	// Serves returns an error if the children of a parent do not match its spec or
+	// are not rolled out. It must not read the status of the parent.
 	Serves    func(context.Context, client.Reader, client.Object) error
 	Scenarios []Scenario
 
-	// Quiet is longer than the operator puts off any write; 1.2 s if 0.
+	// Quiet must be longer than the operator postpones any write; 0 means 1.2 s.
 	Quiet time.Duration
-	// Within is how soon after its restart the operator must be done; 60 s if 0,
-	// which is for a busy machine: where nothing else runs it takes a second or two.
+	// Within is the time within which the operator must finish after its restart; 0
+	// means 60 s, which is for a busy machine: on an idle one it takes a second or
+	// two.
 	Within time.Duration
-	// Parallel is how many runs go on side by side, each in a namespace of its
-	// own; 8 if 0: they mostly wait.
+	// Parallel is how many runs are executed at the same time, each in a namespace
+	// of its own; 0 means 8, because runs mostly wait.
 	Parallel int
 }
 
-// Scenario is one thing that a user does.
+// Scenario is one action of a user.
 type Scenario struct {
 	Name string
-	// Prepare makes what is there before, and returns when the operator, which
-	// runs, is done with it. Nil where nothing is.
+	// Prepare creates the initial objects, and returns when the running operator
+	// has reconciled them. It may be nil.
 	Prepare func(context.Context, World) error
-	// Act is what the user does. It must not wait for the operator, which may
-	// be dead.
+	// Act is the action of the user. It must not wait for the operator, which may
+	// not be running.
 	Act func(context.Context, World) error
-	// Converged tells whether the operator is done, as far as users see.
+	// Converged reports whether the operator is done, as far as users can see.
 	Converged func(context.Context, World) (bool, error)
-	// Orphans says that children may be left without an owner in the end.
+	// Orphans says that children without an owner may exist at the end.
 	Orphans bool
-	// ReadAgain are resources of which a fresh operator reads each object that
-	// matters once, because nothing that it keeps tells what is in them.
+	// ReadAgain are resources of which a new operator reads each relevant object
+	// once, because nothing that it stores contains their content.
 	ReadAgain []string
 }
 
-// World is where a scenario takes place.
+// World is the environment of a scenario.
 type World struct {
-	// Client may do everything.
+	// Client has all permissions.
 	Client client.WithWatch
-	// Namespace is the run's own.
+	// Namespace is the namespace of the run.
 	Namespace string
 }
 
@@ -88,12 +89,12 @@ func (w World) Create(ctx context.Context, o client.Object) error {
 	return w.Client.Create(ctx, o)
 }
 
-// Get reads an object of the namespace.
+// Get reads an object in the namespace.
 func (w World) Get(ctx context.Context, name string, into client.Object) error {
 	return w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, into)
 }
 
-// Edit changes an object as kubectl edit does.
+// Edit changes an object like kubectl edit.
 func (w World) Edit(ctx context.Context, name string, into client.Object, change func()) error {
 	if err := w.Get(ctx, name, into); err != nil {
 		return err
@@ -103,15 +104,15 @@ func (w World) Edit(ctx context.Context, name string, into client.Object, change
 	return w.Client.Patch(ctx, into, client.MergeFrom(before), client.FieldOwner("kubectl-edit"))
 }
 
-// Finding is one way in which a run was not as it should be.
+// Finding is a deviation of a run from what is required.
 type Finding struct {
 	Scenario string
-	Point    string // such as "after-2", or "clean-1" where nothing was disturbed
-	Asked    string // which of the campaign's questions
+	Point    string // such as "after-2", or "clean-1" in a run without a crash
+	Asked    string // which of the campaign's checks
 	Detail   string
 }
 
-// String is one paragraph.
+// String returns the finding as a paragraph.
 func (f Finding) String() string {
 	return fmt.Sprintf("%s/%s: %s: %s", f.Scenario, f.Point, f.Asked, f.Detail)
 }
@@ -127,11 +128,11 @@ type pointKind string
 const (
 	clean  pointKind = "clean"      // never
 	down   pointKind = "while-down" // before the user's change
-	before pointKind = "before"     // before a write leaves
-	after  pointKind = "after"      // when the server has done it and before the operator knows
+	before pointKind = "before"     // before a write is sent
+	after  pointKind = "after"      // when the server has executed it and before the operator knows
 )
 
-// cleanRuns is how many runs a reference is learnt from.
+// cleanRuns is how many runs a reference is learned from.
 const cleanRuns = 3
 
 func (p point) String() string {
@@ -141,8 +142,8 @@ func (p point) String() string {
 	return fmt.Sprintf("%s-%d", p.kind, p.write)
 }
 
-// points are all points of a scenario with so many writes. Points beyond the
-// last write of a run cost little and are counted apart.
+// points returns all points of a scenario with that many writes. Points after the
+// last write of a run are cheap, and are counted separately.
 func points(writes int) []point {
 	ps := []point{{kind: down}}
 	for i := 1; i <= writes; i++ {
@@ -151,17 +152,17 @@ func points(writes int) []point {
 	return ps
 }
 
-// reference is what the runs of a scenario without a fault have in common.
+// reference is what the runs of a scenario without a crash have in common.
 type reference struct {
 	mask   mask
 	view   map[string]string
 	tally  map[string]tally
 	loose  map[string]bool // resources that are counted together
-	writes int             // the most that any of them took
+	writes int             // the maximum of all runs
 	runs   []*result
 }
 
-// result is what came of a run.
+// result is the outcome of a run.
 type result struct {
 	point    point
 	state    state
@@ -169,12 +170,12 @@ type result struct {
 	writes   int
 	reached  bool // the crash happened
 	findings []Finding
-	history  string // for a person: where it crashed and what was requested
+	history  string // for people: where it crashed, and what was requested
 	took     time.Duration
 }
 
-// Test runs the campaign with a subtest for each scenario and, below, for each
-// point, so that -run 'TestCrash/create/after-2' repeats one of them.
+// Test runs the campaign, with a subtest for each scenario and, below that, for
+// each point, so that -run 'TestCrash/create/after-2' repeats one of them.
 func (c Campaign) Test(t *testing.T) {
 	t.Helper()
 	p := newPool(c)
@@ -182,8 +183,8 @@ func (c Campaign) Test(t *testing.T) {
 	t.Cleanup(func() { t.Logf("\n%s", sum) })
 	for _, s := range c.Scenarios {
 		t.Run(s.Name, func(t *testing.T) {
-			// What is under way before Parallel is limited by the pool, not
-			// by the number of processors: runs mostly wait.
+			// What runs before Parallel is limited by the pool, not by the number
+			// of processors, because runs mostly wait.
 			learnt := p.learn(t.Context(), s)
 			t.Parallel()
 			ref, err := learnt()
@@ -221,8 +222,8 @@ func report(t *testing.T, r *result) {
 	}
 }
 
-// Findings runs the campaign and returns what it found; with first, it stops
-// soon after the first finding. It is for tests of the campaign itself.
+// Findings runs the campaign and returns its findings; if first is set, it stops
+// soon after the first one. It is for tests of the campaign itself.
 func (c Campaign) Findings(ctx context.Context, first bool) ([]Finding, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -273,7 +274,7 @@ func (c Campaign) Findings(ctx context.Context, first bool) ([]Finding, error) {
 // errEnough is why the rest of a campaign is not run.
 var errEnough = errors.New("something was found")
 
-// pool limits how many runs go on side by side.
+// pool limits how many runs are executed at the same time.
 type pool struct {
 	campaign Campaign
 	places   chan struct{}
@@ -286,7 +287,7 @@ func newPool(c Campaign) *pool {
 	return &pool{campaign: c, places: make(chan struct{}, c.Parallel)}
 }
 
-// run starts a run and returns how to wait for it.
+// run starts a run, and returns a function that waits for its result.
 func (p *pool) run(ctx context.Context, s Scenario, at point, ref *reference) func() (*result, error) {
 	type outcome struct {
 		*result
@@ -310,8 +311,8 @@ func (p *pool) run(ctx context.Context, s Scenario, at point, ref *reference) fu
 	return func() (*result, error) { o := <-done; return o.result, o.error }
 }
 
-// learn starts the runs without a fault and returns how to wait for what they
-// teach.
+// learn starts the runs without a crash, and returns a function that waits for the
+// reference that they result in.
 func (p *pool) learn(ctx context.Context, s Scenario) func() (*reference, error) {
 	var runs []func() (*result, error)
 	for i := range cleanRuns {
@@ -353,7 +354,7 @@ func (r *result) find(s Scenario, asked, detail string) {
 	r.findings = append(r.findings, Finding{Scenario: s.Name, Point: r.point.String(), Asked: asked, Detail: detail})
 }
 
-// summary is the table that a campaign ends with.
+// summary is the table that a campaign prints at the end.
 type summary struct {
 	mu   sync.Mutex
 	rows []*row
@@ -388,7 +389,7 @@ func (s *summary) add(scenario string, ref *reference, r *result) {
 	of.slowest = max(of.slowest, r.took)
 }
 
-// String is the table.
+// String returns the table.
 func (s *summary) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

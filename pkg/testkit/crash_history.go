@@ -22,12 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// history is all that happened to the objects of a namespace.
+// history is everything that happened to the objects of a namespace.
 //
-// Resource versions of one etcd count its transactions, so events of several
-// types can be put into the one order in which they happened, and what held at
-// every instant can be looked at afterwards. It is a fact of this test's
-// server, not a promise of Kubernetes.
+// The resource versions of one etcd count its transactions, so events of several
+// types can be sorted into the order in which they happened, and the state at every
+// instant can be examined afterwards. This is a property of the test's server, and
+// not guaranteed by Kubernetes.
 type history struct {
 	mu     sync.Mutex
 	events []change
@@ -90,7 +90,7 @@ func (h *history) fail(err error) {
 	h.broken = errors.Join(h.broken, err)
 }
 
-// until waits until the watches have told what a list has told.
+// until waits until the watches have delivered what a list has returned.
 func (h *history) until(ctx context.Context, items []unstructured.Unstructured) error {
 	return Eventually(ctx, "the watches to have seen everything", func(context.Context) (bool, error) {
 		h.mu.Lock()
@@ -107,8 +107,8 @@ func (h *history) until(ctx context.Context, items []unstructured.Unstructured) 
 	})
 }
 
-// replay calls visit after every change, with the world as it was then. The
-// world must not be kept.
+// replay calls visit after every change, with the objects as of that time. visit
+// must not retain the world.
 func (h *history) replay(scheme *runtime.Scheme, visit func(change, *world)) {
 	h.mu.Lock()
 	events := slices.Clone(h.events)
@@ -121,7 +121,7 @@ func (h *history) replay(scheme *runtime.Scheme, visit func(change, *world)) {
 	}
 }
 
-// world is the objects of a namespace at one instant. It reads as a client does.
+// world is the objects of a namespace at one instant. It can be read like a client.
 type world struct {
 	scheme *runtime.Scheme
 	all    []*unstructured.Unstructured

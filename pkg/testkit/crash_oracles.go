@@ -16,15 +16,15 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// spareUpdates is how many more updates of an object a crash may cost: the one
-// that was lost, and one that tells of a state in between.
+// spareUpdates is how many additional updates of an object a crash may cause: the
+// one that was lost, and one that reports an intermediate state.
 const spareUpdates = 2
 
 // tally counts successful writes of one object.
 type tally struct{ creates, updates, deletes int }
 
-// tallies counts by "resource/name". Where the server chose the name of an
-// object, its creation counts for the resource.
+// tallies counts the writes by "resource/name". If the server chose the name of an
+// object, its creation is counted for the resource.
 func tallies(rs []Request) map[string]tally {
 	all := map[string]tally{}
 	for _, q := range rs {
@@ -48,9 +48,8 @@ func tallies(rs []Request) map[string]tally {
 
 func isDelete(q Request) bool { return q.Verb == "delete" || q.Verb == "deletecollection" }
 
-// compareTallies says what differs. Creates and deletes must be the same, for
-// each of them is something that a user notices; updates are compared only
-// with spare > 0.
+// compareTallies returns the differences. Creates and deletes must be the same,
+// because users notice each of them; updates are compared only if spare > 0.
 func compareTallies(want, got map[string]tally, spare int) []string {
 	keys := map[string]bool{}
 	for k := range want {
@@ -75,8 +74,8 @@ func compareTallies(want, got map[string]tally, spare int) []string {
 	return wrong
 }
 
-// loose are the resources of which not all runs wrote objects of the same
-// names: such as revisions, whose names tell what a Secret holds.
+// loose returns the resources of which different runs wrote objects with different
+// names, such as revisions whose names depend on the content of a Secret.
 func loose(runs []*result) map[string]bool {
 	wrote := map[string]int{}
 	for _, r := range runs {
@@ -111,7 +110,7 @@ func resourceIn(key string) string {
 	return resource
 }
 
-// most keeps the most updates of two tallies.
+// most returns the larger number of updates of two tallies.
 func most(a, b map[string]tally) map[string]tally {
 	all := maps.Clone(a)
 	for k, t := range b {
@@ -123,9 +122,9 @@ func most(a, b map[string]tally) map[string]tally {
 	return all
 }
 
-// needless returns what a fresh operator requests although nothing has
-// happened. Its caches are filled by lists; again are the resources of which it
-// reads each object once more.
+// needless returns the requests that a new operator sends although nothing has
+// changed, except the lists that fill its caches. again are the resources of which
+// it may read each object once.
 func needless(rs []Request, again []string) []string {
 	var found []string
 	read := map[string]bool{}
@@ -139,7 +138,7 @@ func needless(rs []Request, again []string) []string {
 	return found
 }
 
-// unfenced returns deletes that could hit another object of the same name.
+// unfenced returns the deletes that could delete another object of the same name.
 func unfenced(rs []Request) []string {
 	var found []string
 	for _, q := range rs {
@@ -153,7 +152,7 @@ func unfenced(rs []Request) []string {
 	return found
 }
 
-// unowned returns children of ours whose owner is not there in the end.
+// unowned returns the children whose owner does not exist at the end.
 func (r *run) unowned(end []unstructured.Unstructured, rs []Request) ([]string, error) {
 	there, made := map[types.UID]bool{}, map[string]bool{}
 	for _, u := range end {
@@ -189,8 +188,8 @@ func isOurs(u *unstructured.Unstructured) bool {
 	return u.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
 }
 
-// strays returns children of ours that stood without an owner, be it for an
-// instant: a crash in it would have left them for ever.
+// strays returns the children that had no owner, even if only for an instant: a
+// crash at that time would have left them forever.
 func strays(h *history, scheme *runtime.Scheme) []string {
 	var found []string
 	h.replay(scheme, func(e change, _ *world) {
@@ -203,10 +202,10 @@ func strays(h *history, scheme *runtime.Scheme) []string {
 	return found
 }
 
-// claims are what a status says, in the words that all kinds share.
+// claims are the statements of a status, in the conditions that all kinds share.
 type claims struct {
 	observed   int64
-	ready      bool // Ready is True, for the generation the object has
+	ready      bool // Ready is True for the current generation
 	conditions map[string]condition
 }
 
@@ -227,12 +226,11 @@ func claimsOf(u *unstructured.Unstructured) claims {
 	return c
 }
 
-// lies returns what the status of a parent said and was not so.
+// lies returns the statements in the status of a parent that were false.
 //
-// An operator cannot know what happens while it writes: that a child is deleted
-// under a status that says Ready is nobody's fault. So Ready is a lie when the
-// children were not right at any instant since the generation it speaks of
-// came to be.
+// An operator cannot know what happens while it writes: it is not responsible if a
+// child is deleted while it sets Ready to True. So Ready is false only if the
+// children were never correct since the generation that it describes was created.
 func (r *run) lies(h *history) []string {
 	var found []string
 	lie := func(u *unstructured.Unstructured, format string, args ...any) {
@@ -243,7 +241,7 @@ func (r *run) lies(h *history) []string {
 	}
 	type memory struct {
 		generation int64
-		served     error // nil once the children were right
+		served     error // nil once the children were correct
 		claims
 	}
 	remembered := map[types.UID]*memory{}

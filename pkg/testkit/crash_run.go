@@ -14,21 +14,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// calm is how long nothing may be requested before a run goes on, where the
-// state is already as it should be: long enough for events to arrive.
+// calm is how long there must be no request before a run continues, if the state is
+// already the expected one: long enough for events to arrive.
 const calm = 200 * time.Millisecond
 
 // run is one scenario with one crash, in a namespace of its own.
 type run struct {
 	Campaign
 	scenario Scenario
-	ref      *reference // nil in the runs that it is learnt from
+	ref      *reference // nil in the runs from which it is learned
 	world    World
 	parents  []schema.GroupVersionKind
 	kinds    []schema.GroupVersionKind // parents and children
 	lines    *lines
-	operator *Operator // the one that runs
-	wires    []*wire   // of all, the last one's last
+	operator *Operator // the running one
+	wires    []*wire   // of all operators, in the order of their starts
 	result   *result
 }
 
@@ -48,7 +48,7 @@ func (c Campaign) run(ctx context.Context, s Scenario, at point, ref *reference)
 	return r.result, err
 }
 
-// open makes the namespace.
+// open creates the namespace.
 func (r *run) open(ctx context.Context) error {
 	for _, o := range r.Parents {
 		gvk, err := apiutil.GVKForObject(o, r.Env.Scheme)
@@ -73,8 +73,8 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// close stops the operators and clears the namespace: addresses of Services
-// are few.
+// close stops the operators and clears the namespace, because the IP range of
+// Services is small.
 func (r *run) close(ctx context.Context) error {
 	r.kill()
 	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
@@ -94,7 +94,7 @@ func (r *run) close(ctx context.Context) error {
 	return nil
 }
 
-// play is the run: prepare, act, crash, recover, and start once more.
+// play executes the run: prepare, act, crash, recover, and start once more.
 func (r *run) play(ctx context.Context) error {
 	happened, err := record(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *run) play(ctx context.Context) error {
 	if err := r.settle(ctx, pathEnd); err != nil {
 		asked := "liveness"
 		if done, _ := r.scenario.Converged(ctx, r.world); done {
-			asked = "end state" // users see it done, and it is not as it should be
+			asked = "end state" // users see it converged, and the state is not the expected one
 		}
 		r.result.find(r.scenario, asked, err.Error())
 	}
@@ -154,8 +154,8 @@ func (r *run) play(ctx context.Context) error {
 	return r.ask(happened, end, recovered[len(prepared):], all[len(recovered):], all)
 }
 
-// disturb lets the user act and kills the operator at the run's point. It
-// returns with an operator running that has not been told what happened.
+// disturb executes the user's action and kills the operator at the run's point.
+// When it returns, an operator is running that does not know what happened.
 func (r *run) disturb(ctx context.Context) error {
 	at, wire := r.result.point, r.wire()
 	switch at.kind {
@@ -174,7 +174,7 @@ func (r *run) disturb(ctx context.Context) error {
 	if err := r.act(ctx); err != nil {
 		return err
 	}
-	// It may be done with fewer writes than the longest of the clean runs.
+	// It may need fewer writes than the longest of the clean runs.
 	err := r.until(ctx, "the crash", func(ctx context.Context) (bool, error) {
 		select {
 		case <-wire.crashed:
@@ -185,7 +185,7 @@ func (r *run) disturb(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return nil //nolint:nilerr // settle, which is next, waits for the same and says what is wrong
+		return nil //nolint:nilerr // settle, which is next, waits for the same and reports what is wrong
 	}
 	if r.result.reached {
 		return r.restart(ctx)
@@ -200,7 +200,7 @@ func (r *run) act(ctx context.Context) error {
 	return nil
 }
 
-// start starts an operator with empty caches and nothing remembered.
+// start starts an operator with empty caches.
 func (r *run) start(ctx context.Context) error {
 	w := newWire(fmt.Sprintf("operator %d", len(r.wires)+1), r.world.Namespace, r.lines)
 	o, err := r.Env.Run(ctx, r.Subject, w.wrap, r.world.Namespace)
@@ -211,18 +211,18 @@ func (r *run) start(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the operator as a process ends: from this instant nothing of it
-// reaches the server. The rest is clearing up, and its errors say only that.
+// kill ends the operator like a killed process: from now on none of its requests
+// reaches the server. The rest is cleanup, and its errors only report that.
 func (r *run) kill() {
 	if r.operator == nil {
-		return // dead already
+		return // already killed
 	}
 	r.wire().kill()
 	_ = r.operator.Stop()
 	r.operator = nil
 }
 
-// restart replaces the operator, which is killed if it is not dead yet.
+// restart replaces the operator, and kills it first if it is still running.
 func (r *run) restart(ctx context.Context) error {
 	w := r.wire()
 	r.kill()
@@ -234,7 +234,7 @@ func (r *run) restart(ctx context.Context) error {
 
 func (r *run) wire() *wire { return r.wires[len(r.wires)-1] }
 
-// until is Eventually with the campaign's bound.
+// until is Eventually with the time limit of the campaign.
 func (r *run) until(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Within)
 	defer cancel()
@@ -250,12 +250,12 @@ func (r *run) settle(ctx context.Context, phase string) error {
 	return fmt.Errorf("%w; the state (-without the fault +now):\n%s", err, r.diff(phase))
 }
 
-// settled tells whether the operator is done: nothing goes on, users see that
-// it has converged and, once it is known what there is in the end, that is so.
+// settled reports whether the operator is done: it is idle, users see that it has
+// converged and, once the end state is known, that is reached.
 func (r *run) settled(ctx context.Context, phase string) (bool, error) {
 	long := calm
 	if r.ref == nil {
-		long = r.Quiet // nothing else tells that nothing is put off
+		long = r.Quiet // nothing else shows that no write is postponed
 	}
 	if !r.wire().quiet(long) {
 		return false, nil
@@ -273,7 +273,7 @@ func (r *run) settled(ctx context.Context, phase string) (bool, error) {
 	return r.ref == nil || r.diff(phase) == "", nil
 }
 
-// diff compares a phase of the state with the reference's.
+// diff compares a phase of the state with that of the reference.
 func (r *run) diff(phase string) string {
 	s := r.result.state
 	if phase == pathBefore {
@@ -282,9 +282,9 @@ func (r *run) diff(phase string) string {
 	return different(under(r.ref.view, phase), under(r.ref.mask.view(s), phase))
 }
 
-// requests returns all that the operators have requested, from the audit log.
-// The server logs a request when it has answered it, so that the answer may
-// be here first.
+// requests returns all requests of the operators from the audit log. The server
+// logs a request after it has responded, so that the response may arrive before it
+// is logged.
 func (r *run) requests(ctx context.Context) ([]Request, error) {
 	answered := 0
 	for _, w := range r.wires {
@@ -319,7 +319,7 @@ func (r *run) seen(ctx context.Context, h *history) error {
 	return h.until(ctx, items)
 }
 
-// ask puts the campaign's questions to a run that has ended.
+// ask runs the checks of the campaign on a run that has ended.
 func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart, all []Request) error {
 	r.result.tally = tallies(recovery)
 	find := func(asked string, details []string) {
@@ -354,6 +354,6 @@ func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart
 	return nil
 }
 
-// created tells whether a request made an object: by POST, or by an apply of
-// what did not exist.
+// created reports whether a request created an object, by POST or by applying an
+// object that did not exist.
 func created(q Request) bool { return q.Code == http.StatusCreated }

@@ -12,33 +12,33 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wire is what one operator's requests go through. It can crash the operator
-// at a write: from then on nothing of it reaches the server.
+// wire is the transport of one operator. It can crash the operator at a write: from
+// then on none of its requests reaches the server.
 type wire struct {
 	name      string // which operator of a run, for the list of requests
 	namespace string
 	lines     *lines
 
 	mu       sync.Mutex
-	flying   int       // requests that have no answer yet
+	flying   int       // requests without a response yet
 	last     time.Time // when a request was last sent or answered
 	writes   int       // writes since arm
-	answered int       // writes that the server has answered, ever
+	answered int       // all writes that the server has answered
 	at       int       // the write to crash at, 0 for none
-	after    bool      // when the server has answered, not before it is asked
+	after    bool      // crash when the server has answered, not before the request is sent
 	dead     bool
 	crashed  chan struct{}
 	point    string // the write it crashed at
 }
 
-// errCrashed is what a dead operator's requests end in.
+// errCrashed is the error of the requests of a killed operator.
 var errCrashed = errors.New("the operator has crashed")
 
 func newWire(name, namespace string, l *lines) *wire {
 	return &wire{name: name, namespace: namespace, lines: l, last: time.Now(), crashed: make(chan struct{})}
 }
 
-// wrap puts the wire into an operator's configuration.
+// wrap adds the wire to the configuration of an operator.
 func (w *wire) wrap(cfg *rest.Config) {
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) { return w.send(next, r) })
@@ -49,14 +49,14 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// arm counts writes from now on and crashes at the given one.
+// arm counts writes from now on, and crashes at the given one.
 func (w *wire) arm(at int, after bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes, w.at, w.after = 0, at, after
 }
 
-// kill is a crash between two requests.
+// kill simulates a crash between two requests.
 func (w *wire) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 	i, err := w.leave(r, aside)
 	if err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // a RoundTripper has to, and nothing was read
+			_ = r.Body.Close() // required of a RoundTripper; nothing was read
 		}
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 	}
 	if w.arrive(r, i, answer, err) {
 		if answer != nil {
-			_ = answer.Body.Close() // nobody is left to read it
+			_ = answer.Body.Close() // nothing will read it
 		}
 		return nil, errCrashed
 	}
@@ -118,7 +118,7 @@ func (w *wire) leave(r *http.Request, aside bool) (int, error) {
 	return i, nil
 }
 
-// arrive notes an answer and tells whether it is lost in a crash.
+// arrive records a response, and reports whether it is lost in a crash.
 func (w *wire) arrive(r *http.Request, i int, answer *http.Response, err error) (lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,14 +144,14 @@ func (w *wire) describe(r *http.Request) string {
 	return r.Method + " " + strings.Replace(path, "namespaces/"+w.namespace+"/", "", 1)
 }
 
-// quiet tells whether nothing was sent or answered for that long.
+// quiet reports whether nothing was sent or answered for that long.
 func (w *wire) quiet(long time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.flying == 0 && time.Since(w.last) >= long
 }
 
-// idle tells whether no request waits for its answer.
+// idle reports whether no request is waiting for its response.
 func (w *wire) idle() bool { return w.quiet(0) }
 
 // writesSent returns the number of writes since arm.
@@ -161,15 +161,15 @@ func (w *wire) writesSent() int {
 	return w.writes
 }
 
-// writesAnswered returns the number of writes the server has answered, ever.
+// writesAnswered returns the number of all writes that the server has answered.
 func (w *wire) writesAnswered() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.answered
 }
 
-// isAside tells what is neither counted nor waited for: watches, which stay
-// open, and leases and events, which say nothing about objects.
+// isAside reports whether a request is neither counted nor waited for: watches,
+// which stay open, and Leases and Events, which do not affect the objects.
 func isAside(r *http.Request) bool {
 	parts := strings.SplitSeq(r.URL.Path, "/")
 	for p := range parts {
@@ -188,7 +188,7 @@ func isWrite(r *http.Request) bool {
 	return false
 }
 
-// lines is the list of requests of a run, in the order of their answers.
+// lines is the list of requests of a run, in the order of their responses.
 type lines struct {
 	mu  sync.Mutex
 	all []string

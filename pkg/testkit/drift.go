@@ -17,17 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Drift is what became of one field of a child that was changed by hand.
+// Drift is the result of changing one field of a child manually.
 type Drift struct {
 	Path    string    // JSON pointer
 	Removed bool      // removed rather than changed
-	Refused bool      // the API server does not let anybody do that
-	Writes  int       // requests it took to come back
+	Refused bool      // the API server rejects the change
+	Writes  int       // requests until the field was restored
 	Took    []Request // those requests
-	Back    bool      // it came back
+	Back    bool      // the field was restored
 }
 
-// String is one line of a report.
+// String returns the drift as one line of a report.
 func (d Drift) String() string {
 	how := "changed"
 	if d.Removed {
@@ -43,10 +43,10 @@ func (d Drift) String() string {
 	}
 }
 
-// Drifts changes and then removes, by hand and one after the other, every
-// field that stated, the JSON of an intent, has, and waits each time until the
-// child again holds all of it. What the API server refuses, or undoes by its
-// own defaults, is reported as refused.
+// Drifts manually changes and then removes, one after the other, every field in
+// stated, which is the JSON of an intent. Each time it waits until the child
+// contains the whole intent again. Changes that the API server rejects, or reverts
+// because of its defaults, are reported as refused.
 func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 	want := &unstructured.Unstructured{}
 	if err := json.Unmarshal(stated, &want.Object); err != nil {
@@ -58,8 +58,9 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 			continue
 		}
 		if element, isKey := keyOf(leaf); isKey {
-			// Another key makes another element, an addition of somebody's
-			// that stays. What can be damaged is that ours is missing.
+			// A different key would be a different element, that is, an addition by
+			// another client, which is kept. Only the removal of the element is
+			// drift.
 			leaf = element
 		}
 		for _, remove := range []bool{false, true} {
@@ -72,7 +73,7 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 			}
 			found = append(found, d)
 			if !d.Refused && !d.Back {
-				return found, nil // what comes after would only wait for this again
+				return found, nil // the remaining fields would only wait for this one again
 			}
 		}
 	}
@@ -112,7 +113,7 @@ func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf s
 		undone = true
 	}
 	if d.Refused {
-		if undone { // an operator may state it all the same, which is not to count for the next field
+		if undone { // an operator may apply it nevertheless, which must not be counted for the next field
 			_, err = e.Audit.Quiet(ctx, key.Namespace, 300*time.Millisecond)
 		}
 		return d, err
@@ -122,7 +123,7 @@ func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf s
 		return err == nil && Holds(child.Object, want.Object), err
 	})
 	d.Back = err == nil
-	// A write can be seen before it is answered, and is logged when it is.
+	// A write can be visible before it is answered, and is logged afterwards.
 	err = Eventually(ctx, "the audit log to tell of the write", func(ctx context.Context) (bool, error) {
 		after, err := e.Audit.Requests(ctx, key.Namespace)
 		d.Writes, d.Took = 0, nil
@@ -139,9 +140,9 @@ func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf s
 	return d, err
 }
 
-// keyOf tells whether a pointer leads to what tells an element of a list from
-// the others, and returns the pointer to the element. In a list of which every
-// element is ours, the ports of a Service, any change can be undone.
+// keyOf reports whether a pointer refers to the key of a list element, and returns
+// the pointer to the element. The elements of the ports of a Service are all owned
+// by the operator, so any change of them can be reverted.
 func keyOf(pointer string) (element string, isKey bool) {
 	for _, key := range []string{"name", "mountPath", "containerPort"} {
 		e, ok := strings.CutSuffix(pointer, "/"+key)
@@ -154,8 +155,8 @@ func keyOf(pointer string) (element string, isKey bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// locate translates a pointer into what is stated to one into the live object,
-// whose lists may have another order.
+// locate translates a pointer into the intent to one into the live object, whose
+// lists may be in another order.
 func locate(live, stated any, pointer string) (string, bool) {
 	var path strings.Builder
 	for _, step := range strings.Split(pointer, "/")[1:] {
@@ -186,14 +187,15 @@ func sameKey(a, b any) bool {
 	return false
 }
 
-// resources is the resource of a kind: "networkpolicies" of NetworkPolicy.
+// resources returns the resource of a kind, such as "networkpolicies" for
+// NetworkPolicy.
 func resources(kind string) string {
 	r, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	return r.Resource
 }
 
-// damages are JSON patches that change or remove, at path, what is stated at
-// leaf, to be tried until the API server takes one.
+// damages returns JSON patches that change or remove, at path, the value of leaf in
+// the intent. They are tried until the API server accepts one.
 func damages(stated map[string]any, leaf, path string, remove bool) [][]byte {
 	patch := func(ops ...map[string]any) []byte {
 		raw, err := json.Marshal(ops)
@@ -229,7 +231,7 @@ func damages(stated map[string]any, leaf, path string, remove bool) [][]byte {
 	return all
 }
 
-// leaves returns the JSON pointers of all scalars, and of what is empty.
+// leaves returns the JSON pointers of all scalars and of all empty values.
 func leaves(v any, path string) []string {
 	var all []string
 	switch v := v.(type) {
@@ -265,9 +267,9 @@ func at(v any, pointer string) any {
 	return v
 }
 
-// Holds tells whether live has everything that is stated: lists of objects by
-// their name or port, other values as they are. It is written apart from the
-// operator's own comparison, which it is to check.
+// Holds reports whether live contains everything in stated: lists of objects are
+// compared by name or port, other values as they are. It is written independently
+// of the operator's own comparison, which it checks.
 func Holds(live, stated any) bool {
 	switch s := stated.(type) {
 	case map[string]any:
@@ -283,8 +285,8 @@ func Holds(live, stated any) bool {
 		}
 		return ok
 	default:
-		// A number, string or boolean that is stated to be nothing is left out
-		// by the server.
+		// The server omits numbers, strings and booleans that are set to their zero
+		// value.
 		if live == nil && stated != nil && reflect.ValueOf(stated).IsZero() {
 			return true
 		}

@@ -1,13 +1,13 @@
-// Package testkit is what tests of kinds stand on: a real API server with an
-// audit log that counts requests, the operator's manager in the same process,
-// and campaigns that crash it at every write. It knows no kind.
+// Package testkit is the basis of the tests of kinds: a real API server with an
+// audit log that counts requests, the operator's manager in the same process, and
+// campaigns that crash it at every write. It is independent of kinds.
 //
-// The API server comes from KUBEBUILDER_ASSETS, which `make test-envtest`
-// sets. Garbage collection and the namespace controller run for real; pods do
-// not, so Rollouts plays the Deployment controller.
+// The API server comes from KUBEBUILDER_ASSETS, which `make test-envtest` sets. The
+// real garbage collector and namespace controller are running. Pods are not, so
+// Rollouts simulates the Deployment controller.
 //
-// A package starts an API server of its own, unless SharedServer names one that
-// runs: `make test-envtest` starts one for all packages.
+// A package starts an API server of its own, unless SharedServer refers to a
+// running one: `make test-envtest` starts one for all packages.
 package testkit
 
 import (
@@ -32,18 +32,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// OperatorUser is whom the operator is in the audit log.
+// OperatorUser is the user name of the operator in the audit log.
 const OperatorUser = "platform-operator"
 
 // Env is a running API server.
 type Env struct {
-	// Admin may do everything; its requests are not counted.
+	// Admin has all permissions; its requests are not counted.
 	Admin client.WithWatch
-	// AdminConfig is Admin's configuration.
+	// AdminConfig is the configuration of Admin.
 	AdminConfig *rest.Config
-	// Operator is the operator's configuration: a user of its own.
+	// Operator is the configuration of the operator, with a user of its own.
 	Operator *rest.Config
-	// Scheme knows the types of the test.
+	// Scheme contains the types of the test.
 	Scheme *runtime.Scheme
 	// Audit reads the audit log.
 	Audit *Audit
@@ -51,12 +51,12 @@ type Env struct {
 	server *Server // nil if it is shared
 	// since is the resource version at which the environment was started.
 	since string
-	// existed are the cluster-scoped objects of that time, if the server is shared.
+	// existed are the cluster-scoped objects at that time, if the server is shared.
 	existed map[types.UID]bool
 }
 
-// auditPolicy logs the body of what the operator writes, and of all else only
-// that it happened. Leases and events are not worth a line.
+// auditPolicy logs the bodies of the operator's writes, and the metadata of all
+// other requests except those for Leases and Events.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -72,8 +72,8 @@ rules:
 - level: None
 `
 
-// Start returns an environment with the CRDs of the given folders, on an API
-// server of its own. The caller stops it.
+// Start returns an environment with the CRDs in the given folders, on an API server
+// of its own. The caller stops it.
 func Start(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 	s, err := StartServer(crds...)
 	if err != nil {
@@ -87,9 +87,9 @@ func Start(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 	return e, nil
 }
 
-// StartShared is Start for tests that leave alone what other packages' tests
-// have created: objects in all namespaces, and the operator's CRDs. If the
-// variable SharedServer is set, it uses that API server.
+// StartShared is Start for tests that do not affect what the tests of other
+// packages have created: objects in all namespaces, and the operator's CRDs. If the
+// environment variable SharedServer is set, it uses that API server.
 func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 	folder := os.Getenv(SharedServer)
 	if folder == "" {
@@ -108,7 +108,7 @@ func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 	return e, nil
 }
 
-// connect returns an environment on a server that runs.
+// connect returns an environment on a running server.
 func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
 	e := &Env{Scheme: scheme}
 	for user, cfg := range map[string]**rest.Config{adminUser: &e.AdminConfig, OperatorUser: &e.Operator} {
@@ -140,9 +140,9 @@ func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
 	return e, nil
 }
 
-// Stop stops the server. If it is shared, Stop deletes the cluster-scoped
-// objects that the tests have left, except namespaces: their deletion lists every
-// type that the server knows, and no other package uses them.
+// Stop stops the server. If it is shared, Stop deletes the cluster-scoped objects
+// that the tests have left, except namespaces: their deletion lists every type that
+// the server serves, and no other package uses them.
 func (e *Env) Stop() error {
 	if e.server != nil {
 		return e.server.Stop()
@@ -163,9 +163,9 @@ func (e *Env) Stop() error {
 	})
 }
 
-// clusterScoped returns the UIDs of all cluster-scoped objects, except
-// namespaces and what the API server itself keeps, and calls created, which
-// may be nil, for those that did not exist at the start.
+// clusterScoped returns the UIDs of all cluster-scoped objects, except namespaces
+// and what the API server itself manages. It calls created, which may be nil, for
+// those that did not exist at the start.
 func (e *Env) clusterScoped(ctx context.Context, created func(metav1.PartialObjectMetadata)) (map[types.UID]bool, error) {
 	dc, err := discovery.NewDiscoveryClientForConfig(e.AdminConfig)
 	if err != nil {
@@ -187,7 +187,7 @@ func (e *Env) clusterScoped(ctx context.Context, created func(metav1.PartialObje
 			}
 			objects := &metav1.PartialObjectMetadataList{}
 			objects.SetGroupVersionKind(gv.WithKind(r.Kind + "List"))
-			if err := e.Admin.List(ctx, objects); client.IgnoreNotFound(err) != nil { // its CRD may be gone by now
+			if err := e.Admin.List(ctx, objects); client.IgnoreNotFound(err) != nil { // its CRD may have been deleted
 				return nil, fmt.Errorf("listing %s: %w", r.Name, err)
 			}
 			for _, o := range objects.Items {
@@ -201,14 +201,14 @@ func (e *Env) clusterScoped(ctx context.Context, created func(metav1.PartialObje
 	return all, nil
 }
 
-// watch watches the objects that change after a resource version, or all if it
-// is empty.
+// watch watches the objects that change after a resource version, or all if it is
+// empty.
 func (e *Env) watch(ctx context.Context, list client.ObjectList, since string) (watch.Interface, error) {
 	return e.Admin.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}})
 }
 
-// Eventually waits until ok says true, and returns its last error or a
-// time-out naming what was waited for.
+// Eventually waits until ok returns true. Otherwise it returns the last error of
+// ok, or a timeout that mentions what was waited for.
 func Eventually(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -220,7 +220,7 @@ func Eventually(ctx context.Context, what string, ok func(context.Context) (bool
 			return nil
 		}
 		if ctx.Err() == nil {
-			last = err // not that the time is over
+			last = err // not the timeout
 		}
 		select {
 		case <-ctx.Done():
@@ -230,6 +230,6 @@ func Eventually(ctx context.Context, what string, ok func(context.Context) (bool
 	}
 }
 
-// patience is how long anything is waited for. It is long because a test
-// machine may be slow, and costs nothing where nothing is wrong.
+// patience is the time limit of every wait. It is long because a test machine may
+// be slow, and costs nothing if nothing is wrong.
 const patience = 60 * time.Second

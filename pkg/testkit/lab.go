@@ -28,20 +28,20 @@ import (
 )
 
 // Main is the TestMain of a package that needs an API server, which it may share
-// with other packages: it installs the CRDs of this repository, plays the
-// Deployment controller and the kubelets, runs the tests and stops everything.
-// root is the path to the repository's top; set receives the environment.
+// with other packages. It installs the CRDs of this repository, simulates the
+// Deployment controller and the kubelets, runs the tests and stops everything. root
+// is the path to the root of the repository; set receives the environment.
 func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
 	runTests(m, root, addToScheme, set, StartShared, true)
 }
 
-// MainWithOwnServer is Main for tests that change what concerns all objects of
-// an API server, such as webhooks and permissions.
+// MainWithOwnServer is Main for tests that change settings which affect all objects
+// of an API server, such as webhooks and permissions.
 func MainWithOwnServer(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
 	runTests(m, root, addToScheme, set, Start, true)
 }
 
-// MainWithoutNodes is MainWithOwnServer for tests that play the Deployment
+// MainWithoutNodes is MainWithOwnServer for tests that simulate the Deployment
 // controller and the kubelets themselves.
 func MainWithoutNodes(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
 	runTests(m, root, addToScheme, set, Start, false)
@@ -93,7 +93,7 @@ func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error,
 	return code, errors.Join(<-played, <-played)
 }
 
-// NewNamespace makes a namespace with a name of its own.
+// NewNamespace creates a namespace with a unique name.
 func (e *Env) NewNamespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -103,8 +103,8 @@ func (e *Env) NewNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// Lab is a namespace, an operator that looks after it alone, and an account of
-// what that operator requested there.
+// Lab is a namespace with an operator that watches only this namespace, and records
+// the requests of that operator there.
 type Lab struct {
 	*testing.T
 	*Env
@@ -115,13 +115,13 @@ type Lab struct {
 	seen    int
 }
 
-// NewLab makes a namespace. Start starts the operator.
+// NewLab creates a namespace. Start starts the operator.
 func (e *Env) NewLab(t *testing.T, s Subject) *Lab {
 	t.Helper()
 	return &Lab{T: t, Env: e, Namespace: e.NewNamespace(t), subject: s}
 }
 
-// Start starts an operator, which ends with the test at the latest.
+// Start starts an operator, which is stopped when the test ends at the latest.
 func (l *Lab) Start() *Lab {
 	l.Helper()
 	op, err := l.Env.Run(l.Context(), l.subject, nil, l.Namespace)
@@ -133,7 +133,7 @@ func (l *Lab) Start() *Lab {
 	return l
 }
 
-// Restart stops the operator and starts another, which knows nothing.
+// Restart stops the operator and starts another one, with empty caches.
 func (l *Lab) Restart() {
 	l.Helper()
 	l.Stop()
@@ -148,8 +148,8 @@ func (l *Lab) Stop() {
 	}
 }
 
-// Requests returns what the operator has requested since the last call, once
-// it has made no request for a second. A later one counts to the next call.
+// Requests returns the requests of the operator since the last call, once it has
+// sent none for a second. Later ones are returned by the next call.
 func (l *Lab) Requests() []Request {
 	l.Helper()
 	rs, err := l.Audit.Quiet(l.Context(), l.Namespace, time.Second)
@@ -161,20 +161,20 @@ func (l *Lab) Requests() []Request {
 	return since
 }
 
-// Expect fails unless exactly these requests were made since the last call, in
-// any order: "patch deployments 200".
+// Expect fails unless exactly these requests were sent since the last call, in any
+// order: "patch deployments 200".
 func (l *Lab) Expect(what string, want ...string) {
 	l.Helper()
 	l.ExpectOf(0, "", what, want...)
 }
 
-// settle is how long figures of the status wait for each other, so that they
+// settle is how long counts in the status may be postponed, so that several changes
 // cost one write (docs/decisions/0002-settling-status.md).
 const settle = 5 * time.Second
 
-// ExpectOf is Expect of something that took so long. On a busy machine that may
-// be longer than figures of the status wait, and each time it is costs one write
-// of the status more at the most.
+// ExpectOf is Expect for an operation that took that long. Each time it exceeds the
+// delay of counts in the status, as it may on a busy machine, one additional write
+// of the status is allowed.
 func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) {
 	l.Helper()
 	got := []string{}
@@ -182,7 +182,7 @@ func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) 
 		got = append(got, fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code))
 	}
 	got = l.withoutLostRaces(got)
-	want = append([]string{}, want...) // never nil, as got
+	want = append([]string{}, want...) // never nil, like got
 	for range took / settle {
 		if count(got, status) <= count(want, status) {
 			break
@@ -197,10 +197,10 @@ func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) 
 	}
 }
 
-// withoutLostRaces drops the writes of children that the API server refused
-// because a controller of Kubernetes had just written a status, and the read
-// that follows each of them. Whether that happens is a matter of timing, so
-// a budget allows for two of each resource (docs/decisions/0020).
+// withoutLostRaces removes the writes of children that the API server rejected
+// because a controller of Kubernetes had just written a status, and the read that
+// follows each of them. Whether that happens depends on timing, so a budget allows
+// two per resource (docs/decisions/0020).
 func (l *Lab) withoutLostRaces(requests []string) []string {
 	kept, refused, unread := []string{}, map[string]int{}, map[string]int{}
 	for _, r := range requests {
@@ -239,7 +239,7 @@ func (l *Lab) Create(obj client.Object) {
 	}
 }
 
-// Get reads an object of the lab's namespace.
+// Get reads an object in the namespace of the lab.
 func (l *Lab) Get(obj client.Object, name string) {
 	l.Helper()
 	if err := l.Admin.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: name}, obj); err != nil {
@@ -247,7 +247,7 @@ func (l *Lab) Get(obj client.Object, name string) {
 	}
 }
 
-// Edit changes an object as somebody with kubectl would.
+// Edit changes an object as a user with kubectl would.
 func (l *Lab) Edit(obj client.Object, name string, change func()) {
 	l.Helper()
 	l.Get(obj, name)
@@ -258,7 +258,8 @@ func (l *Lab) Edit(obj client.Object, name string, change func()) {
 	}
 }
 
-// Eventually waits until ok says true, and fails when it does not in time.
+// Eventually waits until ok returns true, and fails the test if that takes too
+// long.
 func (l *Lab) Eventually(what string, ok func(context.Context) (bool, error)) {
 	l.Helper()
 	if err := Eventually(l.Context(), what, ok); err != nil {
@@ -266,7 +267,7 @@ func (l *Lab) Eventually(what string, ok func(context.Context) (bool, error)) {
 	}
 }
 
-// Until reads an object until ok says true of it.
+// Until reads an object repeatedly until ok returns true.
 func (l *Lab) Until(what string, obj client.Object, name string, ok func() bool) {
 	l.Helper()
 	l.Eventually(what, func(ctx context.Context) (bool, error) {
@@ -299,7 +300,7 @@ func (l *Lab) Stalled(obj converge.Object, name, reason string) string {
 	return message
 }
 
-// Gone waits until an object is gone.
+// Gone waits until an object does not exist any more.
 func (l *Lab) Gone(obj client.Object, name string) {
 	l.Helper()
 	l.Eventually(fmt.Sprintf("%T %s to be gone", obj, name), func(ctx context.Context) (bool, error) {

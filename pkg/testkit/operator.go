@@ -20,13 +20,13 @@ import (
 
 // Subject is what is tested: the controllers of one kind or of several.
 type Subject struct {
-	// Children are empty objects of every type that is made.
+	// Children are empty objects of every type that the controllers create.
 	Children []client.Object
 	// Setup adds the controllers to a manager.
 	Setup func(manager.Manager, *apply.Applier) error
 }
 
-// Operator is a running operator, in the process of the test.
+// Operator is an operator that runs in the process of the test.
 type Operator struct {
 	// Applier writes the children.
 	Applier *apply.Applier
@@ -35,8 +35,8 @@ type Operator struct {
 	done chan error
 }
 
-// Run starts an operator for some namespaces, for all when none is named, and
-// returns when its caches are filled. wrap, which may be nil, sees and may
+// Run starts an operator for some namespaces, or for all if none is given, and
+// returns when its caches are synced. wrap, which may be nil, can observe and
 // change every request.
 func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), namespaces ...string) (*Operator, error) {
 	cfg := rest.CopyConfig(e.Operator)
@@ -61,7 +61,7 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 	o := &Operator{Applier: applier, stop: cancel, done: make(chan error, 1)}
 	go func() {
 		o.done <- mgr.Start(ctx)
-		close(o.done) // to stop it again does nothing
+		close(o.done) // so that stopping it again has no effect
 	}()
 	select {
 	case <-mgr.Elected():
@@ -72,10 +72,10 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 	}
 }
 
-// Cancel tells the operator to stop and does not wait.
+// Cancel stops the operator without waiting.
 func (o *Operator) Cancel() { o.stop() }
 
-// Stop stops the operator and waits until it has.
+// Stop stops the operator and waits until it has ended.
 func (o *Operator) Stop() error {
 	o.stop()
 	select {
@@ -86,7 +86,7 @@ func (o *Operator) Stop() error {
 	}
 }
 
-// FreeAddress is one of this machine at which nobody listens.
+// FreeAddress returns an address of this machine at which no process listens.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -38,7 +38,7 @@ var plantedEnv *Env
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		log.SetLogger(logr.Discard()) // what the operators log says nothing that the findings do not
+		log.SetLogger(logr.Discard()) // the logs of the operators contain nothing that the findings do not
 		scheme := runtime.NewScheme()
 		if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -63,8 +63,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// slowRollouts plays Deployments as real ones are: rolled out a moment after
-// they change. An operator that does not wait for it is seen not to.
+// slowRollouts simulates Deployments like real ones, which are rolled out some time
+// after they change. This exposes operators that do not wait for it.
 func slowRollouts(ctx context.Context, e *Env) error {
 	w, err := e.watch(ctx, &appsv1.DeploymentList{}, e.since)
 	if err != nil {
@@ -74,7 +74,7 @@ func slowRollouts(ctx context.Context, e *Env) error {
 		defer w.Stop()
 		for ev := range w.ResultChan() {
 			if d, ok := ev.Object.(*appsv1.Deployment); ok {
-				time.AfterFunc(100*time.Millisecond, func() { _ = e.Rollout(ctx, d) }) // should it fail, nothing is ever Ready
+				time.AfterFunc(100*time.Millisecond, func() { _ = e.Rollout(ctx, d) }) // if it fails, no object becomes Ready
 			}
 		}
 	}()
@@ -98,14 +98,13 @@ const (
 	rebuilds      bug = "deletes and creates what it does not remember"
 )
 
-// simple is an operator written by hand, as small as can be: a Deployment for
-// each WebServer, and none where no replica is asked for. It has one bug at
-// most.
+// simple is a minimal operator, written by hand: it creates a Deployment for each
+// WebServer, and none for 0 replicas. It has at most one bug.
 type simple struct {
 	client.Client
 	live client.Reader
 	bug  bug
-	seen map[types.UID]int64 // what a buggy one believes to know
+	seen map[types.UID]int64 // the outdated state of an operator with that bug
 }
 
 func (s *simple) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -124,7 +123,7 @@ func (s *simple) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	if d != nil && !metav1.IsControlledBy(d, w) && s.bug != noOwner {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // of an earlier object: it goes
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // of an earlier object, and being deleted
 	}
 	then := d.DeepCopy()
 	if d, err = s.act(ctx, w, d); err != nil {
@@ -163,7 +162,7 @@ func (s *simple) child(ctx context.Context, w *webserverv1.WebServer) (*appsv1.D
 	return d, err
 }
 
-// act makes the child what it should be and returns it.
+// act creates or updates the child and returns it.
 func (s *simple) act(ctx context.Context, w *webserverv1.WebServer, d *appsv1.Deployment) (*appsv1.Deployment, error) {
 	last, known := s.seen[w.UID]
 	s.seen[w.UID] = w.Generation
@@ -211,8 +210,8 @@ func (s *simple) act(ctx context.Context, w *webserverv1.WebServer, d *appsv1.De
 }
 
 func (s *simple) create(ctx context.Context, w *webserverv1.WebServer) (*appsv1.Deployment, error) {
-	// A child that is gone may have gone with its owner, of which the cache
-	// need not know yet.
+	// A child may have been deleted together with its owner, whose deletion the
+	// cache may not contain yet.
 	now := &webserverv1.WebServer{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(w), now); err != nil {
 		return nil, err
@@ -263,7 +262,7 @@ func (s *simple) report(w *webserverv1.WebServer, d *appsv1.Deployment) {
 	}
 }
 
-// plantedServes is what Ready should mean of the simple operator.
+// plantedServes is what Ready should mean for the simple operator.
 func plantedServes(ctx context.Context, r client.Reader, parent client.Object) error {
 	w := parent.(*webserverv1.WebServer)
 	l := &appsv1.DeploymentList{}
@@ -308,7 +307,7 @@ func planted(b bug, scenarios ...string) Campaign {
 		},
 		Parents: []client.Object{&webserverv1.WebServer{}},
 		Serves:  plantedServes, Scenarios: all,
-		Quiet: 500 * time.Millisecond, // the simple operator puts nothing off
+		Quiet: 500 * time.Millisecond, // the simple operator does not postpone writes
 	}
 }
 
@@ -352,13 +351,13 @@ func plantedGone(ctx context.Context, w World) (bool, error) {
 	return apierrors.IsNotFound(err) && len(l.Items) == 0, client.IgnoreNotFound(err)
 }
 
-// A campaign that finds nothing proves little unless it is seen to find what
-// is there.
+// A campaign without findings proves little unless it is known to find existing
+// bugs.
 func TestCampaignFindsPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for b, tt := range map[bug]struct {
 		scenario string
-		asked    string // which question shows it
+		asked    string // the check that finds it
 	}{
 		counts:        {"update", "end state"},
 		statusFirst:   {"update", "end state"},

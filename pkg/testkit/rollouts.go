@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Rollouts plays the Deployment controller and the kubelets: every Deployment
-// is rolled out and available at once, but for one with an image of the tag
-// "bad". It returns when ctx ends.
+// Rollouts simulates the Deployment controller and the kubelets: every Deployment
+// is rolled out and available immediately, unless its image has the tag "bad". It
+// returns when ctx ends.
 func (e *Env) Rollouts(ctx context.Context) error { return e.rollouts(ctx, e.since) }
 
 func (e *Env) rollouts(ctx context.Context, since string) error {
@@ -35,10 +35,10 @@ func (e *Env) rollouts(ctx context.Context, since string) error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				return e.rollouts(ctx, "") // the server closed the watch; since may be too old for another
+				return e.rollouts(ctx, "") // the server closed the watch; since may be too old for another one
 			}
 			if d, ok := ev.Object.(*appsv1.Deployment); ok && ev.Type != watch.Deleted {
-				// No pod is ready in the instant that its Deployment changes.
+				// Pods are not ready at the instant when their Deployment changes.
 				select {
 				case <-ctx.Done():
 				case <-time.After(50 * time.Millisecond):
@@ -51,9 +51,9 @@ func (e *Env) rollouts(ctx context.Context, since string) error {
 	}
 }
 
-// Rollout writes the status of a Deployment that is rolled out. With an image
-// of the tag "bad" it has failed: one new pod crashes, those before serve on,
-// and the deadline is over.
+// Rollout writes the status of a Deployment that is rolled out. If its image has
+// the tag "bad", the rollout has failed: one new pod crashes, the previous pods
+// keep serving, and the deadline is exceeded.
 func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	if d.Status.ObservedGeneration == d.Generation || !d.DeletionTimestamp.IsZero() {
 		return nil
@@ -69,7 +69,7 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 			return err
 		}
 	}
-	now := metav1.Now() // a pod that fails was there before its deadline passed
+	now := metav1.Now() // the failing pod was created before the deadline was exceeded
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 		Conditions: []appsv1.DeploymentCondition{
@@ -93,7 +93,7 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	return nil
 }
 
-// crashes tells whether a pod has an image that does not run.
+// crashes reports whether a pod has an image that does not run.
 func crashes(pod corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return strings.HasSuffix(c.Image, ":bad") })
 }
@@ -102,7 +102,7 @@ func hasFailed(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Reason == "ProgressDeadlineExceeded" })
 }
 
-// crashing makes the one pod of a Deployment that crashes, or deletes it.
+// crashing creates the crashing pod of a Deployment, or deletes it.
 func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) error {
 	p := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
 	p.Namespace, p.Name = d.Namespace, d.Name+"-bad"
@@ -113,7 +113,7 @@ func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) er
 	}
 	if err == nil && there {
 		err = e.runPod(ctx, p)
-		// So that whoever looks for the reason finds it.
+		// So that clients that look for the reason find it.
 		select {
 		case <-ctx.Done():
 		case <-time.After(50 * time.Millisecond):
@@ -125,9 +125,9 @@ func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) er
 	return nil
 }
 
-// Kubelet plays the scheduler and the kubelets for pods that are ready to be
-// scheduled: each runs and is ready at once, or crashes with an image of the
-// tag "bad". It returns when ctx ends.
+// Kubelet simulates the scheduler and the kubelets for pods without scheduling
+// gates: each runs and is ready immediately, or crashes if its image has the tag
+// "bad". It returns when ctx ends.
 func (e *Env) Kubelet(ctx context.Context) error { return e.kubelet(ctx, e.since) }
 
 func (e *Env) kubelet(ctx context.Context, since string) error {
@@ -163,8 +163,8 @@ func (e *Env) runPod(ctx context.Context, p *corev1.Pod) error {
 	}
 	before, now := p.DeepCopy(), metav1.Now()
 	p.Status.ObservedGeneration = p.Generation
-	// As a kubelet does, it says that it has seen a new image before it ends the
-	// container of the old one.
+	// Like a kubelet, it reports that it has observed a new image before it stops
+	// the container of the old one.
 	if len(p.Status.ContainerStatuses) > 0 {
 		if err := e.Admin.Status().Patch(ctx, p, client.MergeFrom(before)); err != nil {
 			return ignoreGone(p, err)
@@ -198,8 +198,8 @@ func ignoreGone(p *corev1.Pod, err error) error {
 	return nil
 }
 
-// containerID is the ID of a pod's container: another one for each generation,
-// since only a change of its image changes the spec of a pod that runs.
+// containerID returns the ID of a pod's container, which is different for each
+// generation, because only a change of its image changes the spec of a running pod.
 func containerID(p *corev1.Pod, c corev1.Container) string {
 	return fmt.Sprintf("test://%s-%s-%d", p.UID, c.Name, p.Generation)
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// specimenName is the name of the one object of a scenario.
+// specimenName is the name of the only object of a scenario.
 const specimenName = "web"
 
-// Crashes kills the operator before and after each write of the life that
-// every kind has, and of what more a kind brings.
+// Crashes kills the operator before and after each write of the scenarios that all
+// kinds share, and of those that a kind adds.
 func (e *Env) Crashes(t *testing.T, s Specimen, more ...Scenario) {
 	scenarios := []Scenario{
 		{Name: "create", Act: s.create, Converged: s.Ready},
@@ -45,12 +45,12 @@ func (e *Env) Crashes(t *testing.T, s Specimen, more ...Scenario) {
 	}.Test(t)
 }
 
-// Editing is the scenario of an edit.
+// Editing returns the scenario of an edit.
 func (s Specimen) Editing(name string, change func(converge.Object)) Scenario {
 	return Scenario{Name: name, Prepare: s.Prepared(nil), Act: s.edit(change), Converged: s.Ready}
 }
 
-// Losing is the scenario of a child deleted by hand.
+// Losing returns the scenario of a child that is deleted manually.
 func (s Specimen) Losing(child client.Object) Scenario {
 	return Scenario{
 		Name: "lose-" + resourceOf(child), Prepare: s.Prepared(nil), Converged: s.Ready,
@@ -64,7 +64,8 @@ func (s Specimen) Losing(child client.Object) Scenario {
 	}
 }
 
-// Prepared makes an object, changed before it is created, that is Ready.
+// Prepared creates an object, which change modifies first, and waits until it is
+// Ready.
 func (s Specimen) Prepared(change func(converge.Object)) func(context.Context, World) error {
 	return func(ctx context.Context, w World) error {
 		o := s.New(w.Namespace, specimenName)
@@ -78,7 +79,7 @@ func (s Specimen) Prepared(change func(converge.Object)) func(context.Context, W
 	}
 }
 
-// Ready is what a user waits for, and that the children are really there.
+// Ready reports whether the object is Ready, and whether its children really exist.
 func (s Specimen) Ready(ctx context.Context, w World) (bool, error) {
 	o := s.New(w.Namespace, specimenName)
 	if err := w.Get(ctx, specimenName, o); err != nil {
@@ -110,7 +111,8 @@ func (s Specimen) remove(ctx context.Context, w World) error {
 	return w.Client.Delete(ctx, o)
 }
 
-// gone tells whether the object is gone, and its children with it or free.
+// gone reports whether the object is deleted, and its children are deleted too or
+// released.
 func (s Specimen) gone(children bool) func(context.Context, World) (bool, error) {
 	return func(ctx context.Context, w World) (bool, error) {
 		if err := w.Get(ctx, specimenName, s.New(w.Namespace, specimenName)); !apierrors.IsNotFound(err) {
@@ -126,7 +128,8 @@ func (s Specimen) gone(children bool) func(context.Context, World) (bool, error)
 			case !children && (len(c.GetOwnerReferences()) > 0 || c.GetLabels()[naming.LabelManagedBy] != ""):
 				return false, fmt.Errorf("%T is not free", c)
 			}
-			// Losing our annotations is a change that its controller sees.
+			// The Deployment controller observes that the operator's annotations
+			// are removed.
 			if d, ok := c.(*appsv1.Deployment); ok && !children && d.Status.ObservedGeneration != d.Generation {
 				return false, nil
 			}

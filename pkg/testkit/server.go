@@ -27,15 +27,15 @@ const (
 // Server is an API server with its etcd, garbage collector and namespace
 // controller.
 type Server struct {
-	// Folder has a kubeconfig for each user, and the audit log.
+	// Folder contains a kubeconfig for each user, and the audit log.
 	Folder string
 
 	env *envtest.Environment
 	kcm *exec.Cmd
 }
 
-// StartServer starts a server with the CRDs of the given folders. The caller
-// stops it.
+// StartServer starts a server with the CRDs in the given folders. The caller stops
+// it.
 func StartServer(crds ...string) (*Server, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
@@ -58,17 +58,18 @@ func (s *Server) start(crds []string) error {
 	}
 	s.env = &envtest.Environment{
 		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true,
-		// The default, 20 s, is not enough where something else keeps the machine busy.
+		// The default of 20 s is not enough on a busy machine.
 		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
 	s.env.ControlPlane.GetAPIServer().Configure().
-		Set("service-cluster-ip-range", "10.0.0.0/16"). // envtest's own has 254 addresses
-		// Some clusters ask for the right to an owner's finalizers; so do we.
+		Set("service-cluster-ip-range", "10.0.0.0/16"). // the default of envtest has 254 addresses
+		// Some clusters require the permission to update an owner's finalizers, and
+		// so does this one.
 		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
 		Append("audit-policy-file", policy).Append("audit-log-path", filepath.Join(s.Folder, auditLog)).
-		// The log is read as one file; from 100 MB on it would be rotated.
+		// The log is read as one file; by default it would be rotated at 100 MB.
 		Append("audit-log-maxsize", "100000").
-		// The default, 500, lets a burst of parallel plans be refused.
+		// With the default of 500, a burst of parallel plans would be rejected.
 		Append("max-mutating-requests-inflight", "2000")
 	if _, err := s.env.Start(); err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
@@ -91,7 +92,7 @@ func (s *Server) start(crds []string) error {
 
 func kubeconfig(folder, user string) string { return filepath.Join(folder, user+".kubeconfig") }
 
-// userConfig returns the configuration of a client without a limit of its own.
+// userConfig returns the configuration of a client without a rate limit.
 func userConfig(folder, user string) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig(folder, user))
 	if err != nil {
@@ -102,10 +103,10 @@ func userConfig(folder, user string) (*rest.Config, error) {
 }
 
 // startControllers starts the real garbage collector and namespace controller,
-// which envtest does not bring: what depends on owner references cannot be
-// seen without.
+// which envtest does not include. Without them, behavior that depends on owner
+// references cannot be observed.
 func (s *Server) startControllers() error {
-	s.kcm = exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), //nolint:gosec // the assets are the test's own
+	s.kcm = exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), //nolint:gosec // the assets are chosen by the test
 		"--kubeconfig="+kubeconfig(s.Folder, controllersUser), "--controllers=garbage-collector-controller,namespace-controller",
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000")
 	var out bytes.Buffer
@@ -121,7 +122,7 @@ func (s *Server) Stop() error {
 	var errs []error
 	if s.kcm != nil && s.kcm.Process != nil {
 		errs = append(errs, s.kcm.Process.Kill())
-		_ = s.kcm.Wait() // it was killed: its status says only that
+		_ = s.kcm.Wait() // it was killed, and its status says only that
 	}
 	if s.env != nil {
 		errs = append(errs, s.env.Stop())

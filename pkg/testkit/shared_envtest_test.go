@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// startShared starts an environment on the server of this package's tests, as
-// the tests of another package would.
+// startShared starts an environment on the server of this package's tests, as the
+// tests of another package would.
 func startShared(t *testing.T) *Env {
 	t.Helper()
 	if os.Getenv(SharedServer) == "" {
@@ -74,7 +74,8 @@ func TestStartShared_HidesEarlierTests(t *testing.T) {
 	if err := second.Admin.Create(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
-	// Other tests' Deployments may come before it, but not the earlier one.
+	// The events of other tests' Deployments may precede it, but not that of the
+	// earlier one.
 	for ev := range w.ResultChan() {
 		d, ok := ev.Object.(*appsv1.Deployment)
 		if !ok || d.UID == deployment.UID && d.ResourceVersion == deployment.ResourceVersion {

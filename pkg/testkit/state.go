@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// objects is the state of a namespace: for every object, as "Kind/name", its
-// fields by path, each with its value as JSON.
+// objects is the state of a namespace: the fields of every object, which is
+// identified by "Kind/name". Fields are identified by their paths, and values are
+// JSON.
 type objects map[string]map[string]string
 
 // list reads all objects of some types in a namespace.
@@ -52,8 +53,8 @@ type flattener struct {
 
 func (f flattener) walk(path string, v any) {
 	if path == "metadata.resourceVersion" {
-		// It counts writes, of which a crash may save one: that of a status
-		// which was overtaken. How many there are is asked elsewhere.
+		// It counts writes, and a crash may save one: that of a status which was
+		// replaced by a later one. The number of writes is checked elsewhere.
 		return
 	}
 	switch v := v.(type) {
@@ -82,10 +83,11 @@ func (f flattener) walk(path string, v any) {
 	}
 }
 
-// text replaces what differs between runs in a way that learning from runs
-// would get wrong. Times are in whole seconds: two are the same by accident,
-// in all of three runs, and not in the fourth. A namespace's name inside a
-// longer text, such as an address, would hide all of the text.
+// text replaces values that differ between runs in a way from which learning would
+// draw the wrong conclusion. Times are in whole seconds: two may be equal by chance
+// in all three runs, and differ in the fourth. The name of the namespace within a
+// longer string, such as an address, would exclude the whole string from the
+// comparison.
 func (f flattener) text(s string) string {
 	if _, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return "‹time›"
@@ -96,8 +98,8 @@ func (f flattener) text(s string) string {
 	return strconv.Quote(s)
 }
 
-// anyUID is in the keys of managed fields, where an owner reference is told
-// from others by it.
+// anyUID matches the UIDs in the keys of managed fields, which identify owner
+// references.
 var anyUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func child(path, key string) string {
@@ -111,8 +113,8 @@ func child(path, key string) string {
 	}
 }
 
-// elementKeys names the elements of a list: by what tells them apart where
-// their order says nothing, else by their place.
+// elementKeys returns names for the elements of a list: a field that identifies
+// them if their order has no meaning, or else their index.
 func elementKeys(path string, l []any) []string {
 	candidates := [][]string{{"type"}, {"name"}}
 	switch path {
@@ -135,7 +137,7 @@ func elementKeys(path string, l []any) []string {
 	return keys
 }
 
-// keysBy returns nil where the fields do not tell all elements apart.
+// keysBy returns nil if the fields do not identify all elements.
 func keysBy(l []any, fields []string) []string {
 	var keys []string
 	for _, e := range l {
@@ -157,34 +159,34 @@ func keysBy(l []any, fields []string) []string {
 	return keys
 }
 
-// state is what runs are compared by: the objects before the user's change,
-// which are the same in all runs, and in the end.
+// state is what is compared between runs: the objects before the user's change,
+// which are the same in all runs, and at the end.
 type state struct{ before, end objects }
 
-// The prefixes of paths. What was before sorts first.
+// The prefixes of paths. The earlier state sorts first.
 const (
 	pathBefore = "before: "
 	pathEnd    = "end: "
 )
 
-// mask is what differs between runs in which nothing was disturbed. It is
-// learnt, never written by hand: a list by hand hides bugs of tomorrow.
+// mask is what differs between undisturbed runs. It is learned and never written by
+// hand, because a list that is written by hand would hide future bugs.
 type mask struct {
-	// varies are the paths whose value differs from run to run, each with the
-	// first path that had the same value in every run, or its own. What is
-	// compared is that it still has: an owner reference holds the UID of the
-	// object, a node port is the one that was there before. The contrary is
-	// not asked: a new address may be the old one by chance.
+	// varies are the paths whose value differs between runs. Each is mapped to the
+	// first path that had the same value in every run, which may be itself. Later
+	// runs must have equal values there too: an owner reference contains the UID of
+	// the object, and a node port is the one that existed before. The converse is
+	// not required: a new address may be the same as the old one by chance.
 	varies map[string]string
-	// blind are paths that some runs lack: they are not compared.
+	// blind are paths that are missing in some runs, and are not compared.
 	blind map[string]bool
-	// named are the objects that all runs have. Of the others, such as with
+	// named are the objects that all runs have. Of the others, such as those with
 	// generated names, only the number of each kind is compared.
 	named map[string]bool
 	loose map[string]bool // phase and kind
 }
 
-// learn makes the mask under which all of the given states are the same.
+// learn returns the mask under which all given states are equal.
 func learn(runs []state) mask {
 	m := mask{varies: map[string]string{}, blind: map[string]bool{}, named: map[string]bool{}, loose: map[string]bool{}}
 	seen := map[string]int{}
@@ -200,7 +202,7 @@ func learn(runs []state) mask {
 			m.loose[kindOf(o)] = true
 		}
 	}
-	values := map[string][]string{} // by path, one of each run that has it
+	values := map[string][]string{} // by path, one for each run that has it
 	for _, r := range runs {
 		for p, v := range m.fields(r) {
 			values[p] = append(values[p], v)
@@ -216,7 +218,7 @@ func learn(runs []state) mask {
 		if len(slices.Compact(slices.Clone(vs))) == 1 {
 			continue
 		}
-		key := strings.Join(vs, "\n") // values are JSON: a newline is none of theirs
+		key := strings.Join(vs, "\n") // values are JSON, and contain no newline
 		if _, ok := first[key]; !ok {
 			first[key] = p
 		}
@@ -225,8 +227,8 @@ func learn(runs []state) mask {
 	return m
 }
 
-// fields are all fields of a state, and the numbers of objects that have no
-// name in common.
+// fields returns all fields of a state, and the numbers of the objects whose names
+// differ between runs.
 func (m mask) fields(s state) map[string]string {
 	all := map[string]string{}
 	for o, fields := range s.all() {
@@ -241,7 +243,7 @@ func (m mask) fields(s state) map[string]string {
 	return all
 }
 
-// view is a state as it is compared.
+// view returns the part of a state that is compared.
 func (m mask) view(s state) map[string]string {
 	fields := m.fields(s)
 	v := map[string]string{}
@@ -262,7 +264,7 @@ func (m mask) view(s state) map[string]string {
 	return v
 }
 
-// all names all objects of both phases.
+// all returns the objects of both phases.
 func (s state) all() objects {
 	all := objects{}
 	for o, f := range s.before {
@@ -279,8 +281,8 @@ func kindOf(object string) string {
 	return kind
 }
 
-// different says how two views differ, one line a path, and nothing when they
-// do not.
+// different returns the differences between two views, one line for each path, or
+// "" if there are none.
 func different(want, got map[string]string) string {
 	all := maps.Clone(want)
 	maps.Copy(all, got)
@@ -298,7 +300,7 @@ func different(want, got map[string]string) string {
 	return b.String()
 }
 
-// under returns what of a view stands under a prefix.
+// under returns the part of a view whose paths have the prefix.
 func under(v map[string]string, prefix string) map[string]string {
 	part := map[string]string{}
 	for p, value := range v {

@@ -27,44 +27,46 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Specimen is what the tests that every kind must pass need to know of a kind.
+// Specimen describes a kind for the tests that all kinds share.
 type Specimen struct {
-	// Subject is the kind's controller.
+	// Subject is the controller of the kind.
 	Subject Subject
-	// New returns an object, not yet created.
+	// New returns an object, which it does not create.
 	New func(namespace, name string) converge.Object
-	// Resource is the kind's own, "webservers".
+	// Resource is the resource of the kind, such as "webservers".
 	Resource string
-	// Children returns the children of an object of that name, empty but for
+	// Children returns the children of an object of that name, with nothing but
 	// their own names.
 	Children func(name string) []client.Object
-	// Created is what creation costs beside the children and two writes of the
-	// status.
+	// Created are the requests of a creation in addition to the children and two
+	// writes of the status.
 	Created []string
-	// Restated reports that a child is written again after its creation. The
-	// status may then be written once more, because the generation changes.
+	// Restated reports that a child is written again after its creation. The status
+	// may then be written once more, because the generation changes.
 	Restated bool
-	// Edit changes one stated field of the spec.
+	// Edit changes one field of the spec that affects children.
 	Edit func(converge.Object)
-	// Edited is what Edit costs, beside the writes of the status.
+	// Edited are the requests that Edit causes, in addition to the writes of the
+	// status.
 	Edited []string
 	// Orphan sets the deletion policy Orphan.
 	Orphan func(converge.Object)
-	// Serves says what of an object's spec is not yet so. It is written from
-	// the API's documentation, apart from what the controller does, and does
-	// not look at the status.
+	// Serves returns an error if the children do not match the spec of the object.
+	// It is written from the API documentation, independently of the controller,
+	// and does not read the status.
 	Serves func(context.Context, client.Reader, client.Object) error
-	// Stated returns, as JSON, what is stated of each child of an object.
+	// Stated returns the intent of each child of an object as JSON.
 	Stated func(converge.Object) [][]byte
-	// Damages is how many stated fields can be damaged at least; 0 means ten.
+	// Damages is the minimum number of fields in the intents that can be changed; 0
+	// means 10.
 	Damages int
-	// TwoWrites tells of which stated fields the repair may take two writes,
-	// because what others put there has to be claimed first.
+	// TwoWrites reports whether restoring a field may take two writes, because
+	// values that other clients added there have to be claimed first.
 	TwoWrites func(path string) bool
 }
 
-// slack is for how long creation may take longer than it does: ExpectOf allows
-// for a write of the status in each of these intervals.
+// slack is the additional time that creation may take: ExpectOf allows one write of
+// the status in each of these intervals.
 func (s Specimen) slack() time.Duration {
 	if s.Restated {
 		return settle
@@ -82,13 +84,13 @@ func (s Specimen) each(name, request string, code string) []string {
 	return rs
 }
 
-// creation is what creation costs: the children, the status, and once more for
-// readiness.
+// creation returns the requests of a creation: the children, the status, and the
+// status again for readiness.
 func (s Specimen) creation(name string) []string {
 	return slices.Concat(s.each(name, "patch", "201"), s.Created, []string{s.status(), s.status()})
 }
 
-// resourceOf is the resource of one of Kubernetes' own types: "deployments".
+// resourceOf returns the resource of a built-in type, such as "deployments".
 func resourceOf(o client.Object) string {
 	return resources(builtinKind(o).Kind)
 }
@@ -96,13 +98,13 @@ func resourceOf(o client.Object) string {
 func builtinKind(o client.Object) schema.GroupVersionKind {
 	gvk, err := apiutil.GVKForObject(o, clientgoscheme.Scheme)
 	if err != nil {
-		panic(err) // children are Kubernetes' own types
+		panic(err) // children are of built-in types
 	}
 	return gvk
 }
 
-// Budget counts the requests of an object's life: creation, others' changes,
-// a restart, an edit, deletion.
+// Budget counts the requests during the life of an object: creation, changes by
+// other clients, a restart, an edit, deletion.
 func (e *Env) Budget(t *testing.T, s Specimen) {
 	l := e.NewLab(t, s.Subject).Start()
 	const name = "web"
@@ -138,8 +140,8 @@ func (e *Env) Budget(t *testing.T, s Specimen) {
 	l.Expect("delete")
 }
 
-// Orphaning counts the requests of a deletion with policy Orphan, and looks at
-// what is left.
+// Orphaning counts the requests of a deletion with the policy Orphan, and checks
+// the remaining children.
 func (e *Env) Orphaning(t *testing.T, s Specimen) {
 	l := e.NewLab(t, s.Subject).Start()
 	const name = "web"
@@ -148,7 +150,7 @@ func (e *Env) Orphaning(t *testing.T, s Specimen) {
 	if obj.GetDeletionPolicy() != common.DeletionPolicyOrphan {
 		t.Fatal("the specimen's object does not orphan")
 	}
-	obj.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
+	obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
 	began := time.Now()
 	l.Create(obj)
 	l.Ready(obj, name)
@@ -161,9 +163,9 @@ func (e *Env) Orphaning(t *testing.T, s Specimen) {
 	s.released(l, name)
 }
 
-// OrphaningUndecided deletes an object of which nothing can be decided, because
-// it names a revision that is not kept: it goes all the same, and leaves its
-// children behind.
+// OrphaningUndecided deletes an object for which no template can be selected,
+// because its pinned revision does not exist: it is deleted nevertheless, and
+// orphans its children.
 func (e *Env) OrphaningUndecided(t *testing.T, s Specimen) {
 	l := e.NewLab(t, s.Subject).Start()
 	const name = "web"
@@ -188,10 +190,10 @@ func (e *Env) OrphaningUndecided(t *testing.T, s Specimen) {
 }
 
 // OrphaningRaced deletes one object for each child. The garbage collector removes
-// the owner reference of that child just before the operator releases it, which
-// is what happens in a foreground deletion: that release is refused, and the
-// other children have been released when it is tried again. Snapshots are
-// raced, too. prepare creates what the objects refer to.
+// the owner reference of that child just before the operator releases it, which is
+// what happens in a foreground deletion: that release is rejected, and the other
+// children have been released when it is retried. The same is done with snapshots.
+// prepare are objects that the specimen refers to, which are created first.
 func (e *Env) OrphaningRaced(t *testing.T, s Specimen, prepare ...client.Object) {
 	l := e.NewLab(t, s.Subject)
 	for _, o := range prepare {
@@ -209,7 +211,7 @@ func (e *Env) OrphaningRaced(t *testing.T, s Specimen, prepare ...client.Object)
 		name := fmt.Sprintf("web%d", i)
 		obj := s.New(l.Namespace, name)
 		s.Orphan(obj)
-		obj.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
+		obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
 		l.Create(obj)
 		objects[name] = obj
 	}
@@ -242,7 +244,7 @@ func (e *Env) OrphaningRaced(t *testing.T, s Specimen, prepare ...client.Object)
 	}
 }
 
-// snapshots lists the ConfigMaps that are children.
+// snapshots returns the ConfigMaps that are children.
 func snapshots(l *Lab) []corev1.ConfigMap {
 	l.Helper()
 	var all corev1.ConfigMapList
@@ -252,8 +254,8 @@ func snapshots(l *Lab) []corev1.ConfigMap {
 	return all.Items
 }
 
-// collector removes the controller reference of children, as the garbage
-// collector does, each just before the operator's next write of it.
+// collector removes the controller reference of children, like the garbage
+// collector, each just before the operator's next write of it.
 type collector struct {
 	ctx   context.Context
 	admin client.Client
@@ -303,7 +305,7 @@ func (c *collector) collect(r *http.Request) error {
 	return c.admin.Patch(c.ctx, child, client.MergeFrom(before))
 }
 
-// released tells whether the children stand, and are nobody's.
+// released checks that the children exist and have no owner.
 func (s Specimen) released(l *Lab, name string) {
 	l.Helper()
 	for _, child := range s.Children(name) {
@@ -317,7 +319,7 @@ func (s Specimen) released(l *Lab, name string) {
 	}
 }
 
-// Drifting changes and removes every stated field of every child.
+// Drifting changes and removes every field of every child's intent.
 func (e *Env) Drifting(t *testing.T, s Specimen) {
 	l := e.NewLab(t, s.Subject).Start()
 	obj := s.New(l.Namespace, "web")
@@ -353,9 +355,9 @@ func (e *Env) Drifting(t *testing.T, s Specimen) {
 	}
 }
 
-// Foreign puts an object of somebody else in the place of each child in turn:
-// it is never written, the conflict is told, and heals when the object goes.
-// theirs are the objects, complete but for the namespace.
+// Foreign creates an unowned object with the name of each child in turn: it must
+// never be written, the conflict must be reported, and resolved when the object is
+// deleted. The objects are given without a namespace.
 func (e *Env) Foreign(t *testing.T, s Specimen, theirs ...client.Object) {
 	for _, their := range theirs {
 		gvk := builtinKind(their)
@@ -379,7 +381,7 @@ func (e *Env) Foreign(t *testing.T, s Specimen, theirs ...client.Object) {
 				t.Fatal(err)
 			}
 			l.Gone(their, their.GetName())
-			l.Restart() // it looks at once; a running operator within about a minute
+			l.Restart() // it reconciles at once; a running operator would within about a minute
 			l.Ready(obj, "web")
 		})
 	}
@@ -393,9 +395,9 @@ func with(labels map[string]string, k, v string) map[string]string {
 	return labels
 }
 
-// Namespaces runs the operator for two namespaces of three: what is in the
-// third is left alone, and in the others nothing is written twice although the
-// client cannot wait for its own writes there.
+// Namespaces runs the operator for two of three namespaces. Objects in the third
+// one must not be reconciled. In the others nothing may be written twice, although
+// the client does not wait until it can read its own writes there.
 func (e *Env) Namespaces(t *testing.T, s Specimen) {
 	labs := []*Lab{e.NewLab(t, s.Subject), e.NewLab(t, s.Subject), e.NewLab(t, s.Subject)}
 	op, err := e.Run(t.Context(), s.Subject, nil, labs[0].Namespace, labs[1].Namespace)

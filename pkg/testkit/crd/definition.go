@@ -1,5 +1,5 @@
-// Package crd judges objects in process as the API server judges them by a
-// CustomResourceDefinition alone: what stands while no webhook answers.
+// Package crd validates objects in process as the API server does with a
+// CustomResourceDefinition alone, that is, while no webhook is available.
 package crd
 
 import (
@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is one version of a CustomResourceDefinition.
+// Definition contains one version of a CustomResourceDefinition.
 type Definition struct {
 	GVK      schema.GroupVersionKind
 	Resource schema.GroupVersionResource
@@ -47,9 +47,9 @@ type Definition struct {
 	cel        *cel.Validator
 }
 
-// Read reads one version of a definition, "" for the stored one, from a file.
+// Read reads one version of a CRD from a file; "" is the stored version.
 func Read(path, version string) (*Definition, error) {
-	raw, err := os.ReadFile(path) //nolint:gosec // tests name the file
+	raw, err := os.ReadFile(path) //nolint:gosec // tests specify the file
 	if err != nil {
 		return nil, fmt.Errorf("reading a definition: %w", err)
 	}
@@ -75,8 +75,8 @@ func Read(path, version string) (*Definition, error) {
 	return nil, fmt.Errorf("%s has no version %q", path, version)
 }
 
-// build makes the validators of the schema. The CEL rules are compiled only
-// when asked: that is nearly all of the time it takes.
+// build creates the validators of the schema. The CEL rules are compiled only on
+// request, because that takes nearly all of the time.
 func (d *Definition) build(compile bool) error {
 	marked := d.Schema.DeepCopy()
 	if compile {
@@ -99,9 +99,9 @@ func (d *Definition) build(compile bool) error {
 	return nil
 }
 
-// Decode reads an object as the API server does: unknown fields are dropped,
-// nulls too, and what fieldValidation Strict would complain of is returned.
-// The error is for what cannot be read at all.
+// Decode reads an object like the API server: unknown fields and nulls are dropped,
+// and what fieldValidation Strict would report is returned in strict. err is for
+// objects that cannot be parsed.
 func (d *Definition) Decode(raw []byte) (obj map[string]any, strict []string, err error) {
 	faults, err := kjson.UnmarshalStrict(raw, &obj, kjson.DisallowDuplicateFields)
 	if err != nil {
@@ -133,15 +133,15 @@ func (d *Definition) Decode(raw []byte) (obj map[string]any, strict []string, er
 	return obj, strict, nil
 }
 
-// Fault is a complaint about an object, and the rule it comes from; nil for
-// one that is in no schema, such as a wrong type.
+// Fault is a validation error and the rule that caused it. The rule is nil for
+// errors that no schema specifies, such as a wrong type.
 type Fault struct {
 	*field.Error
 	Rule *Rule
 }
 
-// Create judges a new object that Decode has read. A name is made of
-// generateName as the API server makes it.
+// Create validates the creation of an object that Decode has read. Like the API
+// server, it generates a name from generateName.
 func (d *Definition) Create(ctx context.Context, obj map[string]any) []Fault {
 	u := (&unstructured.Unstructured{Object: obj}).DeepCopy()
 	delete(u.Object, "status")
@@ -162,8 +162,8 @@ func (d *Definition) Create(ctx context.Context, obj map[string]any) []Fault {
 	return d.attribute(errs)
 }
 
-// Update judges an update of an object, with the API server's ratcheting: what
-// was wrong before, and is as it was, is not complained of.
+// Update validates an update of an object, with the ratcheting of the API server:
+// errors that already existed, in fields that did not change, are not returned.
 func (d *Definition) Update(ctx context.Context, obj, old map[string]any) []Fault {
 	correlated := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: d.structural})
 	u := (&unstructured.Unstructured{Object: obj}).DeepCopy()
@@ -182,14 +182,14 @@ func (d *Definition) Update(ctx context.Context, obj, old map[string]any) []Faul
 	return d.attribute(errs)
 }
 
-// inNamespace says the namespace that the API server takes from the request.
+// inNamespace sets the namespace, which the API server takes from the request.
 func inNamespace(u *unstructured.Unstructured) {
 	if u.GetNamespace() == "" {
 		u.SetNamespace("default")
 	}
 }
 
-// scalable refuses what the subresource scale could not read.
+// scalable rejects values that the scale subresource could not read.
 func (d *Definition) scalable(obj map[string]any) field.ErrorList {
 	if d.scale == nil {
 		return nil
@@ -201,7 +201,8 @@ func (d *Definition) scalable(obj map[string]any) field.ErrorList {
 	return nil
 }
 
-// blocking tells whether the API server asks no CEL rule after these.
+// blocking reports whether the API server does not evaluate CEL rules after these
+// errors.
 func blocking(errs field.ErrorList) bool {
 	for _, e := range errs {
 		switch e.Type {
@@ -212,7 +213,7 @@ func blocking(errs field.ErrorList) bool {
 	return false
 }
 
-// attribute finds the rule of each error, and takes the marks out of messages.
+// attribute finds the rule of each error, and removes the marks from messages.
 func (d *Definition) attribute(errs field.ErrorList) []Fault {
 	var faults []Fault
 	for _, e := range errs {
@@ -224,7 +225,7 @@ func (d *Definition) attribute(errs field.ErrorList) []Fault {
 		} else if r, ok := d.structuralRule(e); ok {
 			f.Rule = &r
 		}
-		if e.Field == "<nil>" { // a rule of the whole object, which names its field first
+		if e.Field == "<nil>" { // a rule of the whole object, whose message begins with the field
 			e.Field, _, _ = strings.Cut(e.Detail, " ")
 		}
 		faults = append(faults, f)
@@ -232,7 +233,7 @@ func (d *Definition) attribute(errs field.ErrorList) []Fault {
 	return faults
 }
 
-// Without is the definition without one rule that is not CEL's.
+// Without returns the definition without one rule, which must not be a CEL rule.
 func (d *Definition) Without(r Rule) (*Definition, error) {
 	if r.Keyword == KeywordCEL {
 		return nil, errors.New("a CEL rule is judged by its mark: see Fault.Rule")

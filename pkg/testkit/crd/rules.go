@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Keyword is what kind of rule one is: its name in the schema.
+// Keyword is the type of a rule: its name in the schema.
 type Keyword string
 
-// KeywordCEL is a rule of x-kubernetes-validations. The others are as they
-// stand in a schema.
+// KeywordCEL is a rule in x-kubernetes-validations. The others are the keywords of
+// the schema.
 const (
 	KeywordCEL           Keyword = "x-kubernetes-validations"
 	KeywordRequired      Keyword = "required"
@@ -35,23 +35,24 @@ const (
 	KeywordUnique        Keyword = "x-kubernetes-list-map-keys"
 )
 
-// Rule is one thing that the schema of a spec demands.
+// Rule is one rule in the schema of a spec.
 type Rule struct {
-	// Path is the field, such as spec.pod.volumes[*].name. A map's values are
-	// [*] too. Of a required field it is the field itself.
+	// Path is the field, such as spec.pod.volumes[*].name. [*] also stands for the
+	// values of a map. For a required field, it is the field itself.
 	Path    string
 	Keyword Keyword
 	// Text is the bound, the pattern, the values or the CEL expression.
 	Text string
-	// Message is what the user reads, where the rule has its own.
+	// Message is the message that the user reads, if the rule specifies one.
 	Message string
 }
 
-// Rules are the rules of the spec and of the object as a whole, in the order
-// of their paths. What is said of the status is not among them: no user writes it.
+// Rules returns the rules of the spec and of the whole object, sorted by path.
+// Rules of the status are not included, because users do not write it.
 func (d *Definition) Rules() []Rule { return slices.Clone(d.rules) }
 
-// visit calls f for each schema below s, parents first, fields by name.
+// visit calls f for s and each schema below it, parents first, fields sorted by
+// name.
 func visit(s *apiextensionsv1.JSONSchemaProps, path string, f func(path string, s *apiextensionsv1.JSONSchemaProps)) {
 	f(path, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -129,8 +130,8 @@ func enumerate(root *apiextensionsv1.JSONSchemaProps) ([]Rule, map[string]Rule) 
 	return all, marks
 }
 
-// Each CEL rule's message is marked before it is compiled, so that an error
-// tells exactly which rule it comes from.
+// The message of each CEL rule is marked before the rule is compiled, so that an
+// error shows exactly which rule it comes from.
 var markIn = regexp.MustCompile(`⟦([^⟧]*)⟧`)
 
 func markOf(path string, i int) string { return fmt.Sprintf("%s#%d", path, i) }
@@ -147,7 +148,7 @@ func mark(root *apiextensionsv1.JSONSchemaProps) {
 	})
 }
 
-// remove takes one rule out of the schema.
+// remove removes one rule from the schema.
 func remove(root *apiextensionsv1.JSONSchemaProps, r Rule) error {
 	done := false
 	visit(root, "", func(path string, s *apiextensionsv1.JSONSchemaProps) {
@@ -206,13 +207,13 @@ func cutLast(path string) (parent, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// place is a path of an error with [*] for every index and key.
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
-// Place is a field of an object, such as spec.env[3].name, as rules name it.
+// Place returns a field of an object, such as spec.env[3].name, in the notation of
+// rules, which is [*] for every index and key.
 func Place(path string) string { return index.ReplaceAllString(path, "[*]") }
 
-// structuralRule finds the rule that an error comes from, by its type and words.
+// structuralRule finds the rule that an error comes from, by its type and text.
 func (d *Definition) structuralRule(e *field.Error) (Rule, bool) {
 	var keywords []Keyword
 	switch e.Type {
@@ -243,7 +244,7 @@ func (d *Definition) structuralRule(e *field.Error) (Rule, bool) {
 	for i, r := range d.rules {
 		at := e.Field
 		if r.Keyword == KeywordUnique {
-			at = strings.TrimSuffix(Place(at), "[*]") // of the list, the entry
+			at = strings.TrimSuffix(Place(at), "[*]") // the error is that of the list, the rule that of the entry
 		}
 		if slices.Contains(keywords, r.Keyword) && d.places[i].MatchString(at) {
 			return r, true
@@ -252,8 +253,8 @@ func (d *Definition) structuralRule(e *field.Error) (Rule, bool) {
 	return Rule{}, false
 }
 
-// places are what the fields of the rules' errors look like. A key of a map
-// stands in brackets or behind a dot, and can hold dots itself.
+// places returns patterns of the fields in the errors of the rules. A key of a map
+// is in brackets or behind a dot, and can contain dots.
 func places(rules []Rule) []*regexp.Regexp {
 	all := make([]*regexp.Regexp, len(rules))
 	for i, r := range rules {

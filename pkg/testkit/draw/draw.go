@@ -1,5 +1,5 @@
-// Package draw makes objects by chance, from the schema of a kind: mostly what
-// the schema allows, with its boundaries, and now and then what it does not.
+// Package draw generates random objects from the schema of a kind. Most are valid,
+// including the boundaries of the schema, and some are invalid.
 package draw
 
 import (
@@ -16,19 +16,19 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Dice decide. Equal bytes decide equally. What the bytes do not reach follows
-// from a generator that they are the seed of, so that a few are enough, and a
-// fuzzer can change one decision by changing one byte.
+// Dice is the source of random decisions, which are determined by some bytes: a
+// fuzzer can change one decision by changing one byte. Once the bytes are used up,
+// a generator that is seeded with them continues, so that a few bytes are enough.
 type Dice struct {
 	given []byte
 	rest  *rand.Rand
 }
 
-// NewDice returns the dice of some bytes.
+// NewDice returns dice that are determined by the given bytes.
 func NewDice(given []byte) *Dice {
 	h := fnv.New64a()
-	h.Write(given)                                                        // a hash never fails to write
-	return &Dice{given: given, rest: rand.New(rand.NewPCG(h.Sum64(), 1))} //nolint:gosec // it guards no secret
+	h.Write(given)                                                        // writing to a hash never fails
+	return &Dice{given: given, rest: rand.New(rand.NewPCG(h.Sum64(), 1))} //nolint:gosec // it does not protect a secret
 }
 
 // Below returns a number from 0 to n-1.
@@ -47,14 +47,14 @@ func (d *Dice) Below(n int) int {
 	return (b<<16 | d.rest.IntN(1<<16)) % n
 }
 
-// One in n times it is true.
+// One returns true once in n times.
 func (d *Dice) One(n int) bool { return d.Below(n) == 0 }
 
 func pick[T any](d *Dice, of []T) T { return of[d.Below(len(of))] }
 
-// Object draws an object of the kind whose schema it is, without apiVersion,
-// kind and metadata. full is how many in a hundred of the optional fields
-// there are at the top; deeper ones are rarer.
+// Object generates an object of the kind with that schema, without apiVersion, kind
+// and metadata. full is the percentage of the optional fields at the top level that
+// are set; deeper ones are set more rarely.
 func Object(d *Dice, schema *apiextensionsv1.JSONSchemaProps, full int) map[string]any {
 	s := schema.Properties["spec"]
 	return map[string]any{"spec": value(d, &s, "spec", full)}
@@ -88,8 +88,9 @@ func value(d *Dice, s *apiextensionsv1.JSONSchemaProps, name string, full int) a
 	}
 }
 
-// oneOf finds fields of which a rule of the schema wants one, in the words that
-// it says so in: by chance it would hardly ever be one.
+// oneOf matches the message of a rule of the schema that requires exactly one of
+// several fields: an object that is generated without regard to the rule is hardly
+// ever valid.
 var oneOf = regexp.MustCompile(`^exactly one of (?:the fields in )?\[?(.*?)\]? must be set$`)
 
 func fields(d *Dice, s *apiextensionsv1.JSONSchemaProps, full int) map[string]any {
@@ -196,8 +197,8 @@ func intOrString(d *Dice, s *apiextensionsv1.JSONSchemaProps) any {
 	return text(d, s)
 }
 
-// text is a word that the schema allows where there is one, and else one made
-// of the pattern.
+// text returns a word that the schema allows, if there is one, or else a string
+// that is generated from the pattern.
 func text(d *Dice, s *apiextensionsv1.JSONSchemaProps) string {
 	if d.One(60) {
 		return pick(d, words())
@@ -215,12 +216,12 @@ func text(d *Dice, s *apiextensionsv1.JSONSchemaProps) string {
 	}
 	var re *regexp.Regexp
 	if s.Pattern != "" {
-		re, _ = regexp.Compile(s.Pattern) // the definition would not have been read
+		re, _ = regexp.Compile(s.Pattern) // otherwise the CRD would not have been read
 	}
 	allowed := slices.DeleteFunc(words(), func(w string) bool {
 		return len(w) > most || s.MinLength != nil && len(w) < int(*s.MinLength) || re != nil && !re.MatchString(w)
 	})
-	if d.One(40) && most <= 1024 { // as long as it may be
+	if d.One(40) && most <= 1024 { // the maximum length
 		for _, long := range []string{strings.Repeat("a", most), "/" + strings.Repeat("a", most-1)} {
 			if re == nil || re.MatchString(long) {
 				return long

@@ -7,9 +7,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Mend takes out of an object what a complaint is about: the field itself, or
-// what it is in, where its schema does not let it be left out. It tells whether
-// it could.
+// Mend removes the field that a validation error is about from an object, or the
+// innermost parent that its schema allows to omit. It reports whether that was
+// possible.
 func Mend(obj map[string]any, schema *apiextensionsv1.JSONSchemaProps, field string) bool {
 	remove := cut(obj, schema, steps(field))
 	if remove == nil {
@@ -19,7 +19,7 @@ func Mend(obj map[string]any, schema *apiextensionsv1.JSONSchemaProps, field str
 	return true
 }
 
-// steps takes a path apart: spec.env[2].name, spec.pod.labels[example.com/a].
+// steps splits a path such as spec.env[2].name or spec.pod.labels[example.com/a].
 func steps(field string) []string {
 	var all []string
 	word, inside := "", false
@@ -45,8 +45,8 @@ func steps(field string) []string {
 	return all
 }
 
-// cut returns what takes the innermost part of a path away that can be: nil if
-// none can.
+// cut returns a function that removes the innermost part of a path that can be
+// removed, or nil if there is none.
 func cut(at any, s *apiextensionsv1.JSONSchemaProps, path []string) func() {
 	if len(path) == 0 || s == nil {
 		return nil

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// words are what texts are, wherever the schema lets them: few names, so that
-// what refers to one often finds it, and what trips those who read it.
+// words are the values of strings, if the schema allows them: few names, so that
+// references often find their target, and values that are often handled
+// incorrectly.
 func words() []string {
 	return []string{
 		"a", "b", "web", "data", "x-1", "A", "1", "0", "a.b", "example.com", "*.example.com", "shop.example.com", "a_b", "A.b-C_9",
@@ -25,7 +26,7 @@ func words() []string {
 	}
 }
 
-// keys are those of maps: labels, resources, files.
+// keys are the keys of maps: labels, resources, files.
 func keys() []string {
 	return []string{
 		"a", "b", "example.com/a", "EXAMPLE.com/b", "app", "webserver_cr", "memcached_cr", "app.kubernetes.io/managed-by", "app.kubernetes.io/name", "kubernetes.io/hostname",
@@ -42,7 +43,8 @@ func quantities() []any {
 	}
 }
 
-// ofPattern makes a text that matches a regular expression, of short repeats.
+// ofPattern generates a string that matches a regular expression, with short
+// repetitions.
 func ofPattern(d *Dice, pattern string) string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -109,7 +109,7 @@ func join(docs []document) []byte {
 	return file.Bytes()
 }
 
-// difference returns what patch needs to make got from base.
+// difference returns what patch needs to reconstruct got from base.
 func difference(baseName string, base, got []byte) ([]byte, error) {
 	from, err := split(base)
 	if err != nil {
@@ -151,9 +151,9 @@ func difference(baseName string, base, got []byte) ([]byte, error) {
 	return diff, nil
 }
 
-// pair returns for each document of to the one of from that it is compared
-// with, or nil. Documents whose name depends on their content, such as
-// revisions, are paired by kind.
+// pair returns, for each document of to, the document of from that it is compared
+// with, or nil. Documents whose name depends on their content, such as revisions,
+// are paired by kind.
 func pair(from, to []document) []*document {
 	pairs := make([]*document, len(to))
 	match := func(same func(a, b document) bool) {
@@ -207,8 +207,8 @@ func prefixed(out *strings.Builder, prefix string, lines []string) {
 	}
 }
 
-// lineRange is a range of lines as unified diffs write it: an empty one has
-// the number of the line before it.
+// lineRange formats a range of lines as in unified diffs: an empty one has the
+// number of the line before it.
 func lineRange(start, end int) string {
 	if start == end {
 		return fmt.Sprintf("%d,0", start)
@@ -226,7 +226,7 @@ func path(lines []string, at int) string {
 	indent, item := column(lines[at])
 	for i := at - 1; i >= 0; i-- {
 		spaces, isItem := column(lines[i])
-		// The items of a list are indented as the key above them.
+		// The items of a list have the same indentation as the key above them.
 		if spaces > indent || spaces == indent && (!item || isItem) {
 			continue
 		}
@@ -239,7 +239,7 @@ func path(lines []string, at int) string {
 	return strings.Join(keys, ".")
 }
 
-// patch returns what difference was given as got.
+// patch reverses difference: it returns got.
 func patch(base, diff []byte) ([]byte, error) {
 	from, err := split(base)
 	if err != nil {
@@ -283,8 +283,8 @@ func patch(base, diff []byte) ([]byte, error) {
 	return join(to), nil
 }
 
-// patchDocument applies the hunks at the beginning of rest, which are those of
-// the document, and returns what follows them.
+// patchDocument applies the hunks at the beginning of rest, which are those of the
+// document, and returns what follows them.
 func patchDocument(base map[string]document, id string, rest []string) (document, []string, error) {
 	to := document{id: id}
 	if len(rest) < 2 || !strings.HasPrefix(rest[0], "--- ") || rest[1] != "+++ "+id {
@@ -295,7 +295,7 @@ func patchDocument(base map[string]document, id string, rest []string) (document
 	if !ok && was != noDocument {
 		return to, nil, fmt.Errorf("the base has no %s", was)
 	}
-	at := 0 // the lines of from that have been dealt with
+	at := 0 // the lines of from that have been processed
 	for rest = rest[2:]; len(rest) > 0 && strings.HasPrefix(rest[0], "@@ "); {
 		header := rest[0]
 		var start, removed, first, added int

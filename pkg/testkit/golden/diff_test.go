@@ -44,7 +44,7 @@ metadata:
   name: web
 `
 
-// edit replaces parts of the fleet: pairs of old and new.
+// edit replaces parts of the fleet, given as pairs of old and new.
 func edit(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(fleet) }
 
 func TestDifference_ShowsOnlyWhatChanged(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package golden compares what code makes with files under testdata.
+// Package golden compares generated output with files in testdata.
 package golden
 
 import (
@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// File fails the test unless got is what the file holds. With the flag -update
+// File fails the test unless got is the content of the file. With the flag -update
 // it writes the file instead.
 func File(t *testing.T, path string, got []byte) {
 	t.Helper()
@@ -32,12 +32,12 @@ func File(t *testing.T, path string, got []byte) {
 	compare(t, path, read(t, path), got)
 }
 
-// CompareCases runs a subtest for each case, which fails unless its documents,
-// as render returns them, are those of its golden file. The file of the base
-// case, testdata/BASE/want.yaml, holds all its documents; that of another case,
-// testdata/CASE/want.diff, holds how its documents differ from those of the
-// base case, so that it shows what the case is about. With the flag -update the
-// files are written instead.
+// CompareCases runs a subtest for each case, which fails unless its documents, as
+// returned by render, are those of its golden file. The file of the base case,
+// testdata/BASE/want.yaml, contains all its documents. That of another case,
+// testdata/CASE/want.diff, contains the differences from the base case, so that it
+// shows what the case is about. With the flag -update the files are written
+// instead.
 func CompareCases[C any](t *testing.T, base string, cases map[string]C, render func(*testing.T, C) []byte) {
 	t.Helper()
 	if _, ok := cases[base]; !ok {
@@ -45,7 +45,7 @@ func CompareCases[C any](t *testing.T, base string, cases map[string]C, render f
 	}
 	baseFile := filepath.Join("testdata", base, "want.yaml")
 	if *update {
-		// Before the subtests, which may run in any order and not all of them.
+		// Before the subtests, of which only some may run, in any order.
 		write(t, baseFile, render(t, cases[base]))
 	}
 	compareNames(t, base, slices.Collect(maps.Keys(cases)))
@@ -66,9 +66,9 @@ func CompareCases[C any](t *testing.T, base string, cases map[string]C, render f
 				write(t, file, diff)
 			}
 			stored := read(t, file)
-			// Documents are easier to read than the difference of two differences.
-			// The latter is left if the base has changed, or if the file says the same
-			// in another way.
+			// Documents are easier to read than the difference between two
+			// differences. The latter is shown only if the base has changed, or if
+			// the file expresses the same difference in another way.
 			if want, err := patch(from, stored); err == nil && !bytes.Equal(want, got) {
 				stored, diff = want, got
 			}
@@ -77,8 +77,8 @@ func CompareCases[C any](t *testing.T, base string, cases map[string]C, render f
 	}
 }
 
-// compareNames fails the test if there are golden files of cases that do not
-// exist. With the flag -update it deletes them instead.
+// compareNames fails the test if there are golden files of cases that do not exist.
+// With the flag -update it deletes them instead.
 func compareNames(t *testing.T, base string, names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "want.*"))
@@ -105,7 +105,7 @@ func compareNames(t *testing.T, base string, names []string) {
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	raw, err := os.ReadFile(path) //nolint:gosec // the path is the test's own
+	raw, err := os.ReadFile(path) //nolint:gosec // the path is chosen by the test
 	if err != nil {
 		t.Fatalf("%v; make update-golden writes it", err)
 	}
@@ -129,7 +129,7 @@ func compare(t *testing.T, path string, want, got []byte) {
 	}
 }
 
-// Cases are the documents of every testdata/*/in.yaml, by the name of its
+// Cases returns the documents of every testdata/*/in.yaml by the name of the
 // folder.
 func Cases(t *testing.T) map[string][]string {
 	t.Helper()
@@ -139,7 +139,7 @@ func Cases(t *testing.T) map[string][]string {
 	}
 	all := map[string][]string{}
 	for _, f := range files {
-		raw, err := os.ReadFile(f) //nolint:gosec // the path is the test's own
+		raw, err := os.ReadFile(f) //nolint:gosec // the path is chosen by the test
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,9 +148,9 @@ func Cases(t *testing.T) map[string][]string {
 	return all
 }
 
-// Children are an object's children as they would be sent, and a line for each
-// that would be deleted. It is made from their JSON, because {} and an absent
-// field are not the same in a pod template.
+// Children returns the children of an object as they would be sent, and one line
+// for each that would be deleted. It is generated from their JSON, because {}
+// differs from an absent field in a pod template.
 func Children(t *testing.T, owner client.Object, gvk metav1.GroupVersionKind, intents []apply.Intent, prune []client.Object) []byte {
 	t.Helper()
 	var docs [][]byte

@@ -108,8 +108,8 @@ func TestCompareCases_NoticesEveryChange(t *testing.T) {
 	}
 }
 
-// make update-golden runs the packages whose tests import this one. Golden files
-// of a package that has a flag of its own would be left out.
+// make update-golden runs the packages whose tests import this one, so that it
+// would miss the golden files of a package with a flag of its own.
 func TestUpdate_IsDefinedOnlyHere(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	own := `flag.Bool(` + `"update"`
@@ -120,7 +120,7 @@ func TestUpdate_IsDefinedOnlyHere(t *testing.T) {
 		if d.IsDir() && (d.Name() == "bin" || d.Name() == ".git") {
 			return filepath.SkipDir
 		}
-		// The table in docs/security.md is read from a cluster.
+		// The table in docs/security.md is generated from a cluster.
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || path == filepath.Join(root, "e2e", "tenant_page_test.go") {
 			return nil
 		}

@@ -48,7 +48,7 @@ func (w *World) child(ctx context.Context, ref Ref) (*unstructured.Unstructured,
 	return u, nil
 }
 
-// children reads the objects of the types that the operator makes.
+// children returns the live objects of the types that the operator creates.
 func (w *World) children(ctx context.Context) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, k := range childKinds {
@@ -114,7 +114,7 @@ func (w *World) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return l.Items, nil
 }
 
-// undo is kubectl rollout undo.
+// undo does the same as kubectl rollout undo.
 func (w *World) undo(ctx context.Context) error {
 	d, err := w.deployment(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *World) deletePods(ctx context.Context, most int) error {
 	return nil
 }
 
-// endPod lets the pod of an ImmortalContainer end.
+// endPod terminates the pod of an ImmortalContainer.
 func (w *World) endPod(ctx context.Context, phase corev1.PodPhase) error {
 	pods, err := w.pods(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (w *World) deleteRevisions(ctx context.Context) error {
 	return w.env.Admin.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(w.ns))
 }
 
-// eraseStatus is what a restore from a backup does.
+// eraseStatus removes the status, like a restore from a backup.
 func (w *World) eraseStatus(ctx context.Context) error {
 	u, err := w.object(ctx)
 	if err != nil || u == nil {
@@ -185,7 +185,7 @@ func (w *World) eraseStatus(ctx context.Context) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errSkip
 	}
-	if apierrors.IsInvalid(err) { // some figures of the status are required
+	if apierrors.IsInvalid(err) { // some counts in the status are required
 		u.Object["status"] = map[string]any{"replicas": int64(0), "readyReplicas": int64(0), "updatedReplicas": int64(0), "startTimes": int64(0)}
 		err = w.env.Admin.Status().Update(ctx, u)
 	}
@@ -195,7 +195,7 @@ func (w *World) eraseStatus(ctx context.Context) error {
 	return err
 }
 
-// falsifyStatus writes conditions that are not true.
+// falsifyStatus sets conditions that are not true.
 func (w *World) falsifyStatus(ctx context.Context) error {
 	u, err := w.object(ctx)
 	if err != nil || u == nil {
@@ -227,7 +227,7 @@ func orSkip(err error) error {
 	return err
 }
 
-// inputName is the name of the ConfigMap or Secret that specs name.
+// inputName returns the name of the ConfigMap or Secret that specs refer to.
 func inputName(kind string) string {
 	if kind == "Secret" {
 		return "secret"
@@ -268,7 +268,7 @@ func (w *World) deleteInput(ctx context.Context, kind string) error {
 	return err
 }
 
-// foreignSpecs are objects of somebody else, by kind.
+// foreignSpecs are the specs of unowned objects, by kind.
 var foreignSpecs = map[string]string{
 	"Service":                 `{"ports":[{"port":4321}],"selector":{"app":"theirs"}}`,
 	"Ingress":                 `{"defaultBackend":{"service":{"name":"theirs","port":{"number":80}}}}`,
@@ -277,7 +277,7 @@ var foreignSpecs = map[string]string{
 	"NetworkPolicy":           `{"podSelector":{"matchLabels":{"app":"theirs"}}}`,
 }
 
-// putForeign puts an object of somebody else in the place of a child.
+// putForeign replaces a child by an unowned object of the same name.
 func (w *World) putForeign(ctx context.Context, ref Ref) error {
 	if w.foreign[ref] != nil {
 		return errSkip
@@ -329,7 +329,7 @@ func (w *World) removeForeign(ctx context.Context, ref Ref) error {
 	return client.IgnoreNotFound(w.env.Admin.Delete(ctx, u))
 }
 
-// unchanging is what must stay as it is of an object of somebody else.
+// unchanging returns the fields of an unowned object that must not change.
 func (w *World) unchanging(u *unstructured.Unstructured) map[string]any {
 	c := u.DeepCopy()
 	delete(c.Object, "status")
@@ -338,7 +338,7 @@ func (w *World) unchanging(u *unstructured.Unstructured) map[string]any {
 	return c.Object
 }
 
-// faultOps disturb the operator.
+// faultOps returns the operations that disturb the operator.
 func faultOps() []Op {
 	all := []Op{
 		other("restart-operator", "kubectl rollout restart -n platform-operator-system deployment", nil, func(ctx context.Context, w *World) error {
@@ -412,8 +412,8 @@ func armed(f fault) func(context.Context, *World) error {
 	}
 }
 
-// stale keeps back the events of a resource until the operator has had time to
-// act on everything else.
+// stale delays the events of a resource until the operator has had time to react to
+// everything else.
 func stale(resource func(*Kind) string) func(context.Context, *World) error {
 	return func(_ context.Context, w *World) error {
 		l := w.leader()
@@ -436,8 +436,8 @@ func stale(resource func(*Kind) string) func(context.Context, *World) error {
 	}
 }
 
-// resumeLeader lets another operator take over from one that is stopped, and
-// lets that one go on in the middle of what it was doing.
+// resumeLeader lets another operator take over from one that is suspended, and then
+// lets the first one continue in the middle of its reconcile.
 func (w *World) resumeLeader(ctx context.Context, first *leader) error {
 	if err := w.idle(ctx); err != nil {
 		return err
@@ -460,7 +460,7 @@ func (w *World) resumeLeader(ctx context.Context, first *leader) error {
 	return nil
 }
 
-// later lets some turns pass.
+// later executes some turns.
 func (w *World) later(ctx context.Context) error {
 	for range 5 {
 		moved, err := w.turn(ctx)

@@ -14,25 +14,25 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// catalogue is Catalogue, made once.
+// catalogue caches the result of Catalogue.
 var catalogue = sync.OnceValue(Catalogue)
 
-// Campaign is many random chains.
+// Campaign executes many random chains.
 type Campaign struct {
 	Env *testkit.Env
-	// Time is how long chains are started.
+	// Time is how long new chains are started.
 	Time time.Duration
-	// Seed makes the same chains again, as far as they are not chosen by which
-	// pairs are still missing.
+	// Seed determines the chains, except that they also depend on which pairs have
+	// not been tried yet.
 	Seed uint64
 	// Workers is how many chains run at the same time.
 	Workers int
 	// Kinds are the kinds of the chains' objects.
 	Kinds []string
-	// Shrinking is how long the shortest chain of a violation is searched for.
+	// Shrinking is the time limit for finding the shortest chain of a violation.
 	Shrinking time.Duration
-	// Without are operations that are left out, and promises that are not asked
-	// about: what is known to be broken hides what is not.
+	// Without are the names of operations that are not used, and of oracles that
+	// are not checked: known defects would hide unknown ones.
 	Without []string
 	// Until stops the campaign at the first violation.
 	Until bool
@@ -45,12 +45,12 @@ type Found struct {
 	Seed     uint64
 	Result   *Result
 	Repeated bool
-	// After and Operations are what the campaign needed until then.
+	// After and Operations are what the campaign needed to find it.
 	After      time.Duration
 	Operations int
 }
 
-// String is what somebody needs who wants to see it.
+// String returns everything that is needed to reproduce the violation.
 func (f Found) String() string {
 	v := f.Result.Violations[0]
 	again := "it repeats"
@@ -61,7 +61,7 @@ func (f Found) String() string {
 		v.Oracle, f.After.Round(time.Second), f.Operations, f.Seed, again, v.Detail, f.Result.Chain, Script(f.Result.Chain), strings.Join(f.Result.Log, "\n"))
 }
 
-// Summary is what a campaign did.
+// Summary is the result of a campaign.
 type Summary struct {
 	Chains, Operations, Checks, Refused int
 	Found                               []Found
@@ -69,7 +69,7 @@ type Summary struct {
 	Took                                time.Duration
 }
 
-// String is the summary as text.
+// String returns the summary as text.
 func (s *Summary) String() string {
 	return fmt.Sprintf("%d chains, %d operations, %d refused by admission, %d checks, %d violations in %s\n%s",
 		s.Chains, s.Operations, s.Refused, s.Checks, len(s.Found), s.Took.Round(time.Second), s.Pairs)
@@ -79,7 +79,7 @@ func (s *Summary) String() string {
 func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	s := &Summary{Pairs: NewPairs(c.Kinds)}
 	began := time.Now()
-	chains, stopChains := context.WithCancel(ctx) // shrinking goes on after it
+	chains, stopChains := context.WithCancel(ctx) // shrinking continues after it
 	defer stopChains()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -139,7 +139,7 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	return s, nil
 }
 
-// truncated is a result whose chain ends where the violation was found.
+// truncated returns the result of the chain up to the violation.
 func truncated(r *Result) *Result {
 	if n := len(r.Executed); n > 0 && r.Violations[0].Oracle != "differential" {
 		lastOp := r.Executed[n-1]
@@ -154,14 +154,15 @@ func truncated(r *Result) *Result {
 	return r
 }
 
-// signatures are what is known of the violations that were found.
+// signatures count violations that read the same, and those with the same last
+// operation.
 type signatures map[string]int
 
-// anyName is what differs between two violations of the same kind.
+// anyName matches the text that differs between two violations of the same kind.
 var anyName = regexp.MustCompile(`[a-z]+:[a-z0-9.]+|[0-9]+|"[^"]*"`)
 
-// isNew reports whether a violation looks like none that was found before. At
-// most three that read the same are taken for different ones.
+// isNew reports whether a violation differs from all that were found before. At
+// most three that read the same are considered different.
 func (s signatures) isNew(r *Result) bool {
 	v := r.Violations[0]
 	reads, ends := v.Oracle+anyName.ReplaceAllString(v.Detail, ""), r.Chain.kind+v.Oracle+last(r.Executed)

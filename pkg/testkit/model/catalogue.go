@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Op is an operation of a chain. All that it needs is in its name, so that a
-// chain is a list of names.
+// Op is an operation of a chain. Its name contains everything that it needs, so
+// that a chain is a list of names.
 type Op struct {
-	// Name is what the operation is called in a chain.
+	// Name is the name of the operation in a chain.
 	Name string
-	// Kinds are the kinds that it is for; none means all.
+	// Kinds are the kinds that it applies to; none means all.
 	Kinds []string
-	// Early reports whether it makes sense before the object exists.
+	// Early reports whether it is useful before the object exists.
 	Early bool
-	// Fault reports whether it disturbs the operator rather than the cluster:
-	// what disturbs is the next operation, which follows at once.
+	// Fault reports whether it disturbs the operator rather than the cluster. It
+	// affects the next operation, which follows immediately.
 	Fault bool
 	// Touches reports whether it changes a child that the operator repairs, and
 	// Scales whether it may leave fewer pods.
@@ -29,7 +29,7 @@ type Op struct {
 	script string
 }
 
-// For reports whether the operation is for a kind.
+// For reports whether the operation applies to a kind.
 func (o Op) For(k *Kind) bool { return len(o.Kinds) == 0 || slices.Contains(o.Kinds, k.Name) }
 
 var (
@@ -40,7 +40,7 @@ var (
 	immortal = []string{"immortalcontainer"}
 )
 
-// set is an operation that merges a patch into the spec. In the patch, $IMAGE
+// set returns an operation that merges a patch into the spec. In the patch, $IMAGE
 // is the kind's image and $REPLICAS its field for the number of pods.
 func set(name, patch string, kinds []string) Op {
 	return Op{
@@ -62,7 +62,7 @@ func (w *World) expand(s string) string {
 	return s
 }
 
-// patchChild is an operation that changes a child as kubectl patch would.
+// patchChild returns an operation that changes a child like kubectl patch.
 func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch string, kinds []string) Op {
 	flag := map[types.PatchType]string{types.MergePatchType: "merge", types.JSONPatchType: "json", types.StrategicMergePatchType: "strategic"}[how]
 	return Op{
@@ -74,7 +74,7 @@ func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch str
 	}
 }
 
-// deleteChild is an operation that deletes a child.
+// deleteChild returns an operation that deletes a child.
 func deleteChild(name string, ref func(*Kind) Ref, kinds []string) Op {
 	return Op{
 		Name: name, Kinds: kinds, Touches: true,
@@ -94,7 +94,7 @@ func refVariable(ref func(*Kind) Ref) string {
 	return strings.ToUpper(ref(&Kind{Workload: Ref{Kind: "Workload"}}).Kind)
 }
 
-// other is an operation with code of its own.
+// other returns an operation with code of its own.
 func other(name, script string, kinds []string, do func(context.Context, *World) error) Op {
 	return Op{Name: name, Kinds: kinds, do: do, script: script}
 }
@@ -109,7 +109,7 @@ func Catalogue() []Op {
 	return slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), faultOps())
 }
 
-// lifeOps create and delete the object.
+// lifeOps returns the operations that create and delete the object.
 func lifeOps() []Op {
 	return []Op{
 		early(other("create", "kubectl apply -f object.yaml", nil, func(ctx context.Context, w *World) error { return w.create(ctx) })),
@@ -124,7 +124,7 @@ func lifeOps() []Op {
 	}
 }
 
-// specOps change fields that several kinds have.
+// specOps returns the operations that change fields of several kinds.
 func specOps() []Op {
 	return []Op{
 		set("image-2", `{"image":"$IMAGE:1.27.2"}`, nil),
@@ -174,7 +174,7 @@ func specOps() []Op {
 	}
 }
 
-// webOps are for the kinds that serve HTTP.
+// webOps returns the operations for the kinds that serve HTTP.
 func webOps() []Op {
 	return []Op{
 		set("autoscale", `{"$REPLICAS":null,"resources":{"requests":{"cpu":"100m"}},"autoscaling":{"minReplicas":2,"maxReplicas":10,"targetCPUUtilizationPercentage":70}}`, web),
@@ -228,7 +228,8 @@ func webOps() []Op {
 	}
 }
 
-// immortalOps are for ImmortalContainers, and Memcached's own fields.
+// immortalOps returns the operations for ImmortalContainers, and for fields that
+// only Memcached has.
 func immortalOps() []Op {
 	mc := []string{"memcached"}
 	return []Op{
@@ -251,7 +252,8 @@ func immortalOps() []Op {
 	}
 }
 
-// inputOps change the ConfigMap and the Secret that specs name.
+// inputOps returns the operations that change the ConfigMap and the Secret that
+// specs refer to.
 func inputOps() []Op {
 	cm := func(text string) func(context.Context, *World) error {
 		return func(ctx context.Context, w *World) error { return w.writeInput(ctx, "ConfigMap", text) }
@@ -268,7 +270,7 @@ func inputOps() []Op {
 	}
 }
 
-// childOps change and delete children by hand.
+// childOps returns the operations that change and delete children manually.
 func childOps() []Op {
 	const merge, json, strategic = types.MergePatchType, types.JSONPatchType, types.StrategicMergePatchType
 	return []Op{
@@ -301,7 +303,7 @@ func childOps() []Op {
 	}
 }
 
-// foreignOps put an object of somebody else in the place of a child.
+// foreignOps returns the operations that replace a child by an unowned object.
 func foreignOps() []Op {
 	var all []Op
 	for _, f := range []struct {
@@ -325,7 +327,7 @@ func foreignOps() []Op {
 	return all
 }
 
-// clusterOps are what happens to pods, revisions and the status.
+// clusterOps returns the operations that affect pods, revisions and the status.
 func clusterOps() []Op {
 	return []Op{
 		touches(other("evict-pod", "kubectl delete pod $(kubectl get pods -o name | head -1)", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),

@@ -16,8 +16,8 @@ type pace string
 
 const (
 	paceSettle pace = ""  // everything settles, and is compared with the model
-	paceIdle   pace = "~" // the operator comes to rest, and the cluster does not move
-	paceNow    pace = "!" // the next operation follows at once
+	paceIdle   pace = "~" // the operator becomes idle, and the cluster does not move
+	paceNow    pace = "!" // the next operation follows immediately
 )
 
 // step is an operation of a chain.
@@ -32,9 +32,9 @@ type Chain struct {
 	steps []step
 }
 
-// String is the chain as text, which ParseChain reads: the names of the
-// operations, each followed by "!" if the next one follows at once and by "~"
-// if the operator comes to rest in between but the cluster does not.
+// String returns the chain as text, which ParseChain reads: the names of the
+// operations, each followed by "!" if the next one follows immediately, and by "~"
+// if the operator becomes idle in between but the cluster does not move.
 func (c Chain) String() string {
 	words := []string{c.kind + ":"}
 	for _, s := range c.steps {
@@ -43,7 +43,7 @@ func (c Chain) String() string {
 	return strings.Join(words, " ")
 }
 
-// ParseChain reads what String writes.
+// ParseChain parses the output of String.
 func ParseChain(s string) (Chain, error) {
 	words := strings.Fields(s)
 	if len(words) == 0 || !strings.HasSuffix(words[0], ":") {
@@ -72,23 +72,23 @@ func opNamed(name string) *Op {
 	return nil
 }
 
-// themes are operations that have to do with each other, by how their names
-// begin. Some defects need three of them in a row, which is unlikely in a chain
-// of all operations.
+// themes are groups of related operations, given as prefixes of their names. Some
+// defects need three of them in a row, which is unlikely in a chain of all
+// operations.
 var themes = [][]string{
-	nil, // everything
+	nil, // all operations
 	{"image-", "config", "cm-", "restart", "halt", "rollback", "pin-", "unpin", "history-", "scale-0", "scale-3", "delete-revisions", "erase-status", "rollout-undo", "delete-workload", "content-cm", "env-cm", "suspend", "pod-fails"},
 	{"scale-", "autoscale", "load-", "quota", "drift-env", "drift-replicas", "delete-workload", "delete-hpa", "evict-", "image-crash", "image-2", "suspend", "pod-"},
 	{"policy-", "delete", "recreate", "disown", "unlabel", "relabel", "unannotate", "annotate", "pause", "resume", "foreign-", "isolate", "expose"},
 }
 
-// Generate makes a chain. Of several operations that could be next it prefers
-// the one that makes the most pairs that have not been tried.
+// Generate returns a random chain. Of several operations that could be next, it
+// prefers the one that results in the most pairs that have not been tried.
 func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 	c := Chain{kind: kinds[r.IntN(len(kinds))]}
 	k, err := kindNamed(c.kind)
 	if err != nil {
-		panic(err) // it is one of ours
+		panic(err) // it is one of Kinds
 	}
 	var calm, faults, early, themed []string
 	theme := themes[r.IntN(len(themes))]
@@ -160,7 +160,7 @@ func randomPace(r *rand.Rand) pace {
 	return paceSettle
 }
 
-// Result is what became of a chain.
+// Result is the outcome of a chain.
 type Result struct {
 	Chain      Chain
 	Executed   []string // operations that applied
@@ -236,7 +236,7 @@ func (w *World) execute(ctx context.Context, o Op) error {
 	return o.do(ctx, w)
 }
 
-// pause is what follows an operation.
+// pause does what follows an operation.
 func (w *World) pause(ctx context.Context, p pace) error {
 	switch p {
 	case paceNow:

@@ -13,30 +13,32 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// On a real cluster the Deployment controller, the kubelet, the autoscaler and
-// the operator are not simulated: the World only edits, reads and waits.
+// On a real cluster the Deployment controller, the kubelet, the autoscaler and the
+// operator are not simulated: the World only edits, reads and waits.
 
 const (
-	// clusterPatience is how long an object may take to be as the model expects.
-	// It includes a rollout that fails at its deadline, and its rollback.
+	// clusterPatience is how long an object may take until it is as the model
+	// expects. That includes a rollout that fails at its deadline, and its
+	// rollback.
 	clusterPatience = 3 * time.Minute
-	// clusterHolds is how often in a row, a second apart, an object must be as the
-	// model expects: what holds by chance before the operator has acted does not
-	// count.
+	// clusterHolds is how often in a row, at intervals of a second, an object must
+	// be as the model expects. An object may be correct by chance before the
+	// operator has acted.
 	clusterHolds = 3
-	// clusterGone is how long a deletion may take. Pods have time to end.
+	// clusterGone is how long a deletion may take, including the termination of
+	// pods.
 	clusterGone = 90 * time.Second
 )
 
-// clusterTags are the images of e2e/cluster for those of the catalogue.
+// clusterTags replaces the images of the catalogue by those of e2e/cluster.
 var clusterTags = strings.NewReplacer(
 	"nginx:1.27.1", "nginx:1.23.0", "nginx:1.27.2", "nginx:1.27.4",
 	"memcached:1.27.1", "memcached:1.6.18", "memcached:1.27.2", "memcached:1.6", "memcached:1.27.3", "memcached:1.4.36-alpine",
 	`"progressDeadlineSeconds":1`, `"progressDeadlineSeconds":20`,
 )
 
-// simulatedOnly are the operations that need a simulated part, or whose outcome
-// on a real cluster is not what the model expects, with the reason.
+// simulatedOnly are the operations that need a simulated component, or whose
+// outcome on a real cluster is not what the model expects, with the reason.
 var simulatedOnly = map[string]string{
 	"quota": "the model's quota is that of the simulated cluster", "quota-off": "as quota",
 	"load-5": "there is no load", "load-off": "as load-5",
@@ -54,7 +56,7 @@ var simulatedOnly = map[string]string{
 	"expose-gateway": "the model expects that the type is not served",
 }
 
-// notForClusters returns the names of the operations that are not for a real
+// notForClusters returns the names of the operations that cannot run on a real
 // cluster.
 func notForClusters() []string {
 	var names []string
@@ -66,8 +68,8 @@ func notForClusters() []string {
 	return names
 }
 
-// onCluster returns the kind with images that the cluster has, and a deadline
-// that real pods can keep.
+// onCluster returns the kind with images that the cluster has, and a deadline that
+// real pods can meet.
 func (k *Kind) onCluster() *Kind {
 	c := *k
 	c.tags = clusterTags
@@ -75,8 +77,8 @@ func (k *Kind) onCluster() *Kind {
 	return &c
 }
 
-// ForCluster shortens a chain to what a real cluster does in minutes, and ends it
-// with a deletion, which the real garbage collector and the operator share.
+// ForCluster shortens a chain to what a real cluster does in minutes, and appends a
+// deletion, in which both the real garbage collector and the operator take part.
 func (c Chain) ForCluster(steps int, deletion string) Chain {
 	c.steps = append(slices.Clone(c.steps[:min(len(c.steps), steps)]), step{deletion, paceSettle})
 	for i := range c.steps {
@@ -87,8 +89,8 @@ func (c Chain) ForCluster(steps int, deletion string) Chain {
 	return c
 }
 
-// RunOnCluster executes a chain in a namespace of its own, against the operator
-// that is installed.
+// RunOnCluster executes a chain in a namespace of its own, with the installed
+// operator.
 func RunOnCluster(ctx context.Context, env *testkit.Env, c Chain) (*Result, error) {
 	k, err := kindNamed(c.kind)
 	if err != nil {
@@ -97,7 +99,7 @@ func RunOnCluster(ctx context.Context, env *testkit.Env, c Chain) (*Result, erro
 	return run(ctx, env, c, k.onCluster(), true)
 }
 
-// ClusterScript writes a chain that ran on a real cluster as a kubectl script.
+// ClusterScript returns a chain that ran on a real cluster as a kubectl script.
 func ClusterScript(c Chain) string { return clusterTags.Replace(Script(c)) }
 
 // holds waits until the object is as the model expects.
@@ -129,11 +131,11 @@ func (w *World) holds(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	w.memory.floor = 0 // the autoscaler may ask for less at any time
+	w.memory.floor = 0 // the autoscaler may ask for fewer pods at any time
 	return w.remember(ctx)
 }
 
-// podsEnd reports whether pods are being deleted. They still run, and may be
+// podsEnd reports whether pods are being deleted. Such pods still run, and may be
 // ready.
 func (w *World) podsEnd(ctx context.Context) (bool, error) {
 	s, err := w.look(ctx)
@@ -143,7 +145,7 @@ func (w *World) podsEnd(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(s.pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
-// belongs reports whether a pod is one of the workload's.
+// belongs reports whether a pod belongs to the workload.
 func (w *World) belongs(s *scene, p *corev1.Pod) bool {
 	if !w.kind.hasDeployment() {
 		return p.Name == w.kind.Workload.Name

@@ -21,9 +21,9 @@ import (
 )
 
 // TestCluster_KeepsThePromises runs random chains on a real cluster, with the
-// operator that is installed there: MODEL_CHAINS says how many, MODEL_SEED which,
-// MODEL_KINDS for which kinds, MODEL_WORKERS how many at the same time. With
-// MODEL_CHAIN it runs that chain.
+// operator that is installed there: MODEL_CHAINS is their number, MODEL_SEED
+// determines them, MODEL_KINDS are their kinds, and MODEL_WORKERS is how many run
+// at the same time. With MODEL_CHAIN it runs only that chain.
 func TestCluster_KeepsThePromises(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := controllers.AddToScheme(scheme); err != nil {
@@ -70,7 +70,7 @@ func TestCluster_KeepsThePromises(t *testing.T) {
 	t.Logf("%d chains, %d operations, %d checks", len(chains), operations, checks)
 }
 
-// clusterChains returns the chains that the environment asks for.
+// clusterChains returns the chains that the environment variables specify.
 func clusterChains(t *testing.T) []Chain {
 	t.Helper()
 	if text := os.Getenv("MODEL_CHAIN"); text != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// deletion deletes the object. If wait is set, it looks at what is left; else
-// the object is created again at once.
+// deletion deletes the object. If wait is set, it checks the remaining children;
+// otherwise the object is created again immediately.
 func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *World) error {
 	return func(ctx context.Context, w *World) error {
 		u, err := w.object(ctx)
@@ -26,7 +26,7 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		w.spec = specOf(u)
 		orphans := text(w.spec, "deletionPolicy") == string(common.DeletionPolicyOrphan)
 		if !wait && orphans {
-			return errSkip // what is left would be in the way
+			return errSkip // the remaining children would be in the way
 		}
 		before, err := w.owned(ctx, u)
 		if err != nil {
@@ -57,7 +57,7 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 
 func orSkipNil(err error) error { return err }
 
-// owned are the children of an object.
+// owned returns the children of an object.
 func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	all, err := w.children(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unst
 	return own, nil
 }
 
-// gone waits until an object is gone.
+// gone waits until an object is deleted.
 func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long time.Duration) error {
 	if w.onCluster {
 		long = clusterGone
@@ -104,7 +104,7 @@ func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long tim
 	}
 }
 
-// collected asks whether everything is gone that belonged to an object.
+// collected checks that all children of an object are deleted.
 func (w *World) collected(ctx context.Context, before []unstructured.Unstructured) error {
 	for _, c := range before {
 		if err := w.gone(ctx, &c, 20*time.Second); err != nil {
@@ -115,10 +115,10 @@ func (w *World) collected(ctx context.Context, before []unstructured.Unstructure
 	return nil
 }
 
-// left asks whether everything is there, and serves, that an object left
-// behind, and then deletes it.
+// left checks that all children that an object has orphaned exist, and then deletes
+// them.
 func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool) error {
-	// What the garbage collector and a late operator do to it takes a moment.
+	// The garbage collector and a slow operator need some time.
 	for range 3 {
 		if err := w.idle(ctx); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 	w.checks++
 	for _, was := range before {
 		if released && was.GetKind() == "ControllerRevision" || was.GetKind() == "ConfigMap" {
-			continue // revisions go with the object, and so do copies that no pod mounts
+			continue // revisions are deleted with the object, and so are snapshots that no pod mounts
 		}
 		live := was.DeepCopy()
 		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(&was), live)
@@ -164,8 +164,8 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 	return w.clear(ctx)
 }
 
-// clear deletes what an object left behind, which would be in the way of the
-// next one of its name.
+// clear deletes orphaned children, which would be in the way of the next object of
+// the same name.
 func (w *World) clear(ctx context.Context) error {
 	all, err := w.children(ctx)
 	if err != nil {

@@ -20,29 +20,29 @@ import (
 
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 
-// Cluster plays the controllers and the nodes of one namespace. It moves only
-// when it is told to.
+// Cluster simulates the controllers and the nodes of one namespace. It moves only
+// on request.
 type Cluster struct {
-	// Load is how many pods an autoscaler finds necessary; 0 means as many as
-	// there are.
+	// Load is how many pods an autoscaler considers necessary; 0 means the current
+	// number.
 	Load int32
-	// Quota keeps new pods of Deployments from being created.
+	// Quota prevents new pods of Deployments from being created.
 	Quota bool
 
 	client    client.Client
 	namespace string
-	real      bool                                   // it moves by itself
+	real      bool                                   // not simulated
 	templates map[types.UID][]corev1.PodTemplateSpec // of each Deployment, the newest last
-	waiting   bool                                   // a rollout could pass its deadline
-	late      bool                                   // the deadlines of all rollouts pass in this step
-	pods      int                                    // created ever, for their names
+	waiting   bool                                   // a rollout could exceed its deadline
+	late      bool                                   // the deadlines of all rollouts are exceeded in this step
+	pods      int                                    // created so far, for their names
 }
 
 func newCluster(c client.Client, namespace string) *Cluster {
 	return &Cluster{client: c, namespace: namespace, templates: map[types.UID][]corev1.PodTemplateSpec{}}
 }
 
-// snapshot is what exists in a namespace at one time.
+// snapshot is the state of a namespace at one time.
 type snapshot struct {
 	pods        []corev1.Pod
 	deployments []appsv1.Deployment
@@ -63,7 +63,7 @@ func (c *Cluster) snapshot(ctx context.Context) (*snapshot, error) {
 }
 
 // Step lets everything in the cluster move once, and reports whether anything
-// did.
+// moved.
 func (c *Cluster) Step(ctx context.Context) (bool, error) {
 	s, err := c.snapshot(ctx)
 	if err != nil {
@@ -95,8 +95,8 @@ func (c *Cluster) move(ctx context.Context, s *snapshot) (bool, error) {
 	return moved, nil
 }
 
-// PassDeadlines lets the deadline of every rollout pass, and reports whether
-// that mattered to one.
+// PassDeadlines makes every rollout exceed its deadline, and reports whether that
+// changed anything.
 func (c *Cluster) PassDeadlines(ctx context.Context) (bool, error) {
 	if !c.waiting {
 		return false, nil
@@ -129,8 +129,8 @@ func (c *Cluster) inputs(ctx context.Context) (inputs, error) {
 	return in, nil
 }
 
-// rollOut is one sync of a Deployment, without ReplicaSets: the pods belong to
-// the Deployment itself, and their hash tells of which template they are.
+// rollOut is one sync of a Deployment, without ReplicaSets: the pods belong to the
+// Deployment itself, and a hash identifies their template.
 func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev1.Pod, in inputs) (bool, error) {
 	if !d.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -186,7 +186,8 @@ func (c *Cluster) replace(ctx context.Context, d *appsv1.Deployment, hash string
 		}
 		fresh, moved = append(fresh, p), true
 	}
-	// Pods that do not serve go first, and cost nothing.
+	// Pods that are not ready are deleted first, which does not reduce
+	// availability.
 	slices.SortStableFunc(old, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
 	for len(old) > 0 {
 		p := old[0]
@@ -228,19 +229,19 @@ func (c *Cluster) deletePod(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// status is written as pkg/controller/deployment does it, in particular: a
-// rollout that was complete once does not time out any more when it is scaled.
+// status sets the status like pkg/controller/deployment. In particular, a rollout
+// that was complete once does not exceed its deadline when it is scaled later.
 func (c *Cluster) status(d *appsv1.Deployment, fresh, old []*corev1.Pod, known, refused bool) {
 	want := desiredReplicas(d)
 	was := d.Status
-	available := int32(ready(fresh) + ready(old)) //nolint:gosec // a handful of pods
+	available := int32(ready(fresh) + ready(old)) //nolint:gosec // a small number of pods
 	st := appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: int32(len(fresh) + len(old)), UpdatedReplicas: int32(len(fresh)), //nolint:gosec // a handful of pods
+		ObservedGeneration: d.Generation, Replicas: int32(len(fresh) + len(old)), UpdatedReplicas: int32(len(fresh)), //nolint:gosec // a small number of pods
 		ReadyReplicas: available, AvailableReplicas: available, UnavailableReplicas: max(0, want-available),
 		Conditions: was.Conditions,
 	}
 	_, unavailable := bounds(d)
-	if available >= want-int32(unavailable) { //nolint:gosec // a handful of pods
+	if available >= want-int32(unavailable) { //nolint:gosec // a small number of pods
 		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "")
 	} else {
 		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "")
@@ -298,8 +299,8 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 	}
 }
 
-// remember reports whether a Deployment has had its template before, as it
-// would have a ReplicaSet of it.
+// remember reports whether a Deployment had its template before, in which case it
+// would have a ReplicaSet of that template.
 func (c *Cluster) remember(d *appsv1.Deployment) bool {
 	ts := c.templates[d.UID]
 	known := slices.ContainsFunc(ts, func(t corev1.PodTemplateSpec) bool { return hashOfTemplate(t) == hashOfTemplate(d.Spec.Template) })
@@ -309,7 +310,7 @@ func (c *Cluster) remember(d *appsv1.Deployment) bool {
 	return known
 }
 
-// Earlier is the template that a Deployment had before the one it has.
+// Earlier returns the template that a Deployment had before the current one.
 func (c *Cluster) Earlier(d *appsv1.Deployment) (corev1.PodTemplateSpec, bool) {
 	ts := c.templates[d.UID]
 	if len(ts) < 2 {
@@ -325,7 +326,7 @@ func desiredReplicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// bounds are maxSurge and maxUnavailable as numbers of pods.
+// bounds returns maxSurge and maxUnavailable as numbers of pods.
 func bounds(d *appsv1.Deployment) (surge, unavailable int) {
 	want := int(desiredReplicas(d))
 	quarter := intstr.FromString("25%")
@@ -364,7 +365,7 @@ func rank(p *corev1.Pod) int {
 func hashOfTemplate(t corev1.PodTemplateSpec) string {
 	raw, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // it came as JSON
+		panic(err) // it was decoded from JSON
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(raw)

@@ -7,51 +7,51 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memory is what the model remembers of one object, from its creation on.
+// memory is what the model records about one object, from its creation on.
 type memory struct {
 	uid      types.UID
 	creation int // writes of the operator before it
 	leader   *leader
 	// healthy is the spec of the last revision of which all pods were ready.
 	healthy map[string]any
-	// pinned reports whether another revision was served since, by a pin.
+	// pinned reports whether another revision has been rolled out since, by pinning
+	// it.
 	pinned bool
-	// rolledBack is the template that had failed when an earlier revision
-	// served again, and for which inputs.
+	// rolledBack is the template that had failed when it was rolled back, and
+	// rolledBackInputs are its inputs.
 	rolledBack       string
 	rolledBackInputs string
-	// statusLost reports whether somebody erased the status.
+	// statusLost reports whether the status was erased.
 	statusLost bool
-	// versions is how many versions of the Deployment have been looked at.
+	// versions is how many versions of the Deployment have been checked.
 	versions int
-	// floor is the number of pods that may not be undercut while an autoscaler
-	// sets it.
+	// floor is the minimum number of pods while an autoscaler sets it.
 	floor int32
 	// hadReplicas reports whether the Deployment has existed.
 	hadReplicas bool
 	// isolated reports whether the object was created with a NetworkPolicy, and
-	// policyKnown whether it was asked when that was written.
+	// policyKnown whether it was checked when that was written.
 	isolated, policyKnown bool
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int
-	// deletions is how many pods were deleted by hand.
+	// deletions is how many pods were deleted manually.
 	deletions int64
-	// touched reports whether a child was changed by hand in this step.
+	// touched reports whether a child was changed manually in this step.
 	touched bool
-	// edits is how many changes of what pods are made from there were in this
-	// step, and doubtful whether one of them did not work.
+	// edits is how many times the inputs of pods were changed in this step, and
+	// doubtful whether one of these changes did not work.
 	edits    int
 	doubtful bool
-	// seen are the templates since the last settling.
+	// seen are the templates since everything settled last.
 	seen []string
 }
 
-// expectation is what a user may expect of an object that has settled, from
-// what docs/api says and without a look at what the operator has done.
+// expectation is what a user may expect of an object that has settled. It follows
+// from docs/api, and does not depend on what the operator has done.
 type expectation struct {
 	// ready reports whether Ready must be True.
 	ready bool
-	// mayBeReady reports whether it may be.
+	// mayBeReady reports whether Ready may be True.
 	mayBeReady bool
 	// serves reports whether pods must serve, of this spec or an earlier one.
 	serves bool
@@ -61,15 +61,15 @@ type expectation struct {
 	replicas int64
 	// children are the auxiliary resources, and whether each must exist.
 	children map[Ref]bool
-	// why says what it follows from.
+	// why is the reason for the expectation.
 	why string
 }
 
-// neutral are the fields of a spec that say nothing about pods.
+// neutral are the fields of a spec that do not affect pods.
 var neutral = []string{"replicas", "replica", "size", "service", "expose", "autoscaling", "podDisruptionBudget", "networkPolicy", "paused", "deletionPolicy"}
 
-// inputsOf is the part of a spec that pods are made from, and what the
-// ConfigMap and the Secret hold that it may name.
+// inputsOf returns the part of a spec that pods are created from, and the content
+// of the ConfigMap and the Secret that it may refer to.
 func inputsOf(spec map[string]any, in inputs) string {
 	s := runtimeCopy(spec)
 	for _, f := range neutral {
@@ -83,7 +83,7 @@ func inputsOf(spec map[string]any, in inputs) string {
 	s["ports"] = nil
 	raw, err := json.Marshal([]any{s, in["ConfigMap/cm"], in["Secret/secret"]})
 	if err != nil {
-		panic(err) // it came as JSON
+		panic(err) // it was decoded from JSON
 	}
 	return string(raw)
 }
@@ -100,7 +100,7 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 	switch {
 	case paused:
 		e.why = "paused"
-		e.children = nil // they stay as they are
+		e.children = nil // they do not change
 		return e
 	case has(spec, "networkPolicy") && w.foreign[policyOf(w.kind)] != nil:
 		e.why = "no pod may be created without its NetworkPolicy, whose name is taken"
@@ -133,12 +133,12 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.mayBeReady = want == 0
 		healthyWorks, _ := w.works(m.healthy, in)
 		halt := text(spec, "rollout", "onFailure") == "Halt"
-		// A missing input of pods that mount it as it is stops new pods of any
-		// revision, and with Halt nothing goes back.
+		// A missing ConfigMap or Secret that pods use directly prevents new pods of
+		// any revision, and with Halt there is no rollback.
 		if healthyWorks && available && !halt {
 			e.serves, e.image = want != 0, text(m.healthy, "image")
 			if m.pinned || want == 0 {
-				e.image = "" // the revision that was pinned was healthy later; without pods nothing fails
+				e.image = "" // the pinned revision became healthy later; without pods no rollout fails
 			}
 		}
 	}
@@ -166,7 +166,8 @@ func (w *World) expectPod(e expectation, spec map[string]any, works, conflict bo
 	return e
 }
 
-// wanted is how many pods a spec asks for; -1 means that an autoscaler decides.
+// wanted returns how many pods a spec asks for; -1 means that an autoscaler
+// decides.
 func (w *World) wanted(spec map[string]any) int64 {
 	if has(spec, "autoscaling") {
 		return -1
@@ -177,8 +178,8 @@ func (w *World) wanted(spec map[string]any) int64 {
 	return 1
 }
 
-// works reports whether pods of a spec become ready, and whether everything
-// exists that the operator needs to make them.
+// works reports whether pods of a spec become ready, and complete whether
+// everything exists that the operator needs to create them.
 func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -204,8 +205,8 @@ func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 	return works, complete
 }
 
-// conflict reports whether an object of somebody else has the name of a child
-// that a spec asks for.
+// conflict reports whether an unowned object has the name of a child that a spec
+// asks for.
 func (w *World) conflict(spec map[string]any) bool {
 	var e expectation
 	e.children = map[Ref]bool{}
@@ -215,7 +216,7 @@ func (w *World) conflict(spec map[string]any) bool {
 			return true
 		}
 	}
-	// The exposure of an HTTPRoute needs a type that this cluster has not.
+	// An HTTPRoute cannot be created, because the cluster does not serve the kind.
 	return text(spec, "expose", "type") == "Gateway"
 }
 
@@ -229,7 +230,7 @@ func (w *World) expectChildren(e *expectation, spec map[string]any) {
 	}
 	ports, _ := spec["ports"].([]any)
 	e.children[serviceOf(k)] = k.Name != "demoapplication" || len(ports) > 0
-	// A budget of somebody else's does not select these pods.
+	// An unowned PodDisruptionBudget does not select these pods.
 	least := w.wanted(spec)
 	if least == -1 {
 		least = 1
@@ -244,7 +245,7 @@ func (w *World) expectChildren(e *expectation, spec map[string]any) {
 	}
 }
 
-// last returns the last of a list, the zero value of an empty one.
+// last returns the last element of a list, or the zero value if it is empty.
 func last[T any](all []T) T {
 	var none T
 	if len(all) == 0 {

@@ -19,24 +19,24 @@ type faultKind int
 const (
 	// crashBefore kills the operator before the write is sent.
 	crashBefore faultKind = iota
-	// crashAfter kills it after the write, before the answer arrives.
+	// crashAfter kills it after the write, before the response arrives.
 	crashAfter
 	// refuse answers the write with a status code and does not execute it.
 	refuse
-	// lose executes the write and loses the answer.
+	// lose executes the write and loses the response.
 	lose
-	// hold keeps the write back until release.
+	// hold delays the write until release.
 	hold
 )
 
-// fault is what happens to the n-th write from now.
+// fault is what happens to the n-th write from now on.
 type fault struct {
 	kind faultKind
 	at   int
 	code int
 }
 
-// write is one write of an operator, as it was answered.
+// write is one write of an operator, with its response.
 type write struct {
 	Method, Resource, Name string
 	Code                   int
@@ -49,20 +49,20 @@ func (w write) String() string {
 
 var errCrashed = errors.New("the operator has crashed")
 
-// wire is what one operator's requests go through.
+// wire is the transport of one operator.
 type wire struct {
 	mu     sync.Mutex
-	flying int       // requests that have no answer yet and are not held
-	last   time.Time // of the last request, answer or event
+	flying int       // requests that have no response yet and are not held
+	last   time.Time // of the last request, response or event
 	dead   bool
-	held   chan struct{} // closed when a held write may go on
+	held   chan struct{} // closed when a held write may continue
 	isHeld bool
 	sent   int
 	armed  []fault
 	writes []write
 
 	frozen map[string]chan struct{} // by resource, "" for all: closed on thaw
-	broken int                      // how often all watches were broken off
+	broken int                      // how often all watches were ended
 }
 
 func newWire() *wire {
@@ -79,7 +79,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// arm lets a fault happen to a write to come.
+// arm makes a fault happen to a future write.
 func (w *wire) arm(f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,14 +87,14 @@ func (w *wire) arm(f fault) {
 	w.armed = append(w.armed, f)
 }
 
-// disarm forgets faults that have not happened.
+// disarm removes faults that have not happened.
 func (w *wire) disarm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed = nil
 }
 
-// kill ends the operator's connection: nothing that it sends arrives.
+// kill closes the operator's connection: none of its requests arrives any more.
 func (w *wire) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +115,7 @@ func (w *wire) isDead() bool {
 	return w.dead
 }
 
-// release lets a held write go on.
+// release lets a held write continue.
 func (w *wire) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *wire) releaseLocked() {
 	}
 }
 
-// freeze keeps back the events of a resource, "" for all.
+// freeze delays the events of a resource, "" for all.
 func (w *wire) freeze(resource string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,15 +139,15 @@ func (w *wire) freeze(resource string) {
 	}
 }
 
-// breakWatches ends all watches, as an API server does that restarts: what
-// happens until they are open again is learnt from a list.
+// breakWatches ends all watches, like an API server that restarts: changes until
+// they are open again are only visible in lists.
 func (w *wire) breakWatches() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken++
 }
 
-// thaw delivers all events that were kept back.
+// thaw delivers all events that were delayed.
 func (w *wire) thaw() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +171,7 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 	answer, err, done := w.leave(r, isWrite(r))
 	if done {
 		if r.Body != nil {
-			_ = r.Body.Close() // as a RoundTripper has to
+			_ = r.Body.Close() // required of a RoundTripper
 		}
 		return answer, err
 	}
@@ -191,7 +191,7 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 }
 
 // leave decides what happens to a request before it is sent.
-func (w *wire) leave(r *http.Request, isWrite bool) (*http.Response, error, bool) { //nolint:revive // the last says whether the others count
+func (w *wire) leave(r *http.Request, isWrite bool) (*http.Response, error, bool) { //nolint:revive // the last result reports whether the others are used
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dead {
@@ -277,7 +277,7 @@ type events struct {
 	io.ReadCloser
 	wire     *wire
 	resource string
-	broken   int // how often watches had been broken off when this one began
+	broken   int // how often watches had been ended when this one began
 }
 
 func (e *events) Read(p []byte) (int, error) {
@@ -308,7 +308,8 @@ func (e *events) Read(p []byte) (int, error) {
 	}
 }
 
-// target is the resource of a request, with its subresource, and the name.
+// target returns the resource of a request, including the subresource, and the
+// name.
 func target(r *http.Request) (resource, name string) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	for i, p := range parts {
@@ -334,7 +335,7 @@ func isWrite(r *http.Request) bool {
 	return false
 }
 
-// refusal is the answer of an API server that does not do what it is asked.
+// refusal returns the response of an API server that rejects a request.
 func refusal(r *http.Request, code int) *http.Response {
 	reason := map[int]string{http.StatusConflict: "Conflict", http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalError"}[code]
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":%q,"code":%d}`, reason, code)

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// compareWithFresh deletes the object and creates it again with the spec that
-// it has in the end: its children must be as they were. What differs is the
-// trace of something that should have left none.
+// compareWithFresh deletes the object and creates it again with its final spec: its
+// children must be the same as before. A difference is caused by an operation that
+// should have had no lasting effect.
 func (w *World) compareWithFresh(ctx context.Context) error {
 	if !w.exists {
 		return nil
@@ -61,8 +61,8 @@ func (w *World) compareWithFresh(ctx context.Context) error {
 	return nil
 }
 
-// stated are the specs of the children, by path, without what may differ
-// between two objects of the same spec.
+// stated returns the specs of the children by path, without what may differ between
+// two objects with the same spec.
 func (w *World) stated(ctx context.Context) (map[string]string, error) {
 	children, err := w.children(ctx)
 	if err != nil {
@@ -85,16 +85,16 @@ func (w *World) stated(ctx context.Context) (map[string]string, error) {
 	autoscaled := slices.ContainsFunc(children, func(c unstructured.Unstructured) bool { return c.GetKind() == "HorizontalPodAutoscaler" })
 	for path := range all {
 		if mayDiffer(path) || anyImage && (strings.HasSuffix(path, ".image") || strings.HasSuffix(path, ".imagePullPolicy")) || autoscaled && path == "Deployment.replicas" ||
-			strings.HasPrefix(path, "Pod.") && strings.HasSuffix(path, ".imagePullPolicy") { // that of the first image stays
+			strings.HasPrefix(path, "Pod.") && strings.HasSuffix(path, ".imagePullPolicy") { // that of the first image is kept
 			delete(all, path)
 		}
 	}
 	return all, nil
 }
 
-// mayDiffer reports whether a field of a child may be another one in a fresh
-// object: what the cluster allots, what names a revision, and what somebody
-// asked for on the child itself and is to stay.
+// mayDiffer reports whether a field of a child may differ in a fresh object: values
+// that the cluster allocates, names of revisions, and values that were set on the
+// child itself and are to be kept.
 func mayDiffer(path string) bool {
 	for _, part := range []string{
 		"clusterIP", "nodePort", "healthCheckNodePort", "ipFamil",

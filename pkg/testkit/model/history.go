@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// history is every version that the Deployment and the pods of a chain ever
-// had: some violations last only for an instant.
+// history is every version of the Deployment and the pods of a chain, because some
+// violations last only for an instant.
 type history struct {
 	stop func()
 
@@ -54,15 +54,15 @@ func (h *history) follow(w watch.Interface) {
 	}
 }
 
-// since returns the versions of Deployments after the first n, and how many
-// there are.
+// since returns the versions of Deployments after the first n, and their total
+// number.
 func (h *history) since(n int) ([]*appsv1.Deployment, int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.deployments[n:], len(h.deployments)
 }
 
-// releasedPods returns how many pods were ever free to run.
+// releasedPods returns how many pods have been allowed to run.
 func (h *history) releasedPods() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

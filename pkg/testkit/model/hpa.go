@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// autoscale is one sync of the HorizontalPodAutoscaler, which in a cluster
-// comes every 15 seconds: so it is called only when nothing else moves. Load
-// is the number of pods that the metrics ask for; 0 means as many as there are.
+// autoscale is one sync of the HorizontalPodAutoscaler. In a cluster it happens
+// every 15 seconds, so it is called only when nothing else moves. Load is the
+// number of pods that the metrics require; 0 means the current number.
 func (c *Cluster) autoscale(ctx context.Context) (bool, error) {
 	var all autoscalingv2.HorizontalPodAutoscalerList
 	if err := c.client.List(ctx, &all, client.InNamespace(c.namespace)); err != nil {

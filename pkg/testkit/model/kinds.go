@@ -29,26 +29,26 @@ import (
 	webserverwebhook "github.com/platform-operator/platform-operator/webhooks/webserver"
 )
 
-// objectName is the name of the one object of a chain.
+// objectName is the name of the only object of a chain.
 const objectName = "o"
 
-// Kind is what the tester knows of one API kind, taken from its documentation.
+// Kind is what the tester knows about one API kind, taken from its documentation.
 type Kind struct {
-	// Name is how kubectl calls the kind.
+	// Name is the name that kubectl accepts.
 	Name string
-	// GVK is the kind in full.
+	// GVK is the kind with group and version.
 	GVK schema.GroupVersionKind
-	// Replicas is the field of the spec that holds the number of pods; "" for a
+	// Replicas is the field of the spec that contains the number of pods; "" for a
 	// kind that runs one pod.
 	Replicas string
 	// Image is the repository of an image that runs.
 	Image string
 	// Base is the spec that a chain starts from, as JSON. The deadline of rollouts
-	// is as short as it can be, because the operator waits for a part of it.
+	// is as short as possible, because the operator waits for a part of it.
 	Base string
 	// Container is the name of the container that runs Image.
 	Container string
-	// Service is the name of the object's Service, "" for a kind that has none.
+	// Service is the name of the object's Service, "" for a kind without one.
 	Service string
 	// Workload is the kind and the name of the child that runs the pods.
 	Workload Ref
@@ -59,7 +59,7 @@ type Kind struct {
 	// Restarts is rollout.restartOnConfigChange if the spec does not set it.
 	Restarts bool
 
-	// tags replaces the tags of images; nil leaves them.
+	// tags replaces the tags of images; nil keeps them.
 	tags *strings.Replacer
 
 	subject  func(clock func() time.Time) testkit.Subject
@@ -71,16 +71,15 @@ type Ref struct{ Kind, Name string }
 
 func (r Ref) String() string { return strings.ToLower(r.Kind) + "/" + r.Name }
 
-// platform is the configuration of the platform in all chains. The preferred
-// node port is unset because it exists once in a cluster, and chains run in
-// parallel.
+// platform is the platform configuration of all chains. The preferred node port is
+// unset because it exists once in a cluster, and chains run in parallel.
 func platform() config.Platform {
 	p := config.Default()
 	p.WebServer.NodePort = 0
 	return p
 }
 
-// Kinds are the kinds that chains are made for.
+// Kinds returns the kinds that chains are generated for.
 func Kinds() []*Kind {
 	return []*Kind{
 		{
@@ -135,7 +134,7 @@ func subject(k converge.AnyKind) testkit.Subject {
 	}
 }
 
-// validator is what the webhook of a kind decides, without the webhook.
+// validator returns the result of a kind's webhook, without the webhook.
 func validator[T any](validate func(*T) field.ErrorList) func(map[string]any) (field.ErrorList, error) {
 	return func(o map[string]any) (field.ErrorList, error) {
 		var typed T

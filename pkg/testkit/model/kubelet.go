@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What an image does is part of its tag.
+// The tag of an image determines what it does.
 const (
-	tagCrashes = "crash"   // the container ends as soon as it starts
+	tagCrashes = "crash"   // the container terminates as soon as it starts
 	tagMissing = "missing" // no registry has the image
-	// wrongConfig is a word that nginx -t refuses.
+	// wrongConfig is a word that nginx -t rejects.
 	wrongConfig = "retrun"
-	// nginxSays is how it does that.
+	// nginxSays is the error of nginx for that word.
 	nginxSays = `nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 )
 
@@ -31,9 +31,9 @@ func runs(image string) bool {
 // inputs are the ConfigMaps and Secrets of a namespace, as "ConfigMap/name".
 type inputs map[string]map[string]string
 
-// kubelet plays the scheduler and the kubelet for one pod, and reports whether
-// that changed it. Like the kubelet it first writes a status that has seen the
-// pod's new image, and only then ends the container that runs the old one.
+// kubelet simulates the scheduler and the kubelet for one pod, and reports whether
+// the pod changed. Like the kubelet, it first reports in the status that it has
+// observed the new image, and then stops the container with the old one.
 func (c *Cluster) kubelet(ctx context.Context, p *corev1.Pod, in inputs) (bool, error) {
 	if !p.DeletionTimestamp.IsZero() || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return false, nil
@@ -51,7 +51,7 @@ func (c *Cluster) kubelet(ctx context.Context, p *corev1.Pod, in inputs) (bool, 
 		spec := containerNamed(p, s.Name)
 		if spec != nil && s.State.Running != nil && s.Image != spec.Image && st.ObservedGeneration < p.Generation {
 			st.Phase, st.ObservedGeneration = corev1.PodRunning, p.Generation
-			return c.writePod(ctx, before, p) // seen; the container is replaced in the next step
+			return c.writePod(ctx, before, p) // observed; the container is replaced in the next step
 		}
 	}
 	st.ObservedGeneration = p.Generation
@@ -105,7 +105,7 @@ func (c *Cluster) initialise(p *corev1.Pod, in inputs) bool {
 	return true
 }
 
-// container is the status of a container.
+// container returns the status of a container.
 func (c *Cluster) container(p *corev1.Pod, spec *corev1.Container, was []corev1.ContainerStatus, initialised bool, in inputs) corev1.ContainerStatus {
 	s := corev1.ContainerStatus{Name: spec.Name, Image: spec.Image}
 	for _, w := range was {
@@ -117,7 +117,7 @@ func (c *Cluster) container(p *corev1.Pod, spec *corev1.Container, was []corev1.
 		}
 		s.RestartCount = w.RestartCount
 		if w.State.Running != nil {
-			s.RestartCount++ // it is ended, for another image
+			s.RestartCount++ // it is stopped because of another image
 		}
 	}
 	no := false
@@ -197,8 +197,8 @@ func containerNamed(p *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// missingVolume names a ConfigMap or Secret that a volume needs and that does
-// not exist.
+// missingVolume returns a ConfigMap or Secret that a volume needs and that does not
+// exist.
 func missingVolume(p *corev1.Pod, in inputs) string {
 	for _, v := range p.Spec.Volumes {
 		switch {
@@ -211,7 +211,7 @@ func missingVolume(p *corev1.Pod, in inputs) string {
 	return ""
 }
 
-// missingEnv is the same for the variables of a container.
+// missingEnv does the same for the environment variables of a container.
 func missingEnv(c *corev1.Container, in inputs) string {
 	for _, e := range c.EnvFrom {
 		switch {
@@ -247,7 +247,7 @@ func readsWrongConfig(c *corev1.Container, p *corev1.Pod, in inputs) bool {
 	return false
 }
 
-// configMaps are the ConfigMaps that a volume holds.
+// configMaps returns the ConfigMaps that a volume contains.
 func configMaps(v corev1.Volume) []string {
 	var names []string
 	if v.ConfigMap != nil {

@@ -1,13 +1,13 @@
-// Package model searches for defects by random chains of operations: it edits
-// an object in every way that its API allows, edits and deletes its children,
-// kills the operator in the middle of it, and compares what follows with a
-// small model of what the documentation promises.
+// Package model searches for defects with random chains of operations. It edits an
+// object in every way that its API allows, edits and deletes its children, kills
+// the operator in between, and compares the result with a small model of the
+// promises in the documentation.
 //
-// A real API server and the real garbage collector run; the Deployment
+// A real API server and the real garbage collector are running. The Deployment
 // controller, the kubelet and the autoscaler are simulated (deployments.go,
 // kubelet.go, hpa.go), so that minutes of a rollout take milliseconds.
 //
-//	catalogue.go   the operations that a chain is made of
+//	catalogue.go   the operations of chains
 //	faults.go      what can go wrong between the operator and the API server
 //	chain.go       chains: generated, written as text, executed
 //	expect.go      the model: what a user may expect of an object
@@ -16,7 +16,7 @@
 //	script.go      that chain as a kubectl script
 //	pairs.go       which pairs of operations have been tried
 //	campaign.go    many chains in parallel, and a summary
-//	cluster.go     chains on a real cluster, where nothing is simulated
+//	cluster.go     chains on a real cluster, without simulation
 //
 // docs/model-testing.md explains how to run it and how to add an operation.
 package model

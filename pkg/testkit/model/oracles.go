@@ -57,7 +57,7 @@ func (w *World) lookAt(ctx context.Context, all *snapshot) (*scene, error) {
 	return s, nil
 }
 
-// says reports whether a condition is True, and about the present spec.
+// says reports whether a condition is True for the current generation.
 func (s *scene) says(condition string) bool {
 	return s.status.ObservedGeneration == s.object.GetGeneration() && meta.IsStatusConditionTrue(s.status.Conditions, condition)
 }
@@ -70,21 +70,22 @@ func (s *scene) ready() int {
 	return n
 }
 
-// running are the images that containers of a name really run.
+// running returns the images that the containers of that name run, and how many run
+// each.
 func (s *scene) running(container string) map[string]int {
 	all := map[string]int{}
 	for _, p := range s.pods {
 		for _, c := range p.Status.ContainerStatuses {
 			if c.Name == container && c.State.Running != nil {
-				all[strings.TrimPrefix(c.Image, "docker.io/library/")]++ // as containerd writes it
+				all[strings.TrimPrefix(c.Image, "docker.io/library/")]++ // the notation of containerd
 			}
 		}
 	}
 	return all
 }
 
-// check compares an object that has settled with the model. A violation is
-// given time to heal: what is late is not wrong.
+// check compares an object that has settled with the model. A violation is given
+// time to heal: a delay is not a violation.
 func (w *World) check(ctx context.Context) error {
 	began := time.Now()
 	for {
@@ -169,9 +170,9 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	return found, w.judgeMemory(ctx, s, bad)
 }
 
-// judgeMemory asks whether the operator forgets children that do not exist any
-// more. Those with a fixed name are few; revisions and snapshots have a new name
-// for every content.
+// judgeMemory checks that the operator does not retain memory for children that no
+// longer exist. There are only a few with a fixed name; revisions and snapshots
+// have a new name for each content.
 func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
 	if w.onCluster {
 		return nil // it is another process
@@ -194,7 +195,7 @@ func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, stri
 	return nil
 }
 
-// judgeStatus asks whether the status is true.
+// judgeStatus checks that the status is true.
 func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ...any)) {
 	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
 	isReady := s.says(common.ConditionReady)
@@ -224,7 +225,7 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 	}
 }
 
-// workload is the child that runs the pods, nil if there is none.
+// workload returns the child that runs the pods, nil if there is none.
 func (s *scene) workload() metav1.Object {
 	switch {
 	case s.deployment != nil:
@@ -235,14 +236,14 @@ func (s *scene) workload() metav1.Object {
 	return nil
 }
 
-// isGivenAway reports whether the workload has neither an owner nor the
-// annotation that names one: it is nobody's, and the operator may not touch it.
+// isGivenAway reports whether the workload has neither an owner nor the annotation
+// that names one: it is unowned, and the operator must not modify it.
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
 	return child != nil && metav1.GetControllerOf(child) == nil && child.GetAnnotations()[naming.AnnotationOwner] == ""
 }
 
-// judgePods asks whether the pods are those that the model expects.
+// judgePods checks that the pods are those that the model expects.
 func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...any)) {
 	images := s.running(w.kind.Container)
 	if e.serves {
@@ -279,11 +280,11 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 		n := int64(w.history.releasedPods() - w.memory.releasedBefore)
 		for _, p := range s.pods {
 			if len(p.Spec.SchedulingGates) > 0 && text(s.object.Object, "status", "podUID") == string(p.UID) {
-				n++ // it is counted before it is let run
+				n++ // it is counted before it is allowed to run
 			}
 		}
-		// A pod that is deleted by hand after it was counted and before it was let
-		// run stays counted.
+		// A pod that is deleted manually after it was counted and before it was
+		// allowed to run stays counted.
 		if !w.memory.statusLost && (counted < n || counted > n+w.memory.deletions) {
 			bad("start-times", "status.startTimes is %d, and %d pods were let run", counted, n)
 		}
@@ -297,7 +298,7 @@ func (w *World) expectsUntouchedPods(e expectation) bool {
 	return e.serves && w.kind.hasDeployment()
 }
 
-// judgeTemplate asks whether the pods are only what the spec can say.
+// judgeTemplate checks that the pods contain only what the spec can ask for.
 func (w *World) judgeTemplate(s *scene, bad func(string, string, ...any)) {
 	if s.deployment == nil {
 		return
@@ -319,8 +320,8 @@ func (w *World) judgeTemplate(s *scene, bad func(string, string, ...any)) {
 	}
 }
 
-// judgeChildren asks whether the auxiliary resources exist that should, and no
-// other, and whether they belong to the object.
+// judgeChildren checks that the expected auxiliary resources exist, and no others,
+// and that the object owns them.
 func (w *World) judgeChildren(ctx context.Context, s *scene, e expectation, bad func(string, string, ...any)) error {
 	for ref, want := range e.children {
 		if w.foreign[ref] != nil {
@@ -345,7 +346,8 @@ func (w *World) judgeChildren(ctx context.Context, s *scene, e expectation, bad 
 	return nil
 }
 
-// judgeForeign asks whether objects of somebody else are as they were made.
+// judgeForeign checks that unowned objects have not changed since they were
+// created.
 func (w *World) judgeForeign(ctx context.Context, bad func(string, string, ...any)) error {
 	for ref, was := range w.foreign {
 		c, err := w.child(ctx, ref)
@@ -362,7 +364,7 @@ func (w *World) judgeForeign(ctx context.Context, bad func(string, string, ...an
 	return nil
 }
 
-// checkInstant asks what must hold at each instant, not only after settling.
+// checkInstant checks what must hold at each instant, not only after settling.
 func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 	if !w.exists {
 		return nil
@@ -388,7 +390,7 @@ func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 	return nil
 }
 
-// checkPolicyFirst asks whether the NetworkPolicy was created before the pods.
+// checkPolicyFirst checks that the NetworkPolicy was created before the pods.
 func (w *World) checkPolicyFirst() {
 	if w.memory.policyKnown || !w.memory.isolated || w.memory.leader != w.leader() {
 		return
@@ -403,7 +405,7 @@ func (w *World) checkPolicyFirst() {
 			return
 		case "deployments", "pods":
 			if d.Resource == "pods" {
-				continue // it is gated, and no pod of a Deployment is the operator's
+				continue // it is gated, and the operator does not create the pods of a Deployment
 			}
 			w.violate("policy-first", "%s was written before the NetworkPolicy", d.Resource)
 			w.memory.policyKnown = true
@@ -412,7 +414,7 @@ func (w *World) checkPolicyFirst() {
 	}
 }
 
-// checkVersions looks at each version of the Deployment since the last time.
+// checkVersions checks each version of the Deployment since the last call.
 func (w *World) checkVersions(s *scene) {
 	versions, n := w.history.since(w.memory.versions)
 	w.memory.versions = n
@@ -439,7 +441,7 @@ func (w *World) checkVersions(s *scene) {
 	if len(versions) > 0 {
 		w.memory.hadReplicas = true
 	}
-	// A revision that has failed, and before which another serves again.
+	// The failed revision, if it was just rolled back.
 	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
 	if s.deployment == nil || ready == nil || ready.Reason != common.ReasonRolledBack || s.status.ObservedGeneration != s.object.GetGeneration() {
 		return
@@ -464,10 +466,10 @@ func maxReplicas(spec map[string]any) int32 {
 	if !ok {
 		return 1 << 30
 	}
-	return int32(n) //nolint:gosec // the schema bounds it
+	return int32(n) //nolint:gosec // the schema limits it
 }
 
-// summary is the state of the pods in a line.
+// summary returns the state of the pods in one line.
 func (s *scene) summary() string {
 	var all []string
 	for _, p := range s.pods {

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Pairs are the ordered pairs of operations that have been executed on one
-// object, the first some time before the second.
+// Pairs are the ordered pairs of operations that have been executed on one object,
+// the first some time before the second.
 type Pairs struct {
 	mu    sync.Mutex
 	tried map[string]map[[2]string]int // by kind
-	vain  map[string]map[[2]string]int // generated, and one of the two did not apply
+	vain  map[string]map[[2]string]int // generated, but one of the two did not apply
 	total map[string]int
 }
 
-// NewPairs returns an account without any pair.
+// NewPairs returns a record without any pair.
 func NewPairs(kinds []string) *Pairs {
 	p := &Pairs{tried: map[string]map[[2]string]int{}, vain: map[string]map[[2]string]int{}, total: map[string]int{}}
 	for _, name := range kinds {
@@ -34,9 +34,9 @@ func NewPairs(kinds []string) *Pairs {
 	return p
 }
 
-// gain returns how much an operation at the end of a chain is worth: the number
-// of new pairs, each divided by how often it was generated in vain. Else the
-// operations that hardly ever apply would be chosen all the time.
+// gain returns the value of an operation at the end of a chain: the number of new
+// pairs, each divided by how often it was generated in vain. Otherwise operations
+// that hardly ever apply would be chosen all the time.
 func (p *Pairs) gain(c Chain, op string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *Pairs) add(c Chain, executed []string) {
 	}
 }
 
-// String is a line for each kind.
+// String returns one line for each kind.
 func (p *Pairs) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,25 +10,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Planted is a defect that the operator once had, as changes of its sources
-// that bring it back.
+// Planted is a defect that the operator once had, as changes of its sources that
+// reintroduce it.
 type Planted struct {
-	// Name is that of its file.
+	// Name is the name of its file.
 	Name string `json:"-"`
-	// Defect says what it does to a user.
+	// Defect describes the effect on a user.
 	Defect string `json:"defect"`
 	// Sources are the changes.
 	Sources []Substitution `json:"sources"`
 }
 
-// Substitution replaces a text, which the file must hold exactly once.
+// Substitution replaces a text, which must occur exactly once in the file.
 type Substitution struct {
 	File string `json:"file"`
 	Old  string `json:"old"`
 	New  string `json:"new"`
 }
 
-// LoadPlanted reads all planted defects of a folder.
+// LoadPlanted reads all planted defects in a folder.
 func LoadPlanted(dir string) ([]Planted, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -37,7 +37,7 @@ func LoadPlanted(dir string) ([]Planted, error) {
 	slices.Sort(files)
 	var all []Planted
 	for _, f := range files {
-		raw, err := os.ReadFile(f) //nolint:gosec // the test's own data
+		raw, err := os.ReadFile(f) //nolint:gosec // test data
 		if err != nil {
 			return nil, fmt.Errorf("reading a planted defect: %w", err)
 		}
@@ -50,8 +50,8 @@ func LoadPlanted(dir string) ([]Planted, error) {
 	return all, nil
 }
 
-// Apply returns the changed files of the repository at root, by path. It fails
-// if a text is not there exactly once: the code has changed, and the defect has
+// Apply returns the changed files of the repository at root, by path. It fails if a
+// text does not occur exactly once: then the code has changed, and the defect has
 // to be planted in another way.
 func (p Planted) Apply(root string) (map[string]string, error) {
 	changed := map[string]string{}

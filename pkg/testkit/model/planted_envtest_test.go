@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// TestPlanted_AreFound builds the operator with one planted defect after the
-// other, and runs a campaign on each, without a hint, until its first
-// violation. MODEL_PLANTED is how long that may take for each;
-// MODEL_PLANTED_TABLE is a file that the result is written into.
+// TestPlanted_AreFound builds the operator with one planted defect at a time, and
+// runs an undirected campaign on each until its first violation. MODEL_PLANTED is
+// the time limit for each; MODEL_PLANTED_TABLE is a file that the results are
+// written to.
 func TestPlanted_AreFound(t *testing.T) {
 	if os.Getenv("MODEL_PLANTED") == "" {
 		t.Skip("MODEL_PLANTED is not set; make campaign-planted sets it")
@@ -81,8 +81,8 @@ func hunt(t *testing.T, p Planted, root string, limit time.Duration) (string, er
 	if out, err := exec.CommandContext(t.Context(), "go", "test", "-tags=envtest", "-overlay="+list, "-c", "-o", binary, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building: %w\n%s", err, out)
 	}
-	// What the operator does without the planted defect too is not what was
-	// planted: then the next seed is tried.
+	// A violation that also occurs without the planted defect has another cause:
+	// then the next seed is tried.
 	began, operations := time.Now(), 0
 	for seed := uint64(1); time.Since(began) < limit; seed += 1000 {
 		found, err := huntOnce(t, binary, seed, limit-time.Since(began))
@@ -119,7 +119,7 @@ func huntOnce(t *testing.T, binary string, seed uint64, limit time.Duration) (hu
 	t.Helper()
 	run := exec.CommandContext(t.Context(), binary, "-test.run=^TestCampaign$", "-test.timeout=0")
 	run.Env = append(os.Environ(), fmt.Sprintf("MODEL_SEED=%d", seed), "MODEL_TIME="+limit.String(), "MODEL_UNTIL=violation", "MODEL_SHRINK=1m", "MODEL_PLANTED=")
-	out, _ := run.CombinedOutput() // it fails when it has found something
+	out, _ := run.CombinedOutput() // it fails if it has found something
 	found := firstViolation.FindSubmatch(out)
 	if found == nil {
 		return hunted{}, nil
@@ -133,10 +133,10 @@ func huntOnce(t *testing.T, binary string, seed uint64, limit time.Duration) (hu
 	return hunted{string(found[1]), chain, operations}, nil
 }
 
-// replaceTable writes the table between two marks of a file.
+// replaceTable replaces the table between two marks of a file.
 func replaceTable(path, table string) error {
 	const begin, end = "<!-- planted: begin -->\n", "<!-- planted: end -->"
-	raw, err := os.ReadFile(path) //nolint:gosec // a path of the Makefile
+	raw, err := os.ReadFile(path) //nolint:gosec // a path in the Makefile
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Script writes a chain as a kubectl script. What kubectl cannot do, such as to
-// kill the operator at its second write from now, is a comment.
+// Script returns a chain as a kubectl script. Operations that kubectl cannot do,
+// such as killing the operator at its second write from now on, are comments.
 func Script(c Chain) string {
 	k, err := kindNamed(c.kind)
 	if err != nil {

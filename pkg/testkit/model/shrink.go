@@ -8,10 +8,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// Shrink returns the shortest chain that it finds within a time and that
-// violates the same oracle as r: it leaves out ever smaller parts (ddmin), and
-// then the hurry between operations. A chain is a list of names, so there is
-// nothing else to make smaller.
+// Shrink returns the shortest chain that it finds within a time limit and that
+// violates the same oracle as r. It removes smaller and smaller parts (ddmin), and
+// then lets the operator settle between operations. A chain is a list of names, so
+// there is nothing else to shrink.
 func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duration) (shortest *Result, repeated bool) {
 	oracle, end := r.Violations[0].Oracle, time.Now().Add(limit)
 	shortest = r

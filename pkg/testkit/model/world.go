@@ -23,22 +23,21 @@ import (
 )
 
 const (
-	// calm is how long an operator must neither send nor receive anything to
-	// count as idle.
+	// calm is how long an operator must neither send nor receive anything to be
+	// considered idle.
 	calm = 100 * time.Millisecond
-	// patience is how long a violation is given to heal: figures of the status may
-	// lag five seconds, and a busy machine delays
-	// events.
+	// patience is how long a violation may take to heal: counts in the status may
+	// lag by five seconds, and a busy machine delays events.
 	patience = 7 * time.Second
 	// settleLimit is how long a chain may take to settle after an operation.
 	settleLimit = 40 * time.Second
-	// annotationPoke is changed to make the operator look at the object, as its
-	// own timers would within a minute.
+	// annotationPoke is changed to trigger a reconcile of the object, as the
+	// operator's own timers would within a minute.
 	annotationPoke = "model.example.com/poke"
 )
 
 // World is the namespace of one chain: an operator, a simulated cluster, one
-// object, and what the model remembers of it.
+// object, and what the model records about it.
 type World struct {
 	env       *testkit.Env
 	kind      *Kind
@@ -52,7 +51,7 @@ type World struct {
 	spec    map[string]any // of the object, before it is created
 	exists  bool
 	counter int
-	foreign map[Ref]map[string]any // objects of others, as they were made
+	foreign map[Ref]map[string]any // unowned objects, as they were created
 	memory  memory
 
 	log      []string
@@ -60,7 +59,7 @@ type World struct {
 	checks   int
 	refused  int
 	found    []Violation
-	afterOps []func(context.Context) error // ends what a fault began, when the next step settles
+	afterOps []func(context.Context) error // end the effects of faults when the next step settles
 }
 
 // leader is a running operator.
@@ -96,14 +95,14 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind, onCluster bool) (*
 	return w, w.start(ctx)
 }
 
-// now is the operator's clock.
+// now returns the time of the operator's clock.
 func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 
-// start starts another operator, which becomes the leader. It watches the
-// chain's namespace, and others.
+// start starts another operator, which becomes the leader. It watches the chain's
+// namespace, and others.
 func (w *World) start(ctx context.Context, others ...string) error {
 	l := &leader{wire: newWire()}
-	if w.onCluster { // the installed operator; what it sends is not seen
+	if w.onCluster { // the installed operator, whose requests are not observed
 		w.leaders = append(w.leaders, l)
 		return nil
 	}
@@ -132,7 +131,7 @@ func (w *World) close(ctx context.Context) {
 		w.kill(w.leader())
 	}
 	w.history.stop()
-	_ = w.env.Admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}) // what is left of it disturbs only the machine
+	_ = w.env.Admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}) // a namespace that remains only uses resources of the machine
 }
 
 func (w *World) logf(format string, args ...any) {
@@ -148,7 +147,7 @@ func (w *World) violate(oracle, format string, args ...any) {
 	w.logf("VIOLATION %s", v)
 }
 
-// object reads the object; nil if there is none.
+// object returns the object, or nil if it does not exist.
 func (w *World) object(ctx context.Context) (*unstructured.Unstructured, error) {
 	u := w.kind.empty()
 	err := w.env.Admin.Get(ctx, client.ObjectKey{Namespace: w.ns, Name: objectName}, u)
@@ -161,11 +160,11 @@ func (w *World) object(ctx context.Context) (*unstructured.Unstructured, error) 
 	return u, nil
 }
 
-// statusOf is the part of an object's status that all kinds share.
+// statusOf returns the part of an object's status that all kinds share.
 func statusOf(u *unstructured.Unstructured) common.Status {
 	var st common.Status
 	if raw, err := json.Marshal(u.Object["status"]); err == nil {
-		_ = json.Unmarshal(raw, &st) // what is not there stays empty
+		_ = json.Unmarshal(raw, &st) // missing fields stay empty
 	}
 	return st
 }
@@ -175,9 +174,9 @@ func specOf(u *unstructured.Unstructured) map[string]any {
 	return s
 }
 
-// edit merges a patch into the spec: of the object, if it exists, as kubectl
-// patch would do it, and else of the one to be created. What admission would
-// refuse is skipped.
+// edit merges a patch into the spec: like kubectl patch if the object exists, and
+// otherwise into the spec that it will be created with. Changes that admission
+// would reject are skipped.
 func (w *World) edit(ctx context.Context, patch string) error {
 	var change map[string]any
 	if err := json.Unmarshal([]byte(patch), &change); err != nil {
@@ -219,7 +218,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	return w.edited(ctx, specOf(next))
 }
 
-// edited notes that what pods are made from may have changed.
+// edited records that the inputs of pods may have changed.
 func (w *World) edited(ctx context.Context, spec map[string]any) error {
 	in, err := w.cluster.inputs(ctx)
 	if err != nil {
@@ -240,7 +239,7 @@ func (w *World) admit(o map[string]any) error {
 	return nil
 }
 
-// keepFinalizer does what the defaulting webhook does.
+// keepFinalizer does the same as the defaulting webhook.
 func keepFinalizer(u *unstructured.Unstructured) {
 	orphan := text(u.Object, "spec", "deletionPolicy") == string(common.DeletionPolicyOrphan)
 	all := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == naming.Finalizer })
@@ -279,7 +278,7 @@ func (w *World) create(ctx context.Context) error {
 	return nil
 }
 
-// poke makes the operator look at the object, a simulated minute later.
+// poke triggers a reconcile of the object, a simulated minute later.
 func (w *World) poke(ctx context.Context) error {
 	if !w.exists {
 		return nil
@@ -320,8 +319,8 @@ func (w *World) written() int {
 	return n
 }
 
-// settle lets the cluster and the operator go on until neither has anything
-// left to do, and looks at each instant on the way.
+// settle lets the cluster and the operator continue until neither has anything left
+// to do, and checks each instant in between.
 func (w *World) settle(ctx context.Context) error {
 	if err := w.endFaults(ctx); err != nil {
 		return err
@@ -350,7 +349,7 @@ func (w *World) settle(ctx context.Context) error {
 	return nil
 }
 
-// turn is one round of settle; it reports whether anything moved.
+// turn is one iteration of settle; it reports whether anything moved.
 func (w *World) turn(ctx context.Context) (bool, error) {
 	if err := w.idle(ctx); err != nil {
 		return false, err
@@ -376,13 +375,13 @@ func (w *World) turn(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	if moved, err := w.cluster.autoscale(ctx); moved || err != nil {
-		w.memory.floor = 0 // the autoscaler may ask for less
+		w.memory.floor = 0 // the autoscaler may ask for fewer pods
 		return moved, err
 	}
 	return w.cluster.PassDeadlines(ctx)
 }
 
-// endFaults ends what faults of earlier steps began.
+// endFaults ends the effects of the faults of earlier steps.
 func (w *World) endFaults(ctx context.Context) error {
 	for _, f := range w.afterOps {
 		if err := f(ctx); err != nil {
@@ -403,7 +402,7 @@ func (w *World) lastWrites(n int) string {
 	return strings.Join(all[max(0, len(all)-n):], "\n")
 }
 
-// merge is a JSON merge patch.
+// merge applies a JSON merge patch.
 func merge(into, change map[string]any) map[string]any {
 	out := runtimeCopy(into)
 	for k, v := range change {
@@ -420,7 +419,7 @@ func merge(into, change map[string]any) map[string]any {
 	return out
 }
 
-// runtimeCopy copies decoded JSON, with whole numbers as Kubernetes wants them.
+// runtimeCopy copies decoded JSON, with integers as required by Kubernetes.
 func runtimeCopy(m map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range m {
@@ -447,13 +446,13 @@ func copyValue(v any) any {
 	return v
 }
 
-// text reads a string of decoded JSON, "" if there is none.
+// text returns a string in decoded JSON, "" if there is none.
 func text(o map[string]any, path ...string) string {
 	s, _, _ := unstructured.NestedString(o, path...)
 	return s
 }
 
-// number reads a number of decoded JSON.
+// number returns a number in decoded JSON.
 func number(o map[string]any, path ...string) (int64, bool) {
 	v, ok, _ := unstructured.NestedFieldNoCopy(o, path...)
 	if !ok {
@@ -468,7 +467,7 @@ func number(o map[string]any, path ...string) (int64, bool) {
 	return 0, false
 }
 
-// has reports whether decoded JSON has a field.
+// has reports whether decoded JSON contains a field.
 func has(o map[string]any, path ...string) bool {
 	v, ok, _ := unstructured.NestedFieldNoCopy(o, path...)
 	return ok && v != nil

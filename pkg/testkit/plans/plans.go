@@ -1,5 +1,5 @@
-// Package plans shows what a reconcile writes of a plan if some child cannot be
-// written.
+// Package plans determines which part of a plan a reconcile writes if a child
+// cannot be written.
 package plans
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-// Written returns the children that a reconcile writes, in their order, if those
-// of one kind are refused. exists reports whether a child exists.
+// Written returns the children that a reconcile writes, in order, if those of one
+// kind are rejected. exists reports whether a child exists.
 func Written(plan converge.Plan, refused string, exists func(apply.Intent) bool) []apply.Intent {
 	var written []apply.Intent
 	owned := func(_ context.Context, in apply.Intent) (bool, error) { return exists(in), nil }
@@ -21,11 +21,11 @@ func Written(plan converge.Plan, refused string, exists func(apply.Intent) bool)
 		}
 		written = append(written, in)
 		return nil
-	}) // the error is that of what is refused
+	}) // the error is that of the rejected children
 	return written
 }
 
-// Kinds are the kinds of children, in their order.
+// Kinds returns the kinds of children, in order.
 func Kinds(children []apply.Intent) []string {
 	var kinds []string
 	for _, in := range children {

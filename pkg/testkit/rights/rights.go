@@ -1,5 +1,5 @@
-// Package rights takes the rules of roles apart, for tests of what the operator
-// is granted.
+// Package rights expands the rules of roles, for tests of the operator's
+// permissions.
 package rights
 
 import (
@@ -8,10 +8,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Right is one verb on one resource; with a name, on that object only.
+// Right is the permission to use one verb on one resource, or, with a name, only on
+// that object.
 type Right struct{ Group, Resource, Name, Verb string }
 
-// Each yields every right that the rules give.
+// Each yields every permission that the rules grant.
 func Each(rules []rbacv1.PolicyRule) iter.Seq[Right] {
 	return func(yield func(Right) bool) {
 		for _, rule := range rules {

@@ -1,5 +1,5 @@
-// Command sharedserver runs a command, such as go test, with an API server that
-// the tests of all packages share.
+// Command sharedserver runs a command, such as go test, with an API server that the
+// tests of all packages share.
 package main
 
 import (
@@ -32,8 +32,8 @@ func main() {
 }
 
 func run(crds, name string, args ...string) (err error) {
-	// The command gets the signals of the terminal as well. The server has to
-	// outlive it.
+	// The terminal sends its signals to the command too. The server has to outlive
+	// the command.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	s, err := testkit.StartServer(crds)
@@ -45,7 +45,7 @@ func run(crds, name string, args ...string) (err error) {
 			err = stopped
 		}
 	}()
-	cmd := exec.Command(name, args...) //nolint:gosec // the command is the caller's
+	cmd := exec.Command(name, args...) //nolint:gosec // the command is chosen by the caller
 	folder, unlink := stable(s.Folder)
 	defer unlink()
 	cmd.Env = append(os.Environ(), testkit.SharedServer+"="+folder)
@@ -68,10 +68,10 @@ func run(crds, name string, args ...string) (err error) {
 	return cmd.Wait()
 }
 
-// stable returns a link to the folder that has the same name in every run: go
-// test does not use a cached result if an environment variable that the test
-// read has another value. If another run in the same directory has the link,
-// stable returns the folder.
+// stable returns a link to the folder that has the same name in every run: go test
+// does not use a cached result if an environment variable that the test reads has
+// changed. If another run in the same directory has the link, stable returns the
+// folder.
 func stable(folder string) (string, func()) {
 	link, unlink, err := linked(folder)
 	if err != nil {
@@ -95,7 +95,7 @@ func linked(folder string) (string, func(), error) {
 	if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 		return "", nil, err
 	}
-	lock, err := os.OpenFile(link+".lock", os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is this program's own
+	lock, err := os.OpenFile(link+".lock", os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is chosen by this program
 	if err != nil {
 		return "", nil, err
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
 )
 
-// Bound is a case that was made of a rule of the schema and of a good case.
+// Bound is a case that was generated from a rule of the schema and a valid case.
 type Bound struct {
 	Case
 	Rule crd.Rule
-	// Bad says that it is just beyond the rule; otherwise it is the last that
-	// the rule lets in, though another rule may refuse it.
+	// Bad says that the value is just beyond the bound; otherwise it is the last
+	// value that the rule allows, which another rule may still reject.
 	Bad bool
 }
 
-// Bounds makes cases of every rule of the schema that is not CEL's: a value one
-// too long or too many, one that is in no enum, a required field left out. It
-// changes one field of a good case; the rules whose field no good case has are
-// returned too.
+// Bounds generates cases for every rule of the schema except CEL rules: a value or
+// list that exceeds a limit by one, a value that is not in an enum, a missing
+// required field. Each differs from a valid case in one field. without are the
+// rules whose field is in no valid case.
 func Bounds(k Kind, d *crd.Definition, cases []Case) (made []Bound, without []crd.Rule) {
 	var hosts []map[string]any
 	for _, c := range cases {
@@ -65,7 +65,7 @@ func Bounds(k Kind, d *crd.Definition, cases []Case) (made []Bound, without []cr
 	return made, without
 }
 
-// clone copies what JSON can hold.
+// clone copies JSON values.
 func clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -84,13 +84,13 @@ func clone(v any) any {
 	return v
 }
 
-// split takes a rule's path apart: spec.env[*].name is spec, env, [*], name.
+// split splits the path of a rule: spec.env[*].name is spec, env, [*], name.
 func split(path string) []string {
 	return strings.Split(strings.ReplaceAll(path, "[*]", ".[*]"), ".")
 }
 
-// edit calls change with the parent and the key of the first place of the path
-// where it returns true, and tells whether there is one.
+// edit calls change with the parent and the key of each place that the path
+// matches, until it returns true, and reports whether it did.
 func edit(v any, path []string, change func(parent, key any) bool) bool {
 	step, rest := path[0], path[1:]
 	try := func(parent any, key any, child any) bool {
@@ -119,8 +119,8 @@ func edit(v any, path []string, change func(parent, key any) bool) bool {
 	return false
 }
 
-// breach sets a value that is at the rule, or just beyond it. It returns false
-// where the rule is not about what is there.
+// breach sets a value that is at the bound of the rule, or just beyond it. It
+// returns false if the rule does not apply to the existing value.
 func breach(r crd.Rule, parent, key any, bad bool) bool {
 	fields, isMap := parent.(map[string]any)
 	list, _ := parent.([]any)
@@ -200,8 +200,7 @@ func breach(r crd.Rule, parent, key any, bad bool) bool {
 	return false
 }
 
-// lengthen makes a text of so many characters, by repeating its last letter
-// or digit.
+// lengthen repeats the last letter or digit of a string up to that many characters.
 func lengthen(text string, size int) string {
 	at := strings.LastIndexFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' })
 	if at < 0 {

@@ -1,6 +1,6 @@
-// Package specs reads the corpus of e2e/testdata/specs, objects that admission
-// refuses and objects that it does not, and judges each by every layer of
-// admission. The README there says what a case is.
+// Package specs reads the corpus in e2e/testdata/specs, which contains objects that
+// admission rejects and objects that it accepts, and validates each with every
+// layer of admission. The README there describes the format of a case.
 package specs
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-// Layer is a part of admission that can refuse an object by itself.
+// Layer is a part of admission that can reject an object by itself.
 type Layer string
 
-// Layers, in the order in which the API server asks them.
+// The layers, in the order in which the API server runs them.
 const (
 	Decode Layer = "decode"
 	Schema Layer = "schema"
@@ -35,33 +35,34 @@ const (
 	Policy Layer = "policy"
 )
 
-// Layers returns them all.
+// Layers returns all layers in that order.
 func Layers() []Layer { return []Layer{Decode, Schema, Go, Policy} }
 
-// Refusal says who refuses an object, for which field, in which words.
+// Refusal is the expected rejection of an object.
 type Refusal struct {
 	By []Layer
-	// Field is the field that each layer names, and Says a part of its message.
+	// Field is the field that each layer in By reports, and Says a part of its
+	// message.
 	Field, Says map[Layer]string
 }
 
-// Case is one object, or an update of one.
+// Case is an object, or an update of one.
 type Case struct {
 	Kind  string // the folder, such as webserver
-	Class string // the file without its ending, such as 05-nodeports
+	Class string // the file without its extension, such as 05-nodeports
 	Name  string // unique in the kind
-	// Refused is nil for a good object.
+	// Refused is nil for a valid object.
 	Refused  *Refusal
 	Platform config.Platform
-	// Object is the JSON that is sent, and Old the JSON of what it was, nil
-	// unless the case is an update.
+	// Object is the JSON that is sent, and Old the JSON of the previous state,
+	// which is nil unless the case is an update.
 	Object, Old []byte
 }
 
 func (c Case) String() string { return c.Kind + "/" + c.Class + ": " + c.Name }
 
-// Version is the version of the API that the object names, or the kind's own
-// where it cannot be read.
+// Version returns the API version of the object, or that of the kind if it cannot
+// be parsed.
 func (c Case) Version(k Kind) string {
 	var o struct{ APIVersion string }
 	if json.Unmarshal(c.Object, &o) == nil {
@@ -72,7 +73,7 @@ func (c Case) Version(k Kind) string {
 	return k.Versions[0]
 }
 
-// document is a case as it is written.
+// document is a case as stored in the corpus.
 type document struct {
 	Case       string          `json:"case"`
 	Refused    *refused        `json:"refused"`
@@ -89,7 +90,7 @@ type refused struct {
 	Says  byLayer `json:"says"`
 }
 
-// byLayer is one text for all layers, under "", or one for each.
+// byLayer is one text for all layers, with the key "", or one for each.
 type byLayer map[Layer]string
 
 // UnmarshalJSON reads either form.
@@ -109,8 +110,8 @@ func (b byLayer) of(l Layer) string {
 	return b[""]
 }
 
-// Read reads the cases of a kind from dir, the folder of the corpus, by the
-// name of the file and then in their order.
+// Read reads the cases of a kind from dir, the folder of the corpus, sorted by file
+// name and then by their order in the file.
 func Read(dir string, k Kind) ([]Case, error) {
 	files, err := filepath.Glob(filepath.Join(dir, k.Folder, "*.yaml"))
 	if err != nil {
@@ -170,7 +171,7 @@ func parse(raw []byte, k Kind) ([]Case, error) {
 	}
 }
 
-// rawByte is how an objectText says a byte that is no character.
+// rawByte is the notation of an objectText for a byte that is not a character.
 var rawByte = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
 
 func (d document) asCase(k Kind) (Case, error) {

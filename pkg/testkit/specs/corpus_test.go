@@ -12,8 +12,8 @@ const (
 	bases  = "../../../config/crd/bases"
 )
 
-// definitions are those of all versions of all kinds; to compile their rules
-// takes a while.
+// definitions returns the CRDs of all versions of all kinds. They are loaded once,
+// because compiling their rules is slow.
 var definitions = sync.OnceValues(func() (map[string]*crd.Definition, error) {
 	all := map[string]*crd.Definition{}
 	for _, k := range Kinds() {
@@ -46,8 +46,8 @@ func read(t *testing.T, k Kind) []Case {
 	return cases
 }
 
-// TestCorpus demands of every layer exactly the verdict that the case expects:
-// a rule that is removed anywhere lets one of them change.
+// TestCorpus requires exactly the expected verdict of every layer: if a rule is
+// removed anywhere, the verdict on at least one case changes.
 func TestCorpus(t *testing.T) {
 	for _, k := range Kinds() {
 		t.Run(k.Folder, func(t *testing.T) {

@@ -13,17 +13,17 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
-// TestDocumentation keeps docs/admission.md what the corpus and the schemas
-// say. That a rule is gone shows there, too.
+// TestDocumentation compares docs/admission.md with the corpus and the schemas, so
+// that removing a rule is visible there too.
 func TestDocumentation(t *testing.T) {
 	const file = "../../../docs/admission.md"
 	golden.File(t, file, []byte(page(t)))
 }
 
-// row is a rule in words, and who has it.
+// row is a rule as text, and the kinds that have it.
 type row struct{ field, words string }
 
-// escape keeps words from being read as Markdown.
+// escape prevents text from being parsed as Markdown.
 var escape = strings.NewReplacer("|", `\|`, "<", "&lt;")
 
 type table map[row]map[string]bool
@@ -160,7 +160,7 @@ func orNone(n int) string {
 	return strconv.Itoa(n)
 }
 
-// inWords is a bound as a person would say it.
+// inWords returns a bound in plain English.
 func inWords(r crd.Rule) string {
 	switch r.Keyword {
 	case crd.KeywordRequired:

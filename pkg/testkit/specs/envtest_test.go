@@ -35,12 +35,12 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks"
 )
 
-// TestAPIServer asks a real API server, with our definitions and our webhooks,
-// about every case: all that is bad is refused, nothing that is good, and no
-// child of what is good.
+// TestAPIServer sends every case to a real API server with the CRDs and the
+// webhooks. It must reject all invalid objects, and accept all valid ones and their
+// children.
 func TestAPIServer(t *testing.T) {
 	s := start(t)
-	objects := map[string][]byte{} // of the cases that are updates, as they are stored
+	objects := map[string][]byte{} // of the cases that are updates, as stored
 	for _, k := range Kinds() {
 		for i, c := range read(t, k) {
 			if c.Old == nil || !s.applies(t, k, c) {
@@ -60,7 +60,8 @@ func TestAPIServer(t *testing.T) {
 			cases := read(t, k)
 			made, _ := Bounds(k, d, cases)
 			for _, b := range made {
-				// The last value that a rule lets in may be refused by another.
+				// The last value that a rule allows may be rejected by another
+				// rule.
 				b.Platform = s.platform
 				faults, err := Judge(t.Context(), k, d, b.Case)
 				if err == nil && len(faults) > 0 {
@@ -100,8 +101,8 @@ func TestAPIServer(t *testing.T) {
 	}
 }
 
-// applies tells whether the server, which has one platform configuration,
-// should answer a case as its own configuration says.
+// applies reports whether the server, which has one platform configuration, is
+// expected to decide a case in the same way as with the configuration of the case.
 func (s *server) applies(t *testing.T, k Kind, c Case) bool {
 	t.Helper()
 	here := c
@@ -113,8 +114,8 @@ func (s *server) applies(t *testing.T, k Kind, c Case) bool {
 	return (len(faults) > 0) == (c.Refused != nil)
 }
 
-// open is a platform configuration that leaves annotations and priority classes
-// to users, so that more can be asked about.
+// open is a platform configuration that does not restrict annotations and priority
+// classes, so that more cases apply.
 func open() config.Platform {
 	p := config.Default()
 	p.Annotations, p.PriorityClasses = []string{"*"}, []string{"*"}
@@ -131,13 +132,13 @@ type server struct {
 	platform config.Platform
 }
 
-// start starts an API server that knows our kinds and refuses nothing of them
-// yet, so that objects of an older time can be stored.
+// start starts an API server that serves the kinds and does not reject any object
+// of them yet, so that objects of older versions can be stored.
 func start(t *testing.T) *server {
 	t.Helper()
 	env := &envtest.Environment{ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16").
-		// Whether a class of theirs is there is not a matter of the spec.
+		// Whether a class in the spec exists is not what is tested.
 		Append("disable-admission-plugins", "Priority", "RuntimeClass")
 	cfg, err := env.Start()
 	if err != nil {
@@ -191,7 +192,7 @@ func start(t *testing.T) *server {
 	return s
 }
 
-// beStrict installs the definitions as they are, and the webhooks.
+// beStrict installs the original CRDs and the webhooks.
 func (s *server) beStrict(t *testing.T) {
 	t.Helper()
 	if _, err := envtest.InstallCRDs(s.cfg, envtest.CRDInstallOptions{CRDs: s.strict}); err != nil {
@@ -224,7 +225,7 @@ func (s *server) beStrict(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// Both are in force some moments after they are written.
+	// Both take effect a short time after they are written.
 	for _, k := range Kinds() {
 		d := definition(t, k, k.Versions[0])
 		for _, layer := range []Layer{Schema, Go} {
@@ -277,11 +278,11 @@ func (s *server) send(t *testing.T, method, path string, body []byte) (int, stri
 	return resp.StatusCode, string(answer)
 }
 
-// mustStore stores an object, and returns its resource version.
+// mustStore stores an object and returns its resource version.
 func (s *server) mustStore(t *testing.T, k Kind, object []byte) string {
 	t.Helper()
 	code, answer := http.StatusNotFound, ""
-	// A definition is served some moments after it is known.
+	// A CRD is served a short time after it is established.
 	for until := time.Now().Add(time.Minute); code == http.StatusNotFound && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		code, answer = s.send(t, http.MethodPost, s.path(definition(t, k, k.Versions[0]), ""), object)
 	}
@@ -319,8 +320,8 @@ func nameOf(t *testing.T, object []byte) string {
 	return u.GetName()
 }
 
-// tryChildren applies the children of an object, as the operator would, without
-// storing them.
+// tryChildren applies the children of an object with dry-run, as the operator would
+// send them.
 func (s *server) tryChildren(t *testing.T, k Kind, c Case) (applied, unknown int) {
 	t.Helper()
 	obj := k.New()
@@ -342,7 +343,7 @@ func (s *server) tryChildren(t *testing.T, k Kind, c Case) (applied, unknown int
 	}
 	var out bytes.Buffer
 	if err := render.Objects(bytes.NewReader(raw), c.String(), &out, s.scheme, controllers.Kinds(c.Platform)); err != nil {
-		// What is not there yet, and one that rests.
+		// A missing reference, and an object without children.
 		for _, waits := range []string{"ConfigMap", "there is no revision", "holds no object to render"} {
 			if strings.Contains(err.Error(), waits) {
 				return 0, 0

@@ -25,22 +25,22 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/webserver"
 )
 
-// Namespace is where an object is that does not say.
+// Namespace is the namespace of an object that does not specify one.
 const Namespace = "default"
 
 // Kind is a kind of the corpus.
 type Kind struct {
-	// Folder of its cases.
+	// Folder is the folder of its cases.
 	Folder string
-	// APIVersion and Kind are what an object without its own gets.
+	// APIVersion and Kind are set in objects that do not specify them.
 	APIVersion, Kind string
-	// Versions are all that are served, the stored one first.
+	// Versions are all served versions, beginning with the stored one.
 	Versions []string
 	crd      string
-	// New makes an empty object.
+	// New returns an empty object.
 	New func() client.Object
-	// Validate is the kind's own admission, and Platform what the platform
-	// configuration refuses of it.
+	// Validate is the admission of the kind, and Platform the validation against
+	// the platform configuration.
 	Validate, Platform func(client.Object, config.Platform) field.ErrorList
 }
 
@@ -75,34 +75,34 @@ func Kinds() []Kind {
 	}
 }
 
-// Definition reads the kind's definition from dir, config/crd/bases.
+// Definition reads the CRD of the kind from dir, config/crd/bases.
 func (k Kind) Definition(dir, version string) (*crd.Definition, error) {
 	return crd.Read(filepath.Join(dir, k.crd), version)
 }
 
-// object is the whole object of a spec.
+// object returns a complete object with that spec.
 func (k Kind) object(spec json.RawMessage) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":"example"},"spec":%s}`, k.APIVersion, k.Kind, spec)
 }
 
-// Fault is what a layer says against an object.
+// Fault is a validation error of a layer.
 type Fault struct {
 	Layer Layer
-	// Field is empty where the layer names none.
+	// Field is empty if the layer does not report one.
 	Field, Message string
-	// Rule is the rule of the schema that says it, if one does.
+	// Rule is the rule of the schema that caused the error, if any.
 	Rule *crd.Rule
 }
 
 func (f Fault) String() string { return fmt.Sprintf("%s: %s: %s", f.Layer, f.Field, f.Message) }
 
-// Judge asks every layer about a case, each by itself. An error means that the
-// case makes no sense, such as an old object that cannot be read.
+// Judge validates a case with every layer separately. It returns an error if the
+// case is malformed, for example if the old object cannot be read.
 func Judge(ctx context.Context, k Kind, d *crd.Definition, c Case) ([]Fault, error) {
 	var faults []Fault
 	obj, strict, err := d.Decode(c.Object)
 	if err != nil {
-		return []Fault{{Layer: Decode, Message: err.Error()}}, nil //nolint:nilerr // that it cannot be read is the verdict
+		return []Fault{{Layer: Decode, Message: err.Error()}}, nil //nolint:nilerr // an object that cannot be read is a result
 	}
 	for _, s := range strict {
 		faults = append(faults, Fault{Layer: Decode, Message: s})
@@ -150,11 +150,11 @@ func Judge(ctx context.Context, k Kind, d *crd.Definition, c Case) ([]Fault, err
 	return faults, nil
 }
 
-// entry is what is wrong, wherever in its list: admission lets an update keep
-// the faults that there were.
+// entry identifies an error regardless of its position in a list, because admission
+// allows an update to keep existing errors.
 func entry(e *field.Error) string { return crd.Place(e.Field) + e.ErrorBody() }
 
-// typed reads an object into its type.
+// typed converts an object to its type.
 func typed(obj map[string]any, into client.Object) error {
 	raw, err := json.Marshal(obj)
 	if err != nil {
@@ -169,8 +169,8 @@ func typed(obj map[string]any, into client.Object) error {
 	return nil
 }
 
-// Wrong says in which way a verdict is not the one that the case expects, ""
-// if it is.
+// Wrong describes how a result differs from what the case expects, or returns "" if
+// it does not.
 func Wrong(c Case, faults []Fault) string {
 	var by []Layer
 	for _, f := range faults {

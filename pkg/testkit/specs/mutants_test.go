@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// judged are the packages whose statements refuse objects.
+// judged returns the packages with statements that reject objects.
 func judged() []string {
 	return []string{
 		"webhooks/blocks", "webhooks/demoapplication", "webhooks/immortalcontainer", "webhooks/memcached",
@@ -26,10 +26,10 @@ func judged() []string {
 
 const root = "../../.."
 
-// TestCampaignGo takes each statement of Go that refuses something away, in a
-// copy of the code, and demands that the corpus notices. All copies are one
-// binary, in which the environment says what is missing. `make
-// campaign-admission` runs it.
+// TestCampaignGo removes each Go statement that rejects something, in a copy of the
+// code, and requires that the corpus detects it. All copies are in one binary; an
+// environment variable selects the removed statement. `make campaign-admission`
+// runs it.
 func TestCampaignGo(t *testing.T) {
 	if os.Getenv("CAMPAIGN") == "" {
 		t.Skip("a part of make campaign-admission")
@@ -98,7 +98,8 @@ func place(t *testing.T, into map[string]string, file, copied string, text []byt
 	into[full] = copied
 }
 
-// mutate makes each statement that collects or returns faults depend on keeps.
+// mutate makes each statement that collects or returns validation errors depend on
+// keeps.
 func mutate(t *testing.T, file string, first int) (text []byte, pkg string, mutants []string) {
 	t.Helper()
 	src, err := os.ReadFile(file)
@@ -138,7 +139,7 @@ func mutate(t *testing.T, file string, first int) (text []byte, pkg string, muta
 				return true
 			}
 			switch {
-			case collects(s.Results[0]): // return append(errs, …): without what is appended
+			case collects(s.Results[0]): // return append(errs, …): without the appended errors
 				call := s.Results[0].(*ast.CallExpr)
 				from, to := fset.Position(call.Args[0].Pos()).Offset, fset.Position(call.Args[0].End()).Offset
 				around(s, "if !"+condition+" { return "+string(src[from:to])+" }; ", "")
@@ -157,7 +158,7 @@ func mutate(t *testing.T, file string, first int) (text []byte, pkg string, muta
 	return text, parsed.Name.Name, mutants
 }
 
-// collects tells whether an expression is append(errs, …) of faults.
+// collects reports whether an expression is append(errs, …) of validation errors.
 func collects(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	if !ok || len(call.Args) < 2 {
@@ -175,7 +176,7 @@ func collects(e ast.Expr) bool {
 	return refuses(call)
 }
 
-// refuses tells whether a node makes a fault of a field.
+// refuses reports whether a node creates a validation error of a field.
 func refuses(n ast.Node) bool {
 	found := false
 	ast.Inspect(n, func(n ast.Node) bool {
@@ -191,9 +192,9 @@ func refuses(n ast.Node) bool {
 	return found
 }
 
-// TestCampaignSchema takes each rule of each schema that is not CEL's away, for
-// real, and demands that a case's verdict changes. What CEL says is known by
-// the mark of each rule, which TestEveryRuleIsNeeded looks at.
+// TestCampaignSchema removes each rule of each schema except CEL rules, and
+// requires that the result for a case changes. CEL rules are identified by their
+// marks, which TestEveryRuleIsNeeded checks.
 func TestCampaignSchema(t *testing.T) {
 	if os.Getenv("CAMPAIGN") == "" {
 		t.Skip("a part of make campaign-admission")
@@ -211,7 +212,7 @@ func TestCampaignSchema(t *testing.T) {
 			}
 			faults, err := Judge(t.Context(), k, less, b.Case)
 			if err != nil {
-				continue // our types cannot hold it, which is another way to notice
+				continue // the Go types cannot represent it, which detects it too
 			}
 			for _, f := range faults {
 				if f.Rule != nil && same(*f.Rule) == same(b.Rule) {

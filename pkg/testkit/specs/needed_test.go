@@ -9,9 +9,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
 )
 
-// same is what makes rules of several fields and kinds one: the same words in
-// the source. What a block says is written once, and one case shows that it
-// is there; bounds differ from field to field.
+// same returns the key by which rules of several fields and kinds are considered
+// the same rule. A CEL rule of a shared type is written once, so that one case is
+// enough to show that it exists; bounds differ between fields.
 func same(r crd.Rule) crd.Rule {
 	if r.Keyword == crd.KeywordCEL {
 		r.Path = ""
@@ -19,8 +19,8 @@ func same(r crd.Rule) crd.Rule {
 	return r
 }
 
-// TestEveryRuleIsNeeded demands a case for each rule of each schema that would
-// have another verdict without it.
+// TestEveryRuleIsNeeded requires, for each rule of each schema, a case whose result
+// would differ without it.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	survivors := map[crd.Rule]string{}
 	killed := map[crd.Rule]bool{}
@@ -38,7 +38,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			}
 			faults, err := Judge(t.Context(), k, definition(t, k, c.Version(k)), c)
 			if err != nil {
-				continue // TestCorpus says so
+				continue // TestCorpus reports it
 			}
 			for _, f := range faults {
 				if f.Rule == nil {
