@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBadSpecsAreRefused: what Kubernetes would reject later is refused at
-// once, and the refusal names the field.
+// TestBadSpecsAreRefused checks that specs which Kubernetes would reject later are
+// rejected immediately, with a message that names the field.
 func TestBadSpecsAreRefused(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -46,8 +46,7 @@ func TestBadSpecsAreRefused(t *testing.T) {
 	})
 }
 
-// TestExplainSpeaks: kubectl explain has something to say about every field of
-// the spec.
+// TestExplainSpeaks checks that kubectl explain documents every field of the spec.
 func TestExplainSpeaks(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"webserver", "webserver.spec", "webserver.spec.image", "webserver.spec.replicas", "webserver.spec.service.nodePort", "webserver.spec.deletionPolicy", "webserver.status.conditions", "webserver.status.addresses"} {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAutoscaling_CreatesDeploymentAtItsMinimum reads from the events of the
-// Deployment with how many pods it began.
+// TestAutoscaling_CreatesDeploymentAtItsMinimum reads the initial number of pods
+// from the events of the Deployment.
 func TestAutoscaling_CreatesDeploymentAtItsMinimum(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -46,8 +46,9 @@ func TestAutoscaling_CreatesDeploymentAtItsMinimum(t *testing.T) {
 	}
 }
 
-// TestAutoscaling_KeepsReplicasWhenTurnedOnWithDrift: a number that the operator
-// gives up in the same moment as it repairs the Deployment stays.
+// TestAutoscaling_KeepsReplicasWhenTurnedOnWithDrift checks that the replicas are
+// kept if the operator releases the field in the same reconcile in which it repairs
+// the Deployment.
 func TestAutoscaling_KeepsReplicasWhenTurnedOnWithDrift(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)

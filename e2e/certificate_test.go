@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestTheCertificateComesBack: what admission is served with is put back by the
-// operator when somebody deletes or damages it, and it is the one that the API
-// server trusts already.
+// TestTheCertificateComesBack checks that the operator restores the webhook
+// certificate when it is deleted or damaged, with one that the API server already
+// trusts.
 func TestTheCertificateComesBack(t *testing.T) {
 	const secret = operatorName + "-webhook-cert"
 	served := func() string {
@@ -54,6 +54,6 @@ func TestTheCertificateComesBack(t *testing.T) {
 		kubectl(t, "patch", kind, operatorName, "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
 		eventuallyPrints(t, want, "get", kind, operatorName, "-o", bundle)
 	}
-	leads(t) // the API servers take a moment to hear of the configurations
+	leads(t) // the API servers take a moment to observe the configurations
 	admits()
 }

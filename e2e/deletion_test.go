@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestADeletionThatIsHeldSaysWhy: an object whose children cannot be let go
-// says so in an event, counts it while it lasts, and goes when they can.
+// TestADeletionThatIsHeldSaysWhy checks that an object whose children cannot be
+// released reports that in an event, increments the count of the event, and is
+// deleted once they can be released.
 func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -57,7 +58,7 @@ func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the object to go", func() error {
-		// The object may be gone by now.
+		// The object may already be deleted.
 		_, _ = run(t.Context(), "", "kubectl", "-n", ns, "label", "--overwrite", "webserver", "web", fmt.Sprintf("example.com/try=%d", time.Now().UnixNano()))
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "webserver", "web", "--ignore-not-found", "-o", "name")
 		if err == nil && out != "" {

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// app is a DemoApplication called web with more fields in its spec.
+// app returns a DemoApplication called web with these additional fields in its
+// spec.
 func app(fields string) string {
 	return "apiVersion: paas.cmft.com/v1\nkind: DemoApplication\nmetadata: {name: web}\nspec:\n" +
 		"  image: nginx:1.27.4\n  ports: [{port: 80}]\n" + fields
 }
 
-// blockStage is kubectl in a namespace of its own.
+// blockStage runs kubectl in a namespace of its own.
 type blockStage struct {
 	*testing.T
 	ns string
@@ -45,9 +46,9 @@ func (s blockStage) prints(want string, args ...string) {
 	eventuallyPrints(s.T, want, append([]string{"-n", s.ns}, args...)...)
 }
 
-// TestDemoApplicationContainer: what is said about the container is what it
-// finds when it runs, and the profile Restricted is taken by a namespace that
-// enforces it.
+// TestDemoApplicationContainer checks that a running container has the settings in
+// the spec, and that a namespace which enforces the restricted standard admits the
+// profile Restricted.
 func TestDemoApplicationContainer(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -78,8 +79,8 @@ func TestDemoApplicationContainer(t *testing.T) {
 	}
 }
 
-// TestDemoApplicationConfig: a changed ConfigMap replaces the pods, and the way
-// back has the content of then.
+// TestDemoApplicationConfig checks that a changed ConfigMap replaces the pods, and
+// that an earlier revision has its original content.
 func TestDemoApplicationConfig(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -111,8 +112,8 @@ func TestDemoApplicationConfig(t *testing.T) {
 	mode("one")
 }
 
-// TestDemoApplicationAutoscaling: the number goes over to the autoscaler and
-// back without a dip.
+// TestDemoApplicationAutoscaling checks that the replicas are handed over to the
+// autoscaler and back without a drop.
 func TestDemoApplicationAutoscaling(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -134,8 +135,8 @@ func TestDemoApplicationAutoscaling(t *testing.T) {
 	s.prints("", "get", "hpa", "-o", "name")
 }
 
-// TestDemoApplicationBesides: what is asked for is there, and goes when it is
-// asked for no more.
+// TestDemoApplicationBesides checks that auxiliary resources are created on
+// request, and deleted when they are not requested any more.
 func TestDemoApplicationBesides(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)

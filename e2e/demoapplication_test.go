@@ -19,9 +19,10 @@ func demoApplication(t *testing.T) string {
 	return string(raw)
 }
 
-// TestDemoApplicationArticle walks the article: two pods of nginx behind port
-// 30002, and then the two problems that it leaves to its readers: what was made
-// stays behind when the object is deleted, and edits by hand are not undone.
+// TestDemoApplicationArticle follows the tutorial of the legacy operator: two pods
+// of nginx behind port 30002. Then it checks the two problems that the tutorial
+// leaves unsolved: children must be deleted with the object, and manual changes
+// must be reverted.
 func TestDemoApplicationArticle(t *testing.T) {
 	t.Parallel()
 	const name = "nginx-demo"
@@ -40,8 +41,8 @@ func TestDemoApplicationArticle(t *testing.T) {
 	yaml := demoApplication(t)
 	port := "30002"
 	if strings.Contains(kubectl(t, "get", "services", "-A", "-o", "jsonpath={..nodePort}"), port) {
-		// Somebody else's: the port that was asked for is waited for, so the
-		// walk goes on without.
+		// The port is allocated to another Service, so the object is stalled, and
+		// the test continues without the port.
 		applyIn(yaml)
 		eventuallyPrints(t, "NodePortUnavailable", in("get", "demoapp", name, "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)...)
 		yaml = strings.Replace(yaml, "    nodePort: "+port+"\n", "", 1)
@@ -127,8 +128,8 @@ func TestDemoApplicationArticle(t *testing.T) {
 	})
 }
 
-// TestBadDemoApplicationsAreRefused: through both versions, and by admission as
-// well as by the schema.
+// TestBadDemoApplicationsAreRefused checks both API versions, and both admission
+// and the schema.
 func TestBadDemoApplicationsAreRefused(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -152,8 +153,8 @@ func TestBadDemoApplicationsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDemoApplicationsDoNotSelectOthersPods: the article's one label, app, is
-// webserver on every pod of every WebServer.
+// TestDemoApplicationsDoNotSelectOthersPods is needed because the only label of the
+// legacy operator, app, is "webserver" on every pod of every WebServer.
 func TestDemoApplicationsDoNotSelectOthersPods(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

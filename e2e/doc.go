@@ -1,5 +1,5 @@
-// Package e2e holds what a user can see, tried on a real cluster: with kubectl
-// and HTTP, and nothing of the operator's own code. `make test-e2e` starts the
-// cluster, installs the chart and runs the tests in the cluster's network;
-// CLUSTER=current takes the cluster of the user's own kubeconfig.
+// Package e2e tests what users can observe, on a real cluster, with kubectl and
+// HTTP, and without any code of the operator. `make test-e2e` starts the cluster,
+// installs the chart and runs the tests in the network of the cluster;
+// CLUSTER=current uses the cluster of the current kubeconfig instead.
 package e2e

@@ -13,12 +13,11 @@ import (
 	"testing"
 )
 
-// fenced are the YAML blocks of a page.
+// fenced matches the YAML blocks of a page.
 var fenced = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 
-// TestDocumentationIsTrue applies every complete YAML example of the
-// documentation: the API server takes it, and takes the children that the
-// operator makes of it.
+// TestDocumentationIsTrue applies every complete YAML example in the documentation:
+// the API server must accept it, and the children that the operator creates for it.
 func TestDocumentationIsTrue(t *testing.T) {
 	pages, err := filepath.Glob("../docs/api/*.md")
 	if err != nil || len(pages) < 4 {
@@ -32,7 +31,7 @@ func TestDocumentationIsTrue(t *testing.T) {
 		examples := 0
 		for i, m := range fenced.FindAllStringSubmatch(string(raw), -1) {
 			if !strings.HasPrefix(m[1], "apiVersion:") {
-				continue // a part of an object, or something that is not Kubernetes'
+				continue // a part of an object, or not a Kubernetes object
 			}
 			examples++
 			t.Run(fmt.Sprintf("%s/%d", strings.TrimSuffix(filepath.Base(page), ".md"), i+1), func(t *testing.T) {
@@ -74,7 +73,7 @@ func tryExample(t *testing.T, yaml string) {
 	})
 }
 
-// example is what is looked at of an object.
+// example contains the fields of an object that are checked.
 type example struct {
 	Metadata struct {
 		Name       string

@@ -11,7 +11,8 @@ import (
 // object of each.
 var deploymentKinds = map[string]kind{"web": webServerKind, "app": demoApplicationKind, "cache": memcachedKind}
 
-// image of the kind, of a tag that both repositories have.
+// image returns an image that the kind can run, with a tag that both repositories
+// have.
 func (k kind) image(tag string) string {
 	if k == memcachedKind {
 		return "memcached:" + tag
@@ -19,8 +20,8 @@ func (k kind) image(tag string) string {
 	return "nginx:" + tag
 }
 
-// TestDeployment_IsUnpaused: a Deployment that is paused takes no change, not
-// even a rollback, and it is the object that can be paused.
+// TestDeployment_IsUnpaused is needed because a paused Deployment does not roll out
+// any change, not even a rollback. Users pause the object instead.
 func TestDeployment_IsUnpaused(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -40,8 +41,8 @@ func TestDeployment_IsUnpaused(t *testing.T) {
 	}
 }
 
-// TestImagePullPolicy_FollowsTheTag: the policy is the default of the tag that
-// the spec names now, whichever tag it named before.
+// TestImagePullPolicy_FollowsTheTag checks that the policy is the default for the
+// tag that the spec currently names, whatever the previous tag was.
 func TestImagePullPolicy_FollowsTheTag(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -77,9 +78,9 @@ func TestImagePullPolicy_FollowsTheTag(t *testing.T) {
 	each(func(_ kind, name, _, to string) { prints(name, to) })
 }
 
-// TestDeployment_DropsWhatOthersAddToItsPods: an addition that does not start
-// would fail every revision, and the host's processes are nothing that a tenant
-// of the namespace may see.
+// TestDeployment_DropsWhatOthersAddToItsPods is needed because an added container
+// that does not start would fail every revision, and a tenant of the namespace must
+// not see the processes of the host.
 func TestDeployment_DropsWhatOthersAddToItsPods(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// gatewayAddress is where the local cluster's Traefik answers: `bin/cluster
-// addon traefik` says so.
+// gatewayAddress is the address of Traefik in the local cluster, as printed by
+// `bin/cluster addon traefik`.
 const gatewayAddress = "http://10.10.10.1/"
 
-// needsTraefik skips where nobody serves an Ingress or a Gateway.
+// needsTraefik skips the test if there is no Ingress and Gateway controller.
 func needsTraefik(t *testing.T) {
 	t.Helper()
 	if _, err := run(t.Context(), "", "kubectl", "get", "gatewayclass", "traefik"); err != nil {
@@ -42,8 +42,9 @@ func answers(ctx context.Context, host string) (int, string, error) {
 	return res.StatusCode, string(body), err
 }
 
-// TestExposedFromOutside: a host leads to the pods, by an Ingress or by a
-// Gateway, the status says where, and what is no longer asked for goes.
+// TestExposedFromOutside checks that a host is routed to the pods by an Ingress or
+// a Gateway, that the status reports the address, and that routes are deleted when
+// they are not requested any more.
 func TestExposedFromOutside(t *testing.T) {
 	needsTraefik(t)
 	for _, kind := range []struct{ name, resource, yaml string }{

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestImmortalContainerArticle walks the article: the pod runs, is deleted,
-// and is back under the same name, counted twice.
+// TestImmortalContainerArticle follows the tutorial of the legacy operator: the pod
+// runs, is deleted, and is created again under the same name, with a count of two.
 func TestImmortalContainerArticle(t *testing.T) {
 	t.Parallel()
 	const name, pod = "example-immortalcontainer", "example-immortalcontainer-immortalpod"
@@ -62,8 +62,8 @@ func TestImmortalContainerArticle(t *testing.T) {
 	t.Run("failed it is back", func(t *testing.T) {
 		kubectl(t, in("wait", "--for=condition=Ready", "immortal/"+name, "--timeout=2m")...)
 		before := uid()
-		// The kubelet ends a pod that has passed its deadline: phase Failed,
-		// and no container is ever started in it again.
+		// The kubelet terminates a pod that has exceeded its deadline: its phase is
+		// Failed, and no container is ever started in it again.
 		kubectl(t, in("patch", "pod", pod, "--type=merge", "-p", `{"spec":{"activeDeadlineSeconds":1}}`)...)
 		reborn(t, ns, pod, before)
 	})
@@ -90,8 +90,9 @@ func reborn(t *testing.T, ns, pod, not string) {
 	})
 }
 
-// TestImmortalContainer_IsReadyOnlyOnceItsImageRuns: the old container may take
-// its grace period to end, and meanwhile nothing runs of the new image.
+// TestImmortalContainer_IsReadyOnlyOnceItsImageRuns is needed because the old
+// container may take its grace period to terminate, during which no container runs
+// the new image.
 func TestImmortalContainer_IsReadyOnlyOnceItsImageRuns(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -116,14 +117,14 @@ func TestImmortalContainer_IsReadyOnlyOnceItsImageRuns(t *testing.T) {
 		}
 		return nil
 	})
-	// A correction is pulled and runs.
+	// A corrected image is pulled and runs.
 	s.patch(object, `{"image":"nginx:1.27.3"}`)
 	s.serves(object)
 	s.prints("nginx:1.27.3", "get", object, "-o", "jsonpath={.status.image}")
 }
 
-// TestImmortalContainer_CountsOnlyPodsThatRan: a pod that is replaced before its
-// gate is lifted is no start.
+// TestImmortalContainer_CountsOnlyPodsThatRan checks that a pod which is replaced
+// before its gate is removed is not counted as a start.
 func TestImmortalContainer_CountsOnlyPodsThatRan(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -149,7 +150,7 @@ func TestImmortalContainer_CountsOnlyPodsThatRan(t *testing.T) {
 		}
 		return nil
 	})
-	// Each change makes another pod, and none of these leaves its gate.
+	// Each change creates another pod, and none of these is released from its gate.
 	for _, value := range []string{"a", "b"} {
 		uid, _ := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "pod", "gated-immortalpod", "-o", "jsonpath={.metadata.uid}")
 		s.patch(object, `{"env":[{"name":"TRY","value":"`+value+`"}]}`)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNetworkPolicy_ExistsBeforePods: pods never run open that are to be
-// isolated, also if another child of the object cannot be written.
+// TestNetworkPolicy_ExistsBeforePods checks that isolated pods never run without
+// their NetworkPolicy, even if another child of the object cannot be written.
 func TestNetworkPolicy_ExistsBeforePods(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -26,7 +26,7 @@ func TestNetworkPolicy_ExistsBeforePods(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicy_IsWrittenBeforePods looks at the order of the operator's
+// TestNetworkPolicy_IsWrittenBeforePods checks the order of the operator's
 // requests.
 func TestNetworkPolicy_IsWrittenBeforePods(t *testing.T) {
 	if !local() {

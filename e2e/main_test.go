@@ -18,18 +18,18 @@ import (
 const (
 	operatorNamespace = "platform-operator-system"
 	operatorName      = "platform-operator"
-	// patience is how long anything is waited for.
+	// patience is the time limit of every wait.
 	patience = 2 * time.Minute
 )
 
 // ours is the label of the tests' namespaces.
 const ours = "platform-operator.io/e2e=true"
 
-// TestMain looks, when all tests are done, that each namespace can be deleted:
-// nothing of ours may keep one.
+// TestMain checks, after all tests, that each namespace can be deleted, that is,
+// that no object of the operator prevents it.
 //
-// When all tests have run and none failed, the operator's rights are compared
-// with what it asked for meanwhile.
+// If all tests have run and none failed, it also compares the operator's
+// permissions with the requests that it has sent.
 func TestMain(m *testing.M) {
 	began := time.Now()
 	code := m.Run()
@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	os.Exit(code) //nolint:gocritic // nothing is left to defer for
+	os.Exit(code) //nolint:gocritic // there is nothing left to defer
 }
 
-// local tells whether the cluster is the one of bin/cluster, with its audit log.
+// local reports whether the cluster is the one of bin/cluster, with its audit log.
 func local() bool { return os.Getenv("CLUSTER") != "current" }
 
-// run runs a command and returns what it printed.
+// run runs a command and returns its output.
 func run(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -65,7 +65,7 @@ func run(ctx context.Context, stdin, name string, args ...string) (string, error
 	return out.String(), nil
 }
 
-// kubectl runs kubectl as a user would; the test fails when it does.
+// kubectl runs kubectl like a user, and fails the test if it fails.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := run(t.Context(), "", "kubectl", args...)
@@ -75,19 +75,19 @@ func kubectl(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// apply applies YAML and returns what the API server said against it.
+// apply applies YAML and returns the error of the API server.
 func apply(t *testing.T, yaml string) error {
 	t.Helper()
 	_, err := run(t.Context(), yaml, "kubectl", "apply", "-f", "-")
 	return err
 }
 
-// webServer is a WebServer as YAML, its spec in flow style.
+// webServer returns a WebServer as YAML, with its spec in flow style.
 func webServer(ns, name, spec string) string {
 	return fmt.Sprintf("apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: %s, namespace: %s}\nspec: %s\n", name, ns, spec)
 }
 
-// namespace makes a namespace for the test, and deletes it after.
+// namespace creates a namespace for the test, and deletes it afterwards.
 func namespace(t *testing.T) string {
 	t.Helper()
 	ns := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
@@ -110,7 +110,7 @@ func namespace(t *testing.T) string {
 				t.Logf("kubectl %s\n%s%v", strings.Join(args, " "), out, err)
 			}
 		}
-		// That it really goes is looked at once, after all tests.
+		// TestMain checks once, after all tests, that it is really deleted.
 		if _, err := run(ctx, "", "kubectl", "delete", "namespace", ns, "--wait=false"); err != nil {
 			t.Errorf("the namespace cannot be deleted: %v", err)
 		}
@@ -118,7 +118,7 @@ func namespace(t *testing.T) string {
 	return ns
 }
 
-// eventually waits until ok returns nil, and fails with its last word.
+// eventually waits until ok returns nil, and otherwise fails with its last error.
 func eventually(t *testing.T, what string, ok func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -153,7 +153,7 @@ func eventuallyPrints(t *testing.T, want string, args ...string) {
 	})
 }
 
-// nodeAddress is where node ports answer.
+// nodeAddress returns an address at which node ports can be reached.
 func nodeAddress(t *testing.T) string {
 	t.Helper()
 	return kubectl(t, "get", "nodes", "-o", `jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}`)
@@ -167,7 +167,7 @@ func page(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req.Close = true // each request may meet another pod
+	req.Close = true // each request may reach another pod
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err
@@ -180,7 +180,7 @@ func page(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-// pageHas waits until a page has some text.
+// pageHas waits until a page contains a text.
 func pageHas(t *testing.T, url, text string) {
 	t.Helper()
 	eventually(t, url+" to show "+text, func() error {

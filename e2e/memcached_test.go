@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestMemcachedSeed walks the seed from its first kubectl apply to the end:
-// three nodes become four, each answers with the memory it was given.
+// TestMemcachedSeed follows the tutorial of the legacy operator: three nodes become
+// four, and each responds with the memory that it was given.
 func TestMemcachedSeed(t *testing.T) {
 	t.Parallel()
 	const name = "example-memcached"
@@ -103,7 +103,7 @@ func TestMemcachedSeed(t *testing.T) {
 	})
 }
 
-// TestTwoMemcachedsLiveSideBySide: neither lists the other's pods.
+// TestTwoMemcachedsLiveSideBySide checks that neither lists the pods of the other.
 func TestTwoMemcachedsLiveSideBySide(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -118,14 +118,14 @@ func TestTwoMemcachedsLiveSideBySide(t *testing.T) {
 	}
 }
 
-// nodesOf are the nodes that the status lists.
+// nodesOf returns the nodes in the status.
 func nodesOf(t *testing.T, ns, name string) []string {
 	t.Helper()
 	return strings.Fields(kubectl(t, "-n", ns, "get", "memcached", name, "-o", `jsonpath={range .status.nodes[*]}{@}{"\n"}{end}`))
 }
 
-// nodesAre waits until the status lists so many nodes, sorted: the object's
-// pods, all of them.
+// nodesAre waits until the status lists that many nodes, sorted, and until these
+// are exactly the pods of the object.
 func nodesAre(t *testing.T, ns, name string, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d nodes of %s", want, name), func() error {
@@ -146,7 +146,7 @@ func nodesAre(t *testing.T, ns, name string, want int) {
 	})
 }
 
-// memcachedHas waits until what a memcached says of itself has some line.
+// memcachedHas waits until the statistics of a memcached contain a line.
 func memcachedHas(t *testing.T, ip, line string) {
 	t.Helper()
 	eventually(t, ip+" to say "+line, func() error {
@@ -158,7 +158,7 @@ func memcachedHas(t *testing.T, ip, line string) {
 	})
 }
 
-// stats asks a memcached for its statistics.
+// stats returns the statistics of a memcached.
 func stats(ctx context.Context, ip string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// monitor reads the operator's metrics as Prometheus would: by an account of
-// its own, and it believes only the operator's CA.
+// monitor reads the operator's metrics like Prometheus, with an account of its own,
+// and trusts only the operator's CA.
 type monitor struct {
 	*testing.T
 	ns     string
 	client *http.Client
 }
 
-// newMonitor makes two accounts in a namespace: reader has the right to read
-// metrics, stranger has none.
+// newMonitor creates two accounts in a namespace: reader is permitted to read
+// metrics, stranger is not.
 func newMonitor(t *testing.T, ns string) monitor {
 	t.Helper()
 	for _, name := range []string{"reader", "stranger"} {
@@ -72,11 +72,11 @@ func (m monitor) get(url, token string) (int, string, error) {
 		return 0, "", err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, _ := io.ReadAll(res.Body) // the answer to plain HTTP may be cut off
+	body, _ := io.ReadAll(res.Body) // the response to plain HTTP may be truncated
 	return res.StatusCode, string(body), nil
 }
 
-// TestMetricsAreForReadersWithTheRight asks the installed operator.
+// TestMetricsAreForReadersWithTheRight sends requests to the installed operator.
 func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 	ns := namespace(t)
 	m := newMonitor(t, ns)
@@ -107,7 +107,8 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 	}
 }
 
-// TestTheOperatorsImageHasNoShell: whoever gets into the pod finds nothing to run.
+// TestTheOperatorsImageHasNoShell checks that an attacker in the pod finds no
+// program to run.
 func TestTheOperatorsImageHasNoShell(t *testing.T) {
 	for _, shell := range []string{"sh", "/bin/sh", "bash", "/busybox/sh"} {
 		if out, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "exec", "deployment/"+operatorName, "--", shell, "-c", "true"); err == nil {

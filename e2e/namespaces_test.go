@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A namespace may let in less than Kubernetes does: a Pod Security Standard, a
-// quota, a LimitRange. What it refuses is said, with the reason; it is never
-// taken for a fault of the revision; and it serves once it is let in.
+// A namespace may admit less than Kubernetes does, because of a Pod Security
+// Standard, a quota or a LimitRange. A rejection is reported with its reason, never
+// makes a revision fail, and the object serves as soon as its pods are admitted.
 
 func TestNamespaceThatEnforcesPodSecurity(t *testing.T) {
 	t.Parallel()
@@ -34,11 +34,12 @@ spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
 	const advice = "set spec.security.profile to Restricted"
 	s.stalled("demoapp/app", "ReplicaFailure", "violates PodSecurity", advice)
 	s.stalled("immortalcontainer/web", "Forbidden", "violates PodSecurity", advice)
-	// Ours that are restricted by default are let in.
+	// The kinds that are restricted by default are admitted.
 	s.serves("webserver/web")
 	s.serves("memcached/cache")
 
-	// What the message says helps, and so does a namespace that enforces less.
+	// Following the advice in the message helps, and so does a namespace that
+	// enforces less.
 	s.kubectl("patch", "demoapp/app", "--type=merge", "-p", `{"spec":{"security":{"profile":"Restricted","runAsUser":101}}}`)
 	s.serves("demoapp/app")
 	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce-")
@@ -55,7 +56,7 @@ func TestNamespaceWhoseQuotaIsUsedUp(t *testing.T) {
 	s.apply("apiVersion: immortalcontainer.flugel.it/v1alpha1\nkind: ImmortalContainer\nmetadata: {name: web}\nspec: {image: \"nginx:1.27.4\"}\n")
 	s.stalled("immortalcontainer/web", "QuotaExceeded", "exceeded quota: small")
 
-	// A rollout that has no room waits beyond its deadline, and all serve on.
+	// A rollout without quota waits beyond its deadline, and all pods keep serving.
 	s.kubectl("patch", "webserver", "web", "--type=merge", "-p", `{"spec":{"pod":{"annotations":{"example.com/a":"b"}}}}`)
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
 	s.stalled("webserver/web", "ReplicaFailure", "exceeded quota: small")
@@ -84,12 +85,14 @@ func TestNamespaceWithALimitRange(t *testing.T) {
 	s.neverActed("memcached/cache", "demoapp/web")
 }
 
-// someServer is a WebServer called web with more fields in its spec.
+// someServer returns a WebServer called web with these additional fields in its
+// spec.
 func someServer(fields ...string) string {
 	return "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web}\nspec:\n  image: nginx:1.27.4\n  " + strings.Join(fields, "\n  ")
 }
 
-// stalled waits until an object says that it cannot go on, and why.
+// stalled waits until an object is Stalled for a reason, and its message contains
+// says.
 func (s blockStage) stalled(object, reason string, says ...string) {
 	s.Helper()
 	eventually(s.T, object+" to be stalled: "+reason, func() error {
@@ -113,7 +116,7 @@ func (s blockStage) stalled(object, reason string, says ...string) {
 	})
 }
 
-// serves waits until an object is Ready, of its spec as it is now, and not stalled.
+// serves waits until an object is Ready in its current generation, and not Stalled.
 func (s blockStage) serves(object string) {
 	s.Helper()
 	eventually(s.T, object+" to serve", func() error {
@@ -129,7 +132,7 @@ func (s blockStage) serves(object string) {
 	})
 }
 
-// neverActed fails where a revision was taken for a bad one.
+// neverActed fails the test if a revision was considered failed.
 func (s blockStage) neverActed(objects ...string) {
 	s.Helper()
 	for _, object := range objects {

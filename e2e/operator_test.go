@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// requests are what the operator asked of the API server in a namespace, from
-// the audit log, without watches, leases and events.
+// requests returns the operator's requests in a namespace from the audit log,
+// without watches, Leases and Events.
 func requests(t *testing.T, ns string) []string {
 	t.Helper()
 	out, err := run(t.Context(), "", "../bin/cluster", "audit")
@@ -55,11 +55,11 @@ func requests(t *testing.T, ns string) []string {
 	return rs
 }
 
-// settled returns the requests since the first seen ones, when none has come
+// settled returns the requests after the first seen ones, once none has been sent
 // for a while.
 func settled(t *testing.T, ns string, seen int) []string {
 	t.Helper()
-	const long = 6 * time.Second // figures of the status may lag for 5
+	const long = 6 * time.Second // counts in the status may lag by 5 seconds
 	var rs []string
 	last := time.Now()
 	eventually(t, "the operator to be quiet", func() error {
@@ -75,8 +75,8 @@ func settled(t *testing.T, ns string, seen int) []string {
 	return rs[seen:]
 }
 
-// TestBudgetOfRequestsOnARealCluster counts at the server what one WebServer
-// costs over its life, with real pods becoming ready one by one.
+// TestBudgetOfRequestsOnARealCluster counts, in the audit log, the requests for one
+// WebServer during its life, with real pods that become ready one by one.
 func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
 	if !local() {
 		t.Skip("needs the audit log of the local cluster")
@@ -116,13 +116,13 @@ func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
 	step("operator restarted", nil)
 	web(`{image: "nginx:1.23.0", replicas: 3, service: {type: ClusterIP}}`)
 	// A rollout of three pods, one after the other, may take longer than the 5
-	// seconds for which figures lag: then they are written once in between.
+	// seconds by which counts may lag: then they are written once in between.
 	step("image changed", map[string]int{"patch deployments 200": 1, "patch controllerrevisions 201": 1, status: 3})
 	kubectl(t, "-n", ns, "delete", "webserver", "web")
 	step("deleted", nil)
 }
 
-// leads waits until one of the replicas that run now holds the lease.
+// leads waits until one of the running replicas holds the Lease.
 func leads(t *testing.T) {
 	t.Helper()
 	eventually(t, "a leader", func() error {
@@ -140,20 +140,21 @@ func leads(t *testing.T) {
 		}
 		return nil
 	})
-	// A replica that was killed rather than ended leaves its endpoint behind
+	// A replica that was killed without being terminated leaves its endpoint behind
 	// for a moment.
 	eventually(t, "admission to answer", func() error { return admission(t.Context()) })
 }
 
-// admission returns why an object that is right is not admitted, nil if it is.
+// admission returns the error with which a valid object is rejected, or nil if it
+// is admitted.
 func admission(ctx context.Context) error {
 	const probe = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: probe, namespace: default}\nspec: {image: nginx}\n"
 	_, err := run(ctx, probe, "kubectl", "apply", "--dry-run=server", "-f", "-")
 	return err
 }
 
-// TestKilledLeaderIsReplaced: with the leader's pod gone the other replica
-// takes over and heals what was damaged meanwhile.
+// TestKilledLeaderIsReplaced checks that the other replica takes over when the
+// leader's pod is deleted, and repairs what was changed in the meantime.
 func TestKilledLeaderIsReplaced(t *testing.T) {
 	ns := namespace(t)
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
@@ -173,7 +174,7 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 	leads(t)
 }
 
-// TestMetricsTellConditionsAndWrites reads what Prometheus would.
+// TestMetricsTellConditionsAndWrites reads the metrics like Prometheus.
 func TestMetricsTellConditionsAndWrites(t *testing.T) {
 	ns := namespace(t)
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// released fails unless each of the children exists without an owner, and
-// nothing deletes it.
+// released fails the test unless each of the children exists, has no owner, and is
+// not being deleted.
 func (s blockStage) released(children ...string) {
 	s.Helper()
 	for _, child := range children {
@@ -42,9 +42,9 @@ func numbered(prefix string, n int) []string {
 	return names
 }
 
-// TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel: without the label the
-// operator's cache does not hold the child, and while the object is paused the
-// operator does not put the label back.
+// TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel is needed because the
+// operator's cache does not contain a child without the label, and the operator
+// does not restore the label while the object is paused.
 func TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -57,8 +57,8 @@ func TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel(t *testing.T) {
 	s.released("deployment/web", "service/web-service")
 }
 
-// TestDeletionPolicyOrphan_RemovesEveryMark: orphans are ordinary objects, of
-// which nothing tells that the operator made them.
+// TestDeletionPolicyOrphan_RemovesEveryMark checks that orphans are ordinary
+// objects, without any trace of the operator.
 func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -83,10 +83,10 @@ func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {
 	}
 }
 
-// TestGarbageCollector_OrphansWithoutInterference: with --cascade=orphan the
-// garbage collector takes the owner references away. An operator that puts one
-// back at that moment has the child deleted, so many objects are deleted while
-// events of their children are reconciled.
+// TestGarbageCollector_OrphansWithoutInterference deletes objects with
+// --cascade=orphan, which makes the garbage collector remove the owner references.
+// If the operator restored one at that moment, the child would be deleted. So many
+// objects are deleted while events of their children are reconciled.
 func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -108,7 +108,7 @@ func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 			_, err := run(t.Context(), "", "kubectl", "-n", s.ns, "label", "deployments", "-l", "app.kubernetes.io/managed-by=platform-operator", "example.com/try=x", "--overwrite")
 			labelled <- err
 		}()
-		// The labels arrive one by one: the deletions begin among them.
+		// The labels are set one by one: the deletions begin in between.
 		eventually(t, "the first label", func() error {
 			out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "deployments", "-l", "example.com/try=x", "-o", "name")
 			if err == nil && out == "" {
@@ -120,8 +120,8 @@ func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 		if err := <-labelled; err != nil {
 			t.Error(err)
 		}
-		// What the operator was about to write is written when it reconciles the
-		// deletion.
+		// Writes that the operator was about to send are sent at the latest when it
+		// reconciles the deletion.
 		eventually(t, "the operator to have reconciled every deletion", func() error {
 			logs := operatorLogs(t)
 			for _, name := range names {
@@ -141,9 +141,9 @@ func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 	}
 }
 
-// TestDeletionPolicyOrphan_SurvivesForegroundDeletion: in a foreground deletion
-// Kubernetes deletes dependents while the operator releases them. There are
-// enough objects for the two to meet.
+// TestDeletionPolicyOrphan_SurvivesForegroundDeletion is needed because Kubernetes
+// deletes dependents in a foreground deletion while the operator releases them.
+// There are enough objects for the two to coincide.
 func TestDeletionPolicyOrphan_SurvivesForegroundDeletion(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recreated waits until something that is deleted exists again.
+// recreated waits until a deleted object exists again.
 func (s blockStage) recreated(object string, remove func()) {
 	s.Helper()
 	uid := s.kubectl("get", object, "-o", "jsonpath={.metadata.uid}")
@@ -22,8 +22,8 @@ func (s blockStage) recreated(object string, remove func()) {
 	})
 }
 
-// TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling: the revision that
-// serves is known, whatever the spec pins.
+// TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling checks that the serving
+// revision is known even if the spec pins one that does not exist.
 func TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -35,8 +35,8 @@ func TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling(t *testing.T) {
 	s.recreated("service/web-service", func() { s.kubectl("delete", "service", "web-service") })
 }
 
-// TestRollout_RetriesWhenMissingInputIsCreated: a ConfigMap or Secret that the
-// pods wait for is no failure of the spec that names it.
+// TestRollout_RetriesWhenMissingInputIsCreated checks that a missing ConfigMap or
+// Secret does not make the revision that refers to it fail.
 func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -72,9 +72,9 @@ func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
 	}
 }
 
-// TestReferences_MissingConfigMapKeepsTheRestReconciled: what the ConfigMap held
-// is known from its snapshot, so that an object without its ConfigMap is still
-// scaled and repaired.
+// TestReferences_MissingConfigMapKeepsTheRestReconciled checks that an object
+// without its ConfigMap is still scaled and repaired, because the content is known
+// from the snapshot.
 func TestReferences_MissingConfigMapKeepsTheRestReconciled(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -107,6 +107,6 @@ func TestReferences_MissingConfigMapKeepsTheRestReconciled(t *testing.T) {
 	if got := s.kubectl("exec", "deploy/app", "--", "sh", "-c", "echo $MODE"); got != "kept" {
 		t.Errorf("the re-created pods have MODE=%s, want the snapshot's", got)
 	}
-	// Through the Service: a list of pods also holds those that are terminating.
+	// Through the Service: a list of pods also contains those that are terminating.
 	pageHas(t, "http://"+s.kubectl("get", "service", "web-service", "-o", "jsonpath={.spec.clusterIP}"), "kept")
 }

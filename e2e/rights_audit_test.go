@@ -24,10 +24,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
 )
 
-// operatorUser is who the operator is in the audit log.
+// operatorUser is the user name of the operator in the audit log.
 const operatorUser = "system:serviceaccount:" + operatorNamespace + ":" + operatorName
 
-// wholeSuite tells whether all tests were asked for.
+// wholeSuite reports whether all tests were requested.
 func wholeSuite() bool {
 	for _, f := range []string{"test.run", "test.skip", "test.list"} {
 		if v := flag.Lookup(f); v != nil && v.Value.String() != "" {
@@ -37,7 +37,8 @@ func wholeSuite() bool {
 	return !flag.Lookup("test.short").Value.(flag.Getter).Get().(bool) && os.Getenv("BENCH") == ""
 }
 
-// right is one verb on one resource; with a name, on that object only.
+// right is the permission to use one verb on one resource, or, with a name, only on
+// that object.
 type right struct{ group, resource, verb, name string }
 
 func (r right) String() string {
@@ -51,8 +52,9 @@ func (r right) String() string {
 	return s
 }
 
-// compareRights compares what the operator's account is granted with what it
-// asked for since began. The table has each right, and how often it was used.
+// compareRights compares the permissions of the operator's account with its
+// requests since began. The table contains each permission and how often it was
+// used.
 func compareRights(ctx context.Context, began time.Time) (table string, err error) {
 	granted, err := grantedRights(ctx)
 	if err != nil {
@@ -106,8 +108,8 @@ func compareRights(ctx context.Context, began time.Time) (table string, err erro
 	return b.String(), errors.Join(errs...)
 }
 
-// grantedRights are the rights of the operator's account, each with the role
-// that grants it.
+// grantedRights returns the permissions of the operator's account, each with the
+// role that grants it.
 func grantedRights(ctx context.Context) (map[right]string, error) {
 	out, err := run(ctx, "", "kubectl", "get", "clusterrolebindings,rolebindings,clusterroles,roles", "-A", "-o", "json")
 	if err != nil {
@@ -149,14 +151,14 @@ func grantedRights(ctx context.Context) (map[right]string, error) {
 	return granted, nil
 }
 
-// askedFor reads the audit log: the rights that the operator's requests needed,
-// and the requests that it had no right to.
+// askedFor returns, from the audit log, the permissions that the operator's
+// requests needed, and the requests that it was not permitted to send.
 func askedFor(ctx context.Context, began time.Time) (asked map[right]int, refused []string, err error) {
 	out, err := run(ctx, "", "../bin/cluster", "audit")
 	if err != nil {
 		return nil, nil, err
 	}
-	// A log that has grown is set aside, in the same folder.
+	// The log is rotated in the same folder.
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimSpace(out)), "*.log"))
 	if err != nil {
 		return nil, nil, err
@@ -172,7 +174,7 @@ func askedFor(ctx context.Context, began time.Time) (asked map[right]int, refuse
 	return asked, refused, nil
 }
 
-// unreadable has the watched namespaces that a test deleted, by name: the
+// unreadable contains the names of the watched namespaces that a test deleted: the
 // operator's permissions there are deleted with them.
 var unreadable sync.Map
 
@@ -196,7 +198,7 @@ func askedIn(file string, began time.Time, asked map[right]int) (refused []strin
 			refused = append(refused, fmt.Sprintf("%s in %q", e.right(), e.ObjectRef.Namespace))
 			continue
 		}
-		// A watch is told when it begins and when it ends; the second time
+		// A watch is logged when it begins and when it ends; the second entry
 		// changes only the count.
 		for _, r := range e.rights() {
 			asked[r]++
@@ -205,7 +207,7 @@ func askedIn(file string, began time.Time, asked map[right]int) (refused []strin
 	return refused, lines.Err()
 }
 
-// auditEvent is what matters of a line of the audit log.
+// auditEvent contains the fields of a line of the audit log that are needed.
 type auditEvent struct {
 	Verb, RequestURI         string
 	User                     struct{ Username string }
@@ -224,14 +226,16 @@ func (e auditEvent) right() right {
 	return r
 }
 
-// rights are those that a request needs. An apply that creates is asked for as
-// a patch, and needs both rights. Where OwnerReferencesPermissionEnforcement is
-// on, an owner reference that blocks deletion needs the right to the owner's
-// finalizers, and who takes one away needs the right to delete the child.
+// rights returns the permissions that a request needs. An apply that creates an
+// object is sent as a patch, and needs both permissions. If
+// OwnerReferencesPermissionEnforcement is enabled, an owner reference that blocks
+// deletion needs the permission to update the owner's finalizers, and removing one
+// needs the permission to delete the child.
 func (e auditEvent) rights() []right {
 	all := []right{e.right()}
 	if e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true") {
-		// It begins with a list, which an older API server has to be asked for.
+		// It begins with a list, which has to be requested separately from an older
+		// API server.
 		listed := e.right()
 		listed.verb = "list"
 		all = append(all, listed)
@@ -245,7 +249,7 @@ func (e auditEvent) rights() []right {
 		Metadata map[string]json.RawMessage
 	}
 	if json.Unmarshal(e.RequestObject, &sent) != nil {
-		return all // it is a list of changes, of which none is about owners
+		return all // it is a list of changes, none of which affects owners
 	}
 	raw, stated := sent.Metadata["ownerReferences"]
 	var owners []struct {

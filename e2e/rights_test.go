@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// around is what stands beside the objects of the life that is tested.
+// around contains the objects that exist in addition to those of the tested
+// scenario.
 const around = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -24,7 +25,7 @@ metadata: {name: pages}
 data: {index.html: hello}
 `
 
-// life is a file of e2e/testdata/life, for that namespace.
+// life returns a file of e2e/testdata/life for that namespace.
 func life(t *testing.T, name, ns string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "life", name+".yaml"))
@@ -34,10 +35,9 @@ func life(t *testing.T, name, ns string) string {
 	return strings.ReplaceAll(string(raw), "NAMESPACE", ns)
 }
 
-// TestWhatIsLostIsFoundAgain takes the label from a child of each type, by
-// which the operator sees it, deletes others, asks for less, and deletes the
-// objects: a whole life, in which every type of child is made, read, changed
-// and deleted.
+// TestWhatIsLostIsFoundAgain removes the label by which the operator finds its
+// children from a child of each type, deletes others, reduces the spec, and deletes
+// the objects. Every type of child is created, read, changed and deleted.
 func TestWhatIsLostIsFoundAgain(t *testing.T) {
 	needsTraefik(t)
 	t.Parallel()
@@ -73,8 +73,8 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 			t.Fatalf("there is no %s", kind)
 		}
 		if kind == "poddisruptionbudget" {
-			// Of these the cache holds everybody's; one is read that seems to be
-			// made by an older operator.
+			// The cache contains the PodDisruptionBudgets of all clients. One is
+			// read if an older operator seems to have created it.
 			in("patch", kind, name, "--type=json", "-p", `[{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}]`)
 		}
 		in("label", kind, name, label+"-")
@@ -115,7 +115,8 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 			return err
 		})
 	}
-	// The revision that nobody goes back to, and its copy of the pages.
+	// The revision that can no longer be rolled back to, and its snapshot of the
+	// pages.
 	eventually(t, "the copy of the pages to go", func() error {
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "configmap,controllerrevision", "-l", label+"=platform-operator", "-o", "name")
 		if n := len(strings.Fields(out)); err == nil && n > 5 {
@@ -128,8 +129,8 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 	in("get", "deployment", "web", "app", "cache")
 }
 
-// TestDefinitionsThatArriveLater takes the definition of PodMonitor away, and
-// with it every PodMonitor: so it runs alone.
+// TestDefinitionsThatArriveLater deletes the CRD of PodMonitor, and with it every
+// PodMonitor: so it runs alone.
 func TestDefinitionsThatArriveLater(t *testing.T) {
 	const crd = "podmonitors.monitoring.coreos.com"
 	if _, err := run(t.Context(), "", "kubectl", "get", "crd", crd); err != nil {
@@ -154,7 +155,7 @@ func TestDefinitionsThatArriveLater(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, monitoring: {enabled: true}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m") // a type that is absent is no error
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m") // a missing kind is not an error
 	back()
 	eventually(t, "the PodMonitor", func() error {
 		_, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "podmonitor", "web")
@@ -163,7 +164,8 @@ func TestDefinitionsThatArriveLater(t *testing.T) {
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
 }
 
-// TestALostLeaseIsMadeAnew deletes what the replicas agree by.
+// TestALostLeaseIsMadeAnew deletes the Lease by which the replicas elect the
+// leader.
 func TestALostLeaseIsMadeAnew(t *testing.T) {
 	uid := func() (string, error) {
 		return run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.metadata.uid}")

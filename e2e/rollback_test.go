@@ -19,18 +19,18 @@ const (
 	missingImage = "nginx:nosuch"
 )
 
-// manifest returns an object of the kind, its spec in flow style.
+// manifest returns an object of the kind, with its spec in flow style.
 func (k kind) manifest(name, spec string) string {
 	return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", k.apiVersion, k.Kind, name, spec)
 }
 
-// patch merges a spec, written as JSON, into an object's.
+// patch merges a spec, written as JSON, into that of an object.
 func (s blockStage) patch(object, spec string) {
 	s.Helper()
 	s.kubectl("patch", object, "--type=merge", "-p", `{"spec":`+spec+`}`)
 }
 
-// observed waits until the status describes the spec as it is now. The children
+// observed waits until the status describes the current generation. The children
 // have been applied by then.
 func (s blockStage) observed(object string) {
 	s.Helper()
@@ -46,8 +46,8 @@ func (s blockStage) observed(object string) {
 	})
 }
 
-// rolledBack waits until an object serves an earlier revision than its spec
-// describes.
+// rolledBack waits until an object serves an earlier revision than the one in its
+// spec.
 func (s blockStage) rolledBack(object string) {
 	s.Helper()
 	eventually(s.T, object+" to be rolled back", func() error {
@@ -68,8 +68,8 @@ func (s blockStage) deploymentImage(name string) string {
 	return s.kubectl("get", "deployment", name, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 }
 
-// TestRollout_KeepsFailedRevisionOut brings objects to a rollback and changes
-// something that is no reason to try the failed revision again.
+// TestRollout_KeepsFailedRevisionOut causes rollbacks, and then makes changes that
+// are not a reason to retry the failed revision.
 func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -90,7 +90,8 @@ func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
 		}},
 		{"history", webServerKind, func(s blockStage, object string) {
 			s.kubectl("delete", "controllerrevisions", "-l", "webserver_cr=history")
-			// Shows in the status that the operator has reconciled without history.
+			// Makes it visible in the status that the operator has reconciled
+			// without history.
 			s.patch(object, `{"replicas":2}`)
 			s.observed(object)
 			s.prints("2", "get", "deployment", "history", "-o", "jsonpath={.status.availableReplicas}")
@@ -122,7 +123,8 @@ func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
 	}
 }
 
-// TestRollout_RecordsRollbackAfterHalt: lastActions has what was done last.
+// TestRollout_RecordsRollbackAfterHalt checks that lastActions contains the latest
+// action.
 func TestRollout_RecordsRollbackAfterHalt(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
@@ -137,8 +139,9 @@ func TestRollout_RecordsRollbackAfterHalt(t *testing.T) {
 	s.prints("Rollback", "get", object, "-o", "jsonpath={.status.lastActions[0].type}")
 }
 
-// TestRollout_KeepsHealthyRevisionWhenScaledToZero: a revision without pods was
-// not tried, so it does not replace the revision that a failure rolls back to.
+// TestRollout_KeepsHealthyRevisionWhenScaledToZero is needed because a revision
+// without pods was not tested, so it must not become the revision that a failed
+// rollout is rolled back to.
 func TestRollout_KeepsHealthyRevisionWhenScaledToZero(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)

@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// versionHeader tells which configuration or content answers.
+// versionHeader identifies the configuration or content of a response.
 const versionHeader = "X-Version"
 
 func snippet(version string) string {
 	return fmt.Sprintf("add_header %s %q always;", versionHeader, version)
 }
 
-// inline is the configuration of ours.
+// inline returns the configuration field of the managed application.
 func inline(text string) map[string]any {
 	return map[string]any{"config": map[string]any{"inline": text}}
 }
 
-// server is a whole configuration, as the control needs it.
+// server returns a complete configuration, as the control needs it.
 func server(listen, text string) map[string]string {
 	return map[string]string{"default.conf": fmt.Sprintf("server {\n  listen %s;\n  root /usr/share/nginx/html;\n  %s\n}\n", listen, text)}
 }
@@ -38,9 +38,9 @@ const controlConfig = "control-config"
 
 var configMounts = []mount{{path: "/etc/nginx/conf.d", configMap: controlConfig}}
 
-// setConfig gives both the same text within the server block. Kubernetes does
-// not replace pods when a ConfigMap changes, so who wants the change to serve
-// restarts them; that is the control's disturbance.
+// setConfig sets the same text in the server block of both. Kubernetes does not
+// replace pods when a ConfigMap changes, so users who want the change to take
+// effect restart them; that is the disturbance of the control.
 func (s *scene) setConfig(x target, text string) error {
 	if x.ours {
 		return s.patch(inline(text))
@@ -51,7 +51,7 @@ func (s *scene) setConfig(x target, text string) error {
 	return s.restart(x)
 }
 
-// serves waits until all answers are of that version.
+// serves waits until all responses are of that version.
 func (s *scene) serves(x target, version string) error {
 	url, err := s.url(x, way{})
 	if err != nil {
@@ -141,19 +141,19 @@ func environmentChanged() rolloutCase {
 	}
 }
 
-// settings is the ConfigMap of the environment.
+// settings is the ConfigMap for environment variables.
 const settings = "settings"
 
 func fromSettings(name string) map[string]any {
 	return map[string]any{"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": name}}}}
 }
 
-// followsConfigMaps is the rollout of ours: its pods are replaced when a
-// ConfigMap changes, and stay as they are while one is missing.
+// followsConfigMaps is the rollout field of the managed application: its pods are
+// replaced when a ConfigMap changes, and are kept while one is missing.
 var followsConfigMaps = map[string]any{"restartOnConfigChange": true}
 
-// environmentOfConfigMapChanged is learnt of by ours; pods of the plain
-// Deployment have it once somebody restarts them.
+// environmentOfConfigMapChanged takes effect automatically in the managed
+// application, and in the pods of the plain Deployment after a restart.
 func environmentOfConfigMapChanged() rolloutCase {
 	colour := func(is string) any { return configMap(settings, map[string]string{"COLOUR": is}) }
 	return rolloutCase{
@@ -177,13 +177,13 @@ func environmentOfConfigMapChanged() rolloutCase {
 	}
 }
 
-// certificateRenewed is under https. Ours reads the new certificate by itself;
-// the plain nginx has to be restarted for it.
+// certificateRenewed uses https. The managed application reads the new certificate
+// without a restart; the plain nginx has to be restarted.
 func certificateRenewed() rolloutCase { return renewal("certificate renewed", false) }
 
-// certificateAndKeyRenewed is the one renewal that can cost a handshake: nginx
-// reads two files, and the kubelet may change both in between. One for each pod
-// is admitted, and docs/api/webserver.md says how often it happens.
+// certificateAndKeyRenewed is the only renewal that can cost a handshake: nginx
+// reads two files, and the kubelet may change both in between. One failure per pod
+// is allowed, and docs/api/webserver.md describes how often it happens.
 func certificateAndKeyRenewed() rolloutCase {
 	c := renewal("certificate and key renewed", true)
 	c.handshakes = 3
@@ -252,7 +252,7 @@ func renewal(name string, newKey bool) rolloutCase {
 	}
 }
 
-// serverName is in the certificates; the load asks for addresses.
+// serverName is the name in the certificates; the load sends requests to addresses.
 const serverName = "web.test"
 
 // authority signs certificates.
@@ -283,7 +283,7 @@ func unsigned(serial int64) *x509.Certificate {
 	}
 }
 
-// issue returns a certificate of a key, and the key, as PEM.
+// issue returns a certificate for a key, and the key, as PEM.
 func (a *authority) issue(serial int64, private *ecdsa.PrivateKey) (crt, key string, err error) {
 	template := unsigned(serial)
 	template.DNSNames = []string{serverName}
@@ -301,15 +301,15 @@ func (a *authority) issue(serial int64, private *ecdsa.PrivateKey) (crt, key str
 	return pemOf("CERTIFICATE", der), pemOf("PRIVATE KEY", rawKey), nil
 }
 
-// client trusts what it signed.
+// client returns a configuration that trusts the certificates of the authority.
 func (a *authority) client() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
 	return &tls.Config{RootCAs: roots, ServerName: serverName, MinVersion: tls.VersionTLS12}
 }
 
-// autoscaled has the target moved below and above what the pods use: that
-// scales up and down at once and surely, whatever the machine.
+// autoscaled moves the target below and above the usage of the pods, which reliably
+// and immediately scales up and down on any machine.
 func autoscaled() rolloutCase {
 	const low, high = 1, 1000
 	ours := func(percent int) map[string]any {

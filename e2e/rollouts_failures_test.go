@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// deadline is the progress deadline of rollouts that are to fail.
+// deadline is the progress deadline, in seconds, of rollouts that are expected to
+// fail.
 const deadline = 20
 
-// failures are changes that cannot serve. Ours has to notice, to go back by
-// itself to what was healthy, and to say so, without touching the spec.
+// failures are changes that cannot serve. The operator has to detect the failure,
+// roll back to the healthy revision, and report that, without changing the spec.
 func failures() []rolloutCase {
 	const stays = "Kubernetes keeps the old pods, too, and stays stuck there"
 	cases := []rolloutCase{
@@ -32,7 +33,7 @@ func failures() []rolloutCase {
 	return cases
 }
 
-// deadlineIsShort is the rollout of ours.
+// deadlineIsShort is a part of the spec of the managed application.
 var deadlineIsShort = map[string]any{"rollout": map[string]any{"progressDeadlineSeconds": deadline}}
 
 func badImage(name, image string) rolloutCase {
@@ -61,8 +62,8 @@ func invalidConfig() rolloutCase {
 	return c
 }
 
-// missingConfigMap has the configuration come from a ConfigMap that is not
-// there, and missingEnvironment the environment.
+// missingConfigMap reads the configuration from a ConfigMap that does not exist,
+// and missingEnvironment the environment.
 func missingConfigMap() rolloutCase {
 	c := configChanged()
 	c.needs = append(c.needs, "config.configMapRef")
@@ -81,8 +82,9 @@ func missingEnvironment() rolloutCase {
 
 const absent = "nosuch"
 
-// missing makes a case of one in which nothing has happened yet: ours gets the
-// fields, the plain Deployment the JSON patch.
+// missing makes the managed application and the plain Deployment refer to a
+// ConfigMap that does not exist, with fields of the spec and a JSON patch,
+// respectively. No pod may be affected.
 func missing(c rolloutCase, fields map[string]any, patch string) rolloutCase {
 	c.name = "ConfigMap that does not exist"
 	c.disturb = func(s *scene) error {
@@ -112,14 +114,14 @@ func missing(c rolloutCase, fields map[string]any, patch string) rolloutCase {
 	return c
 }
 
-// rollsBack makes the bad change, and waits until ours has gone back from it.
+// rollsBack makes the bad change, and waits until the operator has rolled it back.
 func (s *scene) rollsBack(bad map[string]any, change func(target) error) error {
 	lowest := s.lowestReady()
 	start := time.Now()
 	if err := s.both(change); err != nil {
 		return err
 	}
-	// The deadline begins again with each step that the rollout makes.
+	// The deadline starts again whenever the rollout makes progress.
 	err := s.within(3*deadline*time.Second, "the rollout to be rolled back", func() error {
 		o, err := s.look()
 		if err != nil {
@@ -140,8 +142,7 @@ func (s *scene) rollsBack(bad map[string]any, change func(target) error) error {
 	return errors.Join(err, s.specIs(bad), lowest())
 }
 
-// specIs tells whether the spec is as its user left it, and logs what the
-// conditions say about it.
+// specIs checks that the spec is as the user left it, and logs the conditions.
 func (s *scene) specIs(want map[string]any) error {
 	o, err := s.look()
 	if err != nil {
@@ -174,7 +175,7 @@ type conditionOf struct {
 	ObservedGeneration            int64
 }
 
-// objectOf is ours as the API server has it.
+// objectOf is the live object of the managed application.
 type objectOf struct {
 	Metadata struct{ Generation int64 }
 	Spec     map[string]any
@@ -199,9 +200,9 @@ func (s *scene) look() (objectOf, error) {
 	return o, err
 }
 
-// lowestReady watches how many replicas of ours are ready, in its status and in
-// the Deployment's. What it returns ends that, and is an error if there were
-// fewer than three at any time.
+// lowestReady watches how many replicas of the managed application are ready, in
+// its status and in that of the Deployment. The returned function stops that, and
+// returns an error if there were fewer than three at any time.
 func (s *scene) lowestReady() func() error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	objects := []string{s.ours.object, s.ours.deployment}
@@ -236,7 +237,7 @@ func (s *scene) watchReady(ctx context.Context, object string) error {
 			fewer = fmt.Errorf("%s had %q ready replicas of 3", object, n)
 		}
 	}
-	_ = cmd.Wait() // it was ended
+	_ = cmd.Wait() // it was stopped
 	if seen == 0 {
 		return fmt.Errorf("%s was not seen", object)
 	}

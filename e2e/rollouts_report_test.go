@@ -15,20 +15,21 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/load"
 )
 
-// figures are a line of the table: one load on ours, the same on the control.
+// figures are one row of the table: the results of one load on the managed
+// application, and of the same load on the control.
 type figures struct {
 	name, kind    string
 	way           way
 	ours, control load.Result
 	took          time.Duration
-	// calm is when, since the loads began, nothing of the case was left; 0 where
-	// something always is.
+	// calm is when, since the loads began, all effects of the case were over; 0 if
+	// they do not end.
 	calm    time.Duration
 	allowed []load.Class
 	note    string
 }
 
-// report becomes docs/benchmarks.md.
+// report is the table in docs/benchmarks.md.
 type report struct {
 	rows    []figures
 	skipped []string
@@ -36,14 +37,15 @@ type report struct {
 
 const (
 	benchmarks = "../docs/benchmarks.md"
-	// Between these two lines the file is written anew; around them it is
-	// yours.
+	// The file is overwritten between these two lines, and can be edited around
+	// them.
 	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand get lost -->"
 	rolloutsEnd   = "<!-- rollouts: end -->"
 	benchTitle    = "# Benchmarks\n\n"
 )
 
-// write replaces what is between the markers, and adds them where they are not.
+// write replaces the text between the markers, and adds the markers if they are
+// missing.
 func (r report) write(t *testing.T) error {
 	t.Helper()
 	raw, err := os.ReadFile(benchmarks)
@@ -61,7 +63,7 @@ func (r report) write(t *testing.T) error {
 	return os.WriteFile(benchmarks, []byte(text), 0o644) //nolint:gosec // the path is a constant
 }
 
-// between returns the text with what is between the two lines replaced.
+// between returns the text with the part between the two lines replaced.
 func between(text, begin, end, content string) (string, error) {
 	section := begin + "\n\n" + content + "\n" + end
 	before, rest, ok := strings.Cut(text, begin)
@@ -75,7 +77,7 @@ func between(text, begin, end, content string) (string, error) {
 	return before + section + after, nil
 }
 
-// machine says where the figures come from.
+// machine describes the machine of the measurements.
 func machine(t *testing.T) string {
 	t.Helper()
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
@@ -87,7 +89,7 @@ func machine(t *testing.T) string {
 		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), strings.TrimSpace(string(kernel)), nodes[0], len(nodes))
 }
 
-// markdown is the table.
+// markdown returns the table.
 func (r report) markdown(machine string) string {
 	var b strings.Builder
 	requests, late := 0, time.Duration(0)

@@ -18,7 +18,7 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/load"
 )
 
-// kind is how a kind of ours is written, and what it makes.
+// kind contains what the tests need to know about a managed kind.
 type kind struct {
 	Kind, apiVersion, resource string
 	replicas                   string // the name of its field
@@ -30,31 +30,31 @@ var (
 	demoApplicationKind = kind{"DemoApplication", "paas.cmft.com/v1", "demoapp", "replica", "web"}
 )
 
-// target is one of the two that are disturbed alike.
+// target is one of the two applications that are disturbed in the same way.
 type target struct {
 	ours       bool
-	object     string // as kubectl takes it: what a user edits
+	object     string // in the notation of kubectl: what a user edits
 	deployment string
 	service    string
 	container  string
 	pods       string // label selector
 }
 
-// scene is a namespace with an application of ours beside a plain Deployment of
-// the same image with a plain Service, each serving its own load.
+// scene is a namespace with a managed application and, as the control, a plain
+// Deployment of the same image with a plain Service, each with a load of its own.
 type scene struct {
 	*testing.T
-	began         time.Time // of the loads
+	began         time.Time // when the loads began
 	ctx           context.Context
 	ns            string
 	kind          kind
 	ours, control target
-	fields        map[string]any // of ours
+	fields        map[string]any // of the managed application
 	tls           *tls.Config    // nil without https
 	loads         []pair
 }
 
-// way is how requests come.
+// way is how requests are sent.
 type way struct {
 	nodePort, keepAlive bool
 }
@@ -68,14 +68,14 @@ func (w way) String() string {
 
 var allWays = []way{{true, false}, {true, true}, {false, false}, {false, true}}
 
-// pair is the same load on ours and on the control.
+// pair is the same load on the managed application and on the control.
 type pair struct {
 	way           way
 	ours, control *load.Load
 }
 
-// kubectl in the scene's namespace. Unlike the function of that name it can be
-// called beside the test's own goroutine.
+// kubectl runs kubectl in the namespace of the scene. Unlike the function of that
+// name, it can be called outside of the test's own goroutine.
 func (s *scene) kubectl(args ...string) (string, error) {
 	out, err := run(s.ctx, "", "kubectl", append([]string{"-n", s.ns}, args...)...)
 	return strings.TrimSpace(out), err
@@ -95,14 +95,14 @@ func (s *scene) apply(objects ...any) error {
 	return err
 }
 
-// both does something to both at the same moment.
+// both runs do for both applications at the same time.
 func (s *scene) both(do func(target) error) error {
 	other := make(chan error, 1)
 	go func() { other <- do(s.control) }()
 	return errors.Join(do(s.ours), <-other)
 }
 
-// until polls for what kubectl cannot wait for.
+// until polls for conditions that kubectl cannot wait for.
 func (s *scene) until(what string, ok func() error) error {
 	return s.within(3*time.Minute, what, ok)
 }
@@ -123,7 +123,7 @@ func (s *scene) within(long time.Duration, what string, ok func() error) error {
 	}
 }
 
-// patch changes the spec of ours.
+// patch changes the spec of the managed application.
 func (s *scene) patch(spec any) error {
 	raw, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *scene) scale(x target, replicas int) error {
 	return err
 }
 
-// restart replaces all pods, as a user of each would ask for it.
+// restart replaces all pods, as a user of each application would.
 func (s *scene) restart(x target) error {
 	if x.ours {
 		return s.patch(map[string]any{"rollout": map[string]any{"restartedAt": time.Now().UTC().Format(time.RFC3339)}})
@@ -155,10 +155,10 @@ func (s *scene) restart(x target) error {
 	return err
 }
 
-// settled waits until what was asked for last serves.
+// settled waits until the last change is serving.
 func (s *scene) settled(x target) error {
 	if x.ours {
-		// kubectl compares the condition's generation with the object's.
+		// kubectl compares the generation of the condition with that of the object.
 		if _, err := s.kubectl("wait", "--for=condition=Ready", x.object, "--timeout=3m"); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (s *scene) settled(x target) error {
 	return err
 }
 
-// gone waits until no pod is ending any more: the last failures come with the
+// gone waits until no pod is terminating any more: the last failures occur with the
 // last pod.
 func (s *scene) gone() error {
 	return s.until("pods to end", func() error {
@@ -179,7 +179,7 @@ func (s *scene) gone() error {
 	})
 }
 
-// url is where requests come in.
+// url returns the URL that requests are sent to.
 func (s *scene) url(x target, w way) (string, error) {
 	scheme, port := "http", 80
 	if s.tls != nil {
@@ -201,7 +201,7 @@ func (s *scene) url(x target, w way) (string, error) {
 	return fmt.Sprintf("%s://%s/", scheme, out), nil
 }
 
-// begin starts the loads, all at once, and waits until they have run for a
+// begin starts all loads at the same time, and waits until they have run for a
 // second.
 func (s *scene) begin(d dose) error {
 	var ours, control []load.Config
@@ -230,7 +230,7 @@ func (s *scene) begin(d dose) error {
 	return s.more(d.rate)
 }
 
-// more waits until as many more requests have arrived on each load.
+// more waits until each load has sent that many more requests.
 func (s *scene) more(n int) error {
 	p := s.loads[len(s.loads)-1]
 	from := p.ours.Arrived()
@@ -246,15 +246,15 @@ func (s *scene) more(n int) error {
 	return nil
 }
 
-// entrance is where requests come in, once it answers.
+// entrance returns the URL that requests are sent to, once it responds.
 //
-// The cluster IP is asked first. While kube-proxy knows no endpoints it rejects
-// both, but packets to a node port only where they come in: by then connection
-// tracking has the client's port down as one that is not translated, for two
-// minutes, and the next connection from that port is refused, whatever serves by
-// then. A load would meet it as a failure, and it would be the test's own doing.
-// Packets to a cluster IP are rejected before they leave, and nothing remembers
-// them; and kube-proxy writes both in one transaction.
+// The cluster IP is tried first. While kube-proxy knows no endpoints, it rejects
+// both, but packets to a node port only on arrival. By then, connection tracking
+// has recorded for two minutes that the client's port is not translated, and the
+// next connection from that port is refused, even if pods are serving by then. A
+// load would count that as a failure, which the test itself caused. Packets to a
+// cluster IP are rejected before they are sent, and nothing is recorded; and
+// kube-proxy writes the rules for both in one transaction.
 func (s *scene) entrance(x target, w way) (url string, err error) {
 	for _, w := range []way{{nodePort: false}, w} {
 		if url, err = s.url(x, w); err != nil {
@@ -267,25 +267,26 @@ func (s *scene) entrance(x target, w way) (url string, err error) {
 	return url, nil
 }
 
-// answers waits until a URL answers ten times in a row: each time it may be
-// another pod.
+// answers waits until a URL has responded ten times in a row, because each request
+// may reach another pod.
 func (s *scene) answers(url string) error {
 	return s.all(url, "an answer", func(answer) bool { return true })
 }
 
-// answer is what there is beside the page.
+// answer is a response without the page.
 type answer struct {
 	header http.Header
 	tls    *tls.ConnectionState
 }
 
-// hasHeader tells whether an answer has a header of that value.
+// hasHeader returns a function that reports whether a response has a header of that
+// value.
 func hasHeader(name, value string) func(answer) bool {
 	return func(a answer) bool { return a.header.Get(name) == value }
 }
 
-// all waits until ten answers in a row, each on a connection of its own, are
-// as they should be.
+// all waits until ten responses in a row, each on a connection of its own, are as
+// expected.
 func (s *scene) all(url, what string, ok func(answer) bool) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tls.Clone()}}
 	return s.until(what+" from "+url, func() error {
@@ -307,7 +308,7 @@ func (s *scene) all(url, what string, ok func(answer) bool) error {
 	})
 }
 
-// object is ours, without what the case adds to it.
+// object returns the managed application, with the fields that the case adds.
 func (k kind) object(fields map[string]any, nodePort int) map[string]any {
 	spec := map[string]any{"image": firstImage, k.replicas: 3}
 	if k == demoApplicationKind {
@@ -316,16 +317,17 @@ func (k kind) object(fields map[string]any, nodePort int) map[string]any {
 		spec["service"] = map[string]any{"type": "NodePort", "nodePort": nodePort}
 	}
 	maps.Copy(spec, fields)
-	// A number of replicas is not to be given beside an autoscaler.
+	// replicas must not be set together with autoscaling.
 	maps.DeleteFunc(spec, func(_ string, v any) bool { return v == nil })
 	return map[string]any{"apiVersion": k.apiVersion, "kind": k.Kind, "metadata": map[string]any{"name": "web"}, "spec": spec}
 }
 
-// A DemoApplication is any application, and what it says to its clients when it
-// is told to end is its own matter: an image that simply closes the connections
-// that are kept open loses a request now and then, however long it is given.
-// So the one under load does what an application should: told to end, it asks
-// its clients for other connections, and ends two seconds later.
+// A DemoApplication can be any application, and how it treats its clients when it
+// is terminated is its own responsibility: an image that simply closes its
+// keep-alive connections loses a request now and then, however long its grace
+// period is. So the one under load behaves as an application should: when it is
+// terminated, it asks its clients to open other connections, and ends two seconds
+// later.
 const (
 	drainingConfig = "draining"
 	drainingServer = `server {
@@ -359,8 +361,9 @@ type mount struct {
 	path, configMap, secret string
 }
 
-// plain is what a user writes who has read the first page of the manual: a
-// Deployment and a Service. No probe, no hook; the rest is Kubernetes'.
+// plain returns what a user would write after reading the first page of the manual:
+// a Deployment and a Service, without probes and hooks, and with the defaults of
+// Kubernetes.
 func plain(mounts []mount, requests map[string]string) []any {
 	container := map[string]any{"name": "nginx", "image": firstImage}
 	if requests != nil {
@@ -400,15 +403,16 @@ func configMap(name string, data map[string]string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": data}
 }
 
-// freeNodePort is one that no Service has. It is of the 86 lowest, of which the
-// API server gives none to a Service that asks for any (Kubernetes' static band),
-// and drawn, so that hardly any had it in the last minutes: what connection
-// tracking remembers of a port outlives its Service.
+// freeNodePort returns a node port that no Service has. It is one of the 86 lowest,
+// which the API server does not allocate dynamically (the static band of
+// Kubernetes). It is chosen at random, so that it was probably not used in the last
+// minutes, because connection tracking remembers a port longer than its Service
+// exists.
 func freeNodePort(t *testing.T) int {
 	t.Helper()
 	taken := " " + kubectl(t, "get", "services", "-A", "-o", "jsonpath={..nodePort}") + " "
-	const first, end = 30020, 30086            // below are those of the articles
-	for _, i := range rand.Perm(end - first) { //nolint:gosec // a port is no secret
+	const first, end = 30020, 30086            // the legacy operators use lower ones
+	for _, i := range rand.Perm(end - first) { //nolint:gosec // a port is not a secret
 		if !strings.Contains(taken, fmt.Sprintf(" %d ", first+i)) {
 			return first + i
 		}
@@ -417,7 +421,8 @@ func freeNodePort(t *testing.T) int {
 	return 0
 }
 
-// stage makes the scene of a case: both serve, nothing has happened yet.
+// stage creates the scene of a case: both applications serve, and nothing has
+// happened yet.
 func stage(t *testing.T, k kind, c rolloutCase) *scene {
 	t.Helper()
 	s := &scene{

@@ -15,35 +15,35 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/load"
 )
 
-// What happens to an application while it serves must not be noticed by those
-// that it serves. Each case has an application of ours and, beside it, a plain
-// Deployment and Service of the same image, under the same load and disturbed
-// in the same way at the same moment. Ours may not fail a single request. The
-// plain one has to fail some, or else the case was too gentle to show anything.
+// Disturbances of an application must not be noticed by its clients. Each case has
+// a managed application and, as the control, a plain Deployment and Service of the
+// same image, under the same load and disturbed in the same way at the same time.
+// The managed application must not fail a single request. The control has to fail
+// some, or else the case was too gentle to prove anything.
 
 const (
 	firstImage, secondImage, thirdImage = "nginx:1.27.3", "nginx:1.27.4", "nginx:1.23.1"
-	// longest is how long a load may run.
+	// longest is the maximum duration of a load.
 	longest = 6 * time.Minute
-	// attempts is how often a case is played in which the plain Deployment
-	// fails nothing.
+	// attempts is how often a case is repeated if the control fails no request.
 	attempts = 3
-	// calmAfter is how long after a case nothing of it is left that could make a
-	// request fail.
+	// calmAfter is the time after a case until it can no longer make a request
+	// fail.
 	calmAfter = 5 * time.Second
 )
 
-// dose is how much load there is.
+// dose is the amount of load.
 type dose struct {
-	rate  int // of one load, requests a second
-	least int // of one load, requests
+	rate  int // of one load, in requests per second
+	least int // of one load, in requests
 	ways  []way
 }
 
 var (
-	// benchDose is 400 requests a second and 20,000 in all for each of the two.
+	// benchDose is 400 requests per second, and 20,000 in total, for each
+	// application.
 	benchDose = dose{rate: 100, least: 5000, ways: allWays}
-	// sliceDose is enough for the plain Deployment to fail.
+	// sliceDose is enough for the control to fail requests.
 	sliceDose = dose{rate: 75, least: 750, ways: allWays}
 )
 
@@ -51,34 +51,35 @@ var (
 type rolloutCase struct {
 	name  string
 	kinds []kind
-	// needs are the fields of ours without which it cannot happen.
+	// needs are the fields of the managed kind that the case requires.
 	needs []string
-	// metrics are needed: those of metrics.k8s.io.
+	// metrics reports whether the case requires metrics.k8s.io.
 	metrics bool
-	// fields are added to the spec of ours; unset leaves out its replicas.
+	// fields are added to the spec of the managed application; unset omits its
+	// replicas.
 	fields map[string]any
 	unset  bool
 	// mounts, requests and beside are added to the plain Deployment.
 	mounts   []mount
 	requests map[string]string
 	beside   []any
-	// prepare makes what both refer to.
+	// prepare creates the objects that both applications refer to.
 	prepare func(*scene) error
-	// disturb is what happens. It returns when all is well again.
+	// disturb makes it happen, and returns when both applications have recovered.
 	disturb func(*scene) error
-	// failure is a case in which what is asked for cannot serve.
+	// failure says that the change cannot serve.
 	failure bool
-	// late waits with it until the end of the load.
+	// late delays the case until the end of the load.
 	late bool
-	// allowed are failures of ours that are none: requests that nobody
-	// accepted, once there is nobody who should.
+	// allowed are failures of the managed application that do not count: requests
+	// that are not accepted after the application was deleted.
 	allowed []load.Class
-	// handshakes are how many TLS handshakes of ours may fail, which is a limit
-	// that the documentation tells of.
+	// handshakes is how many TLS handshakes of the managed application may fail,
+	// which is a documented limitation.
 	handshakes int
-	// controlServes is why the plain Deployment need not fail.
+	// controlServes is the reason why the control need not fail, if any.
 	controlServes string
-	// quick belongs to the slice that runs with all other tests.
+	// quick cases run together with all other tests.
 	quick bool
 }
 
@@ -92,7 +93,7 @@ func rolloutCases() []rolloutCase {
 	return slices.Concat(changes(), disturbances(), bad)
 }
 
-// changes are those that a user asks for.
+// changes are the cases that users cause.
 func changes() []rolloutCase {
 	return []rolloutCase{
 		{
@@ -131,8 +132,8 @@ func changes() []rolloutCase {
 			},
 		},
 		{
-			// The Services go with the applications, so requests that come
-			// after are refused. Those that were accepted have to be answered.
+			// The Services are deleted together with the applications, so that
+			// later requests are refused. Accepted requests have to be answered.
 			name: "deleted", kinds: bothKinds, late: true, allowed: load.NotAccepted,
 			disturb: func(s *scene) error {
 				return s.both(func(x target) error {
@@ -154,7 +155,7 @@ func changes() []rolloutCase {
 	}
 }
 
-// disturbances come from the cluster.
+// disturbances are the cases that the cluster causes.
 func disturbances() []rolloutCase {
 	return []rolloutCase{
 		{name: "pods evicted one by one", kinds: bothKinds, quick: true, disturb: evict},
@@ -170,8 +171,8 @@ func disturbances() []rolloutCase {
 	}
 }
 
-// changeWhile changes the image of both, and does something once the first new
-// pod of ours is there.
+// changeWhile changes the image of both applications, and calls do once the first
+// new pod of the managed one exists.
 func (s *scene) changeWhile(do func(*scene) error) error {
 	if err := s.both(func(x target) error { return s.setImage(x, secondImage) }); err != nil {
 		return err
@@ -206,8 +207,9 @@ func replaceOperator(s *scene) error {
 	return nil
 }
 
-// evict takes the pods of both one after the other, as a drain does: through
-// the eviction API, and again for as long as a budget says not now.
+// evict evicts the pods of both applications one after the other, like kubectl
+// drain: through the eviction API, and repeatedly while a PodDisruptionBudget
+// forbids it.
 func evict(s *scene) error {
 	return s.both(func(x target) error {
 		out, err := s.kubectl("get", "pods", "-l", x.pods, "-o", "jsonpath={.items[*].metadata.name}")
@@ -230,7 +232,7 @@ func evict(s *scene) error {
 	})
 }
 
-// drain empties one of the nodes: not the one through which the load comes.
+// drain drains one of the nodes, but not the one that the load is sent through.
 func drain(s *scene) error {
 	nodes := strings.Fields(kubectl(s.T, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
 	if len(nodes) < 2 {
@@ -243,7 +245,7 @@ func drain(s *scene) error {
 		if _, err := run(ctx, "", "kubectl", "uncordon", node); err != nil {
 			s.Error(err)
 		}
-		// The operator may have been on it, and the next test needs it.
+		// The operator may have been on that node, and the next test needs it.
 		if _, err := run(ctx, "", "kubectl", "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m"); err != nil {
 			s.Error(err)
 		}
@@ -252,14 +254,14 @@ func drain(s *scene) error {
 	return errors.Join(err, s.both(s.settled))
 }
 
-// has tells whether the installed definition has a field.
+// has reports whether the installed CRD has a field.
 func (k kind) has(t *testing.T, field string) bool {
 	t.Helper()
 	_, err := run(t.Context(), "", "kubectl", "explain", k.resource+".spec."+field)
 	return err == nil
 }
 
-// skip tells why a case cannot be played here, "" when it can.
+// skip returns the reason why a case cannot run here, or "" if it can.
 func (c rolloutCase) skip(t *testing.T, k kind) string {
 	t.Helper()
 	for _, field := range c.needs {
@@ -275,8 +277,8 @@ func (c rolloutCase) skip(t *testing.T, k kind) string {
 	return ""
 }
 
-// play plays a case until the plain Deployment fails something, and returns
-// the last time's figures.
+// play repeats a case until the control fails a request, and returns the results of
+// the last repetition.
 func (c rolloutCase) play(t *testing.T, k kind, d dose) []figures {
 	var rows []figures
 	for n := range attempts {
@@ -297,7 +299,7 @@ func failed(rows []figures, of func(figures) int) int {
 	return n
 }
 
-// once plays a case once.
+// once runs a case once.
 func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
 	s := stage(t, k, c)
 	if err := s.begin(d); err != nil {
@@ -319,7 +321,7 @@ func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
 	}
 	rows := s.end(c, took)
 	for i := range rows {
-		if !c.failure && len(c.allowed) == 0 { // where the plain one is well again
+		if !c.failure && len(c.allowed) == 0 { // otherwise the control does not recover
 			rows[i].calm = calm
 		}
 	}
@@ -351,7 +353,7 @@ func (s *scene) end(c rolloutCase, took time.Duration) []figures {
 	return rows
 }
 
-// TestRolloutsFailNoRequest is the slice that runs with all other tests.
+// TestRolloutsFailNoRequest runs the cases that run together with all other tests.
 func TestRolloutsFailNoRequest(t *testing.T) {
 	for _, c := range rolloutCases() {
 		if !c.quick {
@@ -367,7 +369,7 @@ func TestRolloutsFailNoRequest(t *testing.T) {
 	}
 }
 
-// TestBenchRollouts plays all cases with all kinds and writes the figures into
+// TestBenchRollouts runs all cases with all kinds, and writes the results into
 // docs/benchmarks.md.
 func TestBenchRollouts(t *testing.T) {
 	if os.Getenv("BENCH") == "" {

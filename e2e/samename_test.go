@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestThreeKindsOfOneName: WebServer, DemoApplication and Memcached all make a
-// Deployment of their own name. One has it, the others say so and wait, and
-// when it goes another takes over.
+// TestThreeKindsOfOneName creates a WebServer, a DemoApplication and a Memcached
+// that need a Deployment of the same name. One owns it, the others report Conflict
+// and wait, and when that one is deleted, another takes over.
 func TestThreeKindsOfOneName(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -34,8 +34,8 @@ func TestThreeKindsOfOneName(t *testing.T) {
 		}
 		return strings.ToLower(out)
 	}
-	// settled waits until one of the kinds holds the Deployment and is Ready,
-	// and all others say Conflict; it returns the one.
+	// settled waits until one of the kinds owns the Deployment and is Ready, and
+	// all others report Conflict; it returns that kind.
 	settled := func(among []string) string {
 		t.Helper()
 		var one string
@@ -60,7 +60,8 @@ func TestThreeKindsOfOneName(t *testing.T) {
 	}
 	first := settled(kinds)
 	uid := kubectl(t, "-n", ns, "get", "deployment", "same", "-o", "jsonpath={.metadata.uid}")
-	// For a minute, in which everybody looks again at least once, nothing flips.
+	// Nothing changes for a minute, in which all kinds reconcile again at least
+	// once.
 	for end := time.Now().Add(70 * time.Second); time.Now().Before(end); {
 		if h := holder(); h != first {
 			t.Fatalf("the Deployment was %s's and is %q's", first, h)

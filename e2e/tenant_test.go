@@ -17,14 +17,14 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// versions are those of the kinds that tenants try.
+// versions are the API versions that tenants try.
 var versions = map[string]string{
 	"WebServer": "my.domain/v1", "DemoApplication": "paas.cmft.com/v1",
 	"ImmortalContainer": "immortalcontainer.flugel.it/v1alpha1", "Memcached": "cache.example.com/v1alpha1",
 }
 
-// TestTenantReachesNothingElse: somebody who may create our kinds in one
-// namespace, and nothing else, tries everything in testdata/tenant.yaml.
+// TestTenantReachesNothingElse tries everything in testdata/tenant.yaml as a user
+// who is only permitted to create objects of these kinds in one namespace.
 func TestTenantReachesNothingElse(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -100,8 +100,8 @@ spec: {type: NodePort, selector: {role: victim}, ports: [{port: 80, nodePort: 32
 		if err == nil {
 			continue
 		}
-		// A client that does not ask for strictness has unknown fields dropped,
-		// and nothing else let in.
+		// If a client does not request strict validation, unknown fields are
+		// dropped, but nothing else is accepted.
 		if _, err = run(t.Context(), string(object), "kubectl", tenant, "create", "--validate=ignore", "-f", "-"); err == nil && !strings.HasPrefix(a.Says, "unknown field") {
 			t.Errorf("%s: admitted from a client that asks for no validation", a.Try)
 		}
@@ -128,8 +128,8 @@ spec: {type: NodePort, selector: {role: victim}, ports: [{port: 80, nodePort: 32
 	t.Logf("%d attempts: %v", len(tenantTries(t)), counts)
 }
 
-// reachesNothing looks at all that stands in the namespace of a tenant, and at
-// what the operator made elsewhere for one that is there.
+// reachesNothing checks all objects in the namespace of a tenant, and that the
+// operator has created no child in another namespace for the tenant's objects.
 func reachesNothing(t *testing.T, ns string) {
 	t.Helper()
 	owners := map[string]bool{}
@@ -168,7 +168,7 @@ func reachesNothing(t *testing.T, ns string) {
 			t.Errorf("%s runs as %s", name, a)
 		}
 		if name == "Deployment victim" {
-			continue // not the operator's
+			continue // not created by the operator
 		}
 		if m := template.Spec.AutomountServiceAccountToken; m == nil || *m {
 			t.Errorf("%s mounts the token of its service account", name)
@@ -184,7 +184,7 @@ func reachesNothing(t *testing.T, ns string) {
 		if len(s.Spec.ExternalIPs) > 0 || s.Spec.ExternalName != "" || slices.ContainsFunc(slices.Collect(maps.Keys(s.Annotations)), func(k string) bool { return !strings.HasPrefix(k, "platform-operator.io/") }) {
 			t.Errorf("Service %s reaches out: %+v", s.Name, s)
 		}
-		// What it selects is of one object: no other Deployment's pods.
+		// It must not select the pods of more than one object.
 		selected := slices.DeleteFunc(slices.Collect(maps.Keys(templates)), func(name string) bool {
 			if !strings.HasPrefix(name, "Deployment") || len(s.Spec.Selector) == 0 {
 				return true
@@ -202,7 +202,7 @@ func reachesNothing(t *testing.T, ns string) {
 	}
 }
 
-// listed are the objects of some types, in a namespace or in all.
+// listed returns the objects of some types, in a namespace or in all.
 func listed[T any](t *testing.T, ns, types string) []T {
 	t.Helper()
 	args := []string{"get", types, "-o", "json"}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUninstallLeavesNothingThatCannotBeDeleted takes the operator away while
-// objects of every deletion policy are there, and brings it back.
+// TestUninstallLeavesNothingThatCannotBeDeleted uninstalls the operator while
+// objects with each deletion policy exist, and installs it again.
 func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	ns := namespace(t)
 	for name, policy := range map[string]string{"mortal": "Delete", "orphan": "Orphan", "stays": "Orphan"} {
@@ -29,8 +29,8 @@ func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	if out := kubectl(t, "-n", ns, "get", "webservers", "-o", "name"); strings.Count(out, "webserver.") != 3 {
 		t.Errorf("objects after the uninstallation: %q, want all three", out)
 	}
-	// Without any operator: objects can go, and whatever they made goes on or
-	// goes with them, as Kubernetes' own garbage collection has it.
+	// Without an operator, objects can be deleted. Their children keep running, or
+	// are deleted with them by the garbage collector of Kubernetes.
 	kubectl(t, "-n", ns, "delete", "webserver", "mortal", "orphan", "--timeout=60s")
 	eventuallyPrints(t, "", "-n", ns, "get", "deployments", "-o", `jsonpath={.items[?(@.metadata.name=="mortal")].metadata.name}`)
 
@@ -55,8 +55,8 @@ func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
 }
 
-// TestUpgradeOfTheChartUpgradesDefinitions: a CRD that an older chart left
-// behind is brought up to date by helm upgrade.
+// TestUpgradeOfTheChartUpgradesDefinitions checks that helm upgrade updates a CRD
+// that an older chart has installed.
 func TestUpgradeOfTheChartUpgradesDefinitions(t *testing.T) {
 	const crd = "webservers.my.domain"
 	const column = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}"

@@ -16,10 +16,10 @@ func upgradeChart(ctx context.Context, args ...string) error {
 	return err
 }
 
-// TestOperator_StartsWithoutAWatchedNamespace deletes a watched namespace, and
-// with it the RoleBinding that lets the operator read it. Objects of the other
-// namespaces are still reconciled, also by an operator that starts later. It
-// changes the operator's configuration, so it runs alone.
+// TestOperator_StartsWithoutAWatchedNamespace deletes a watched namespace, and with
+// it the RoleBinding that permits the operator to read it. Objects in the other
+// namespaces are still reconciled, even by an operator that starts later. The test
+// changes the configuration of the operator, so it runs alone.
 func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
 	kept := newBlockStage(t)
 	lost := blockStage{t, kept.ns + "-lost"}

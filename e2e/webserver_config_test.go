@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// serve applies a WebServer called web, with more of its spec in YAML's flow
-// style.
+// serve applies a WebServer called web, with additional fields of its spec in YAML
+// flow style.
 func serve(t *testing.T, ns, spec string) {
 	t.Helper()
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: NodePort}, `+spec+`}`)); err != nil {
@@ -32,7 +32,7 @@ func serve(t *testing.T, ns, spec string) {
 	}
 }
 
-// webReady waits until the current spec of web serves.
+// webReady waits until the current generation of web serves.
 func webReady(t *testing.T, ns string) {
 	t.Helper()
 	eventually(t, "the current spec to serve", func() error {
@@ -45,15 +45,15 @@ func webReady(t *testing.T, ns string) {
 	})
 }
 
-// webURL is where web answers, with the node port in that field of the status.
+// webURL returns the URL of web, with the node port in that field of the status.
 func webURL(t *testing.T, ns, scheme, field string) string {
 	t.Helper()
 	return fmt.Sprintf("%s://%s:%s", scheme, nodeAddress(t), kubectl(t, "-n", ns, "get", "webserver", "web", "-o", "jsonpath={.status.service."+field+"}"))
 }
 
-// TestWebServerConfig: a user's locations are served; a configuration that
-// nginx refuses reaches no pod that serves, and nginx says in the new pod's
-// status what it does not like.
+// TestWebServerConfig checks that a user's locations are served, and that a
+// configuration which nginx rejects does not reach a serving pod; the error of
+// nginx is in the status of the new pod.
 func TestWebServerConfig(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -87,8 +87,8 @@ func TestWebServerConfig(t *testing.T) {
 		`jsonpath={.status.conditions[?(@.type=="ConfigValid")].status} {.status.conditions[?(@.type=="ConfigValid")].reason}`)
 }
 
-// TestWebServerConfigMaps: what a ConfigMap holds is served, what is missing
-// is waited for, and a change of it is rolled out.
+// TestWebServerConfigMaps checks that the content of a ConfigMap is served, that a
+// missing one is waited for, and that a change is rolled out.
 func TestWebServerConfigMaps(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -142,11 +142,11 @@ func TestWebServerMetrics(t *testing.T) {
 	}
 }
 
-// TestWebServerServesRenewedCertificate: https from a Secret; a renewed one is
-// served within two minutes, and no request fails meanwhile, neither on a new
-// connection nor on one that stays open. The renewal keeps the key: with another
-// a handshake may meet the moment between the two files, as the documentation
-// says.
+// TestWebServerServesRenewedCertificate uses https with a certificate in a Secret.
+// A renewed one is served within two minutes, and no request fails in the meantime,
+// neither on new connections nor on one that stays open. The renewal keeps the key:
+// with another key, a handshake may occur between the updates of the two files, as
+// documented.
 func TestWebServerServesRenewedCertificate(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -166,7 +166,7 @@ func TestWebServerServesRenewedCertificate(t *testing.T) {
 	private, other := privateKey(t), privateKey(t)
 	first, second := certificate(t, "first", private), certificate(t, "second", private)
 
-	// Certificate and key that do not match reach no serving pod.
+	// A certificate and key that do not match do not reach a serving pod.
 	secret(first, inPEM(t, other))
 	serve(t, ns, `replicas: 2, tls: {secretRef: {name: web-tls}}, config: {inline: "location = /hello { return 200 $scheme; }"}`)
 	eventually(t, "nginx's word about a key that does not match", func() error {
@@ -211,8 +211,8 @@ func TestWebServerServesRenewedCertificate(t *testing.T) {
 	}
 }
 
-// newClient makes connections of its own. It takes any certificate: the test
-// looks at it itself.
+// newClient returns a client with connections of its own. It accepts any
+// certificate, because the test checks the certificate itself.
 func newClient() *http.Client {
 	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
@@ -220,7 +220,7 @@ func newClient() *http.Client {
 }
 
 // servedBy returns the common name of the certificate of the connection that a
-// request went over.
+// request used.
 func servedBy(ctx context.Context, c *http.Client, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -250,7 +250,7 @@ func privateKey(t *testing.T) *ecdsa.PrivateKey {
 	return k
 }
 
-// inPEM is a key as a Secret has it.
+// inPEM returns a key in the format of a Secret.
 func inPEM(t *testing.T, k *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	raw, err := x509.MarshalPKCS8PrivateKey(k)
@@ -260,7 +260,7 @@ func inPEM(t *testing.T, k *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// certificate makes a certificate of that name, signed by its own key, as PEM.
+// certificate returns a certificate of that name as PEM, signed by its own key.
 func certificate(t *testing.T, name string, private *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	template := &x509.Certificate{

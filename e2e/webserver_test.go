@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// The article's own YAML, and the two states that it is brought to.
+// sample returns the sample WebServer, which is that of the legacy operator's
+// tutorial.
 func sample(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile("../config/samples/webserver.yaml")
@@ -22,9 +23,9 @@ func sample(t *testing.T) string {
 	return string(raw)
 }
 
-// TestWebServerArticle walks the article from its first kubectl apply to the
-// end: an nginx fleet behind port 30010, three replicas become four, the
-// version changes, the Service heals.
+// TestWebServerArticle follows the tutorial of the legacy operator: nginx behind
+// port 30010, three replicas become four, the version changes, and the Service is
+// restored.
 func TestWebServerArticle(t *testing.T) {
 	const name, service = "webserver-sample", "webserver-sample-service"
 	ns := namespace(t)
@@ -122,7 +123,7 @@ func TestWebServerArticle(t *testing.T) {
 
 type logLine struct{ Logger, Msg, Webserver string }
 
-// operatorLogs are the lines of all replicas.
+// operatorLogs returns the log lines of all replicas.
 func operatorLogs(t *testing.T) []logLine {
 	t.Helper()
 	var lines []logLine
@@ -135,8 +136,8 @@ func operatorLogs(t *testing.T) []logLine {
 	return lines
 }
 
-// TestTwoWebServersLiveSideBySide: the article's second one never got its
-// Service, because the node port was a constant.
+// TestTwoWebServersLiveSideBySide is needed because the legacy operator could not
+// create the Service of a second WebServer: the node port was a constant.
 func TestTwoWebServersLiveSideBySide(t *testing.T) {
 	ns := namespace(t)
 	for _, name := range []string{"one", "two"} {
@@ -156,8 +157,8 @@ func TestTwoWebServersLiveSideBySide(t *testing.T) {
 	}
 }
 
-// TestForeignObjectsAreNotTouched: what somebody else made under the name of a
-// child stays as it is; when it goes, the WebServer heals by itself.
+// TestForeignObjectsAreNotTouched checks that an unowned object with the name of a
+// child is not modified, and that the WebServer recovers when it is deleted.
 func TestForeignObjectsAreNotTouched(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
