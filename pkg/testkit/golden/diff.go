@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The format, of which patch reads only the part after the empty line:
+// The format of differences. patch reads only the part after the empty line:
 //
 //	# Differences from ../base/want.yaml. Unchanged documents are only listed.
 //	= ConfigMap web
@@ -33,8 +33,9 @@ import (
 //	+apiVersion: autoscaling/v2
 //	…
 //
-// The list is in the order of the case's documents, with the deleted ones at
-// its end, so that base and difference give the case's bytes.
+// The list has the order of the case's documents, with the deleted ones at its
+// end, so that the exact bytes of the case can be reconstructed from the base and
+// the difference.
 const (
 	contextLines = 2
 	noDocument   = "/dev/null"

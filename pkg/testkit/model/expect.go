@@ -183,7 +183,7 @@ func (w *World) wanted(spec map[string]any) int64 {
 func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
-		panic(err) // it came as JSON
+		panic(err) // it was decoded from JSON
 	}
 	s := string(raw)
 	works, complete = runs(text(spec, "image")), true
