@@ -117,18 +117,18 @@ func (r *Reconciler) addVanished(key types.NamespacedName, child childKey) {
 // reconcile of its owner.
 func (r *Reconciler) disappeared(o client.Object) {
 	gvk, err := apiutil.GVKForObject(o, r.client.Scheme())
-	if err != nil || !o.GetDeletionTimestamp().IsZero() {
+	if err != nil {
 		return
 	}
 	key, known := r.ownerOf(o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
-	if !known || m.pruned[o.GetUID()] {
-		delete(m.pruned, o.GetUID())
-		return
+	pruned := m.pruned[o.GetUID()]
+	delete(m.pruned, o.GetUID())
+	if known && !pruned && o.GetDeletionTimestamp().IsZero() {
+		r.addVanished(key, childKey{gvk.Kind, client.ObjectKeyFromObject(o)})
 	}
-	r.addVanished(key, childKey{gvk.Kind, client.ObjectKeyFromObject(o)})
 }
 
 // ownerOf returns the object that a child belongs to, if this process has

@@ -245,6 +245,26 @@ func TestReconciler_PrunesEstrangedChildren(t *testing.T) {
 	}
 }
 
+// The deletion of a pod takes time, so the event of its end shows a pod that was
+// being deleted.
+func TestReconciler_ForgetsPrunedChildrenThatWereDeletedGracefully(t *testing.T) {
+	e := newEstranged(t)
+	c := &corev1.ConfigMap{}
+	if err := e.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
+		t.Fatal(err)
+	}
+	e.unwanted = true
+	e.reconcileOnly()
+	if n := len(e.objects[key].pruned); n != 1 {
+		t.Fatalf("%d deletions are remembered, want 1", n)
+	}
+	c.DeletionTimestamp = new(metav1.Now())
+	e.disappeared(c)
+	if n := len(e.objects[key].pruned); n != 0 {
+		t.Errorf("%d deletions are remembered, want none", n)
+	}
+}
+
 // A child of an orphaning object that was deleted in the foreground has also
 // lost its owner reference. The operator must not delete it.
 func TestReconciler_PrunesNoOrphanOfADeletedOwner(t *testing.T) {
