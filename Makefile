@@ -272,22 +272,21 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'end-to-end tests')
 	@go test -tags=e2e -count=1 -timeout=40m -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
 
-# make test-envtest takes some of the rights away, this all of them.
-# make test asks the corpus of specs about every rule of the schemas, by the
-# marks of its answers; this takes the rules away.
+# make test checks that each rule of the schemas refuses a spec of the corpus; this
+# removes the rules.
 .PHONY: campaign-admission
 campaign-admission: ## Take each rule of admission away in turn: a case of the corpus must notice; some minutes
 	$(call say,'admission with each of its rules missing')
 	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./pkg/testkit/specs/
 
 .PHONY: campaign-rights
-campaign-rights: bin/cluster ## Take each of the operator's rights away in turn: a request must be refused for it; some minutes
-	$(call say,'the operator without each of its rights')
+campaign-rights: bin/cluster ## Remove each permission of the operator in turn: a request must be refused for it; some minutes
+	$(call say,'the operator without each of its permissions')
 	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestEachRightIsNeeded$$' -v ./controllers/ -all-rights
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
-bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, beside a plain Deployment; half an hour
+bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, compared with a plain Deployment; half an hour
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'load through every rollout')
@@ -382,7 +381,7 @@ undeploy: build bin/cluster ## Undo deploy; the kinds and their objects stay
 check-img:
 	@case '$(IMG_TAG)' in */*|'$(IMG)') echo 'IMG=$(IMG) has no tag: give registry/name:tag' >&2; exit 1;; esac
 
-# Two nodes, somebody who serves metrics, Ingresses and Gateways, and the operator.
+# Two nodes, the addons that serve metrics, Ingresses and Gateways, and the operator.
 .PHONY: e2e-cluster
 e2e-cluster: bin/cluster
 	@bin/cluster up --nodes 2
