@@ -74,6 +74,7 @@ func version(env string, contract bool) converge.AnyKind {
 	}
 	return converge.Erase(converge.Kind[*application, rollout.Seen]{
 		New:      func() *application { return &application{} },
+		NewList:  func() client.ObjectList { return &demoapplicationv1.DemoApplicationList{} },
 		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
 		Related:  []converge.Related{rollout.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},

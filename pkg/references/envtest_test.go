@@ -65,6 +65,7 @@ func (p *passes) count(ns, name string) int {
 func reader(p *passes) converge.AnyKind {
 	return converge.Erase(converge.Kind[*webserverv1.WebServer, references.Source]{
 		New:      func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		NewList:  func() client.ObjectList { return &webserverv1.WebServerList{} },
 		Children: []client.Object{&corev1.ConfigMap{}},
 		Log:      converge.LogText{Logger: "reader", Key: "Reader"},
 		References: func(w *webserverv1.WebServer) []references.Reference {
