@@ -63,7 +63,6 @@ type memory struct {
 	deleted  time.Time          // when this process first observed that the object is being deleted
 	lost     map[apply.Ref]bool // children that were deleted before they were released
 	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
-	searched bool               // whether children that are not in the cache were searched for
 	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
 
 	freed bool // the finalizer was removed; a cached object is outdated

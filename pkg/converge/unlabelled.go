@@ -30,9 +30,7 @@ import (
 //
 //   - an event reported that it disappeared, and the operator had not deleted
 //     it;
-//   - the object is paused and available, and the child is its workload;
-//   - this process reconciles the object for the first time, and its spec has
-//     changed since the last reconcile.
+//   - the object is paused and available, and the child is its workload.
 //
 // An object at rest causes no request.
 
@@ -44,9 +42,8 @@ const goneSoon = 2 * time.Second
 // not applied by the plan. seen contains what was observed.
 func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) (map[childKey]client.Object, error) {
 	key := client.ObjectKeyFromObject(obj)
-	vanished, first := r.takeVanished(key)
+	vanished := r.takeVanished(key)
 	paused := r.kind.Paused(obj)
-	first = first && owner.Settled && obj.GetGeneration() != obj.GetStatus().ObservedGeneration
 	// If the workload of an available object were missed, the object would be
 	// reported as unavailable. No condition depends on the other children.
 	serving := meta.IsStatusConditionTrue(obj.GetStatus().Conditions, common.ConditionAvailable)
@@ -56,7 +53,7 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 	}
 	found := map[childKey]client.Object{}
 	for k, o := range seen.of {
-		suspected := vanished[k] || first || paused && planned[k] && serving && isOfType(o, r.kind.Workload)
+		suspected := vanished[k] || paused && planned[k] && serving && isOfType(o, r.kind.Workload)
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}
@@ -83,15 +80,15 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 func isOfType(o, empty client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(empty) }
 
 // takeVanished returns the children of an object that have disappeared from the
-// cache since the last call, and whether it is the first call for the object.
-func (r *Reconciler) takeVanished(key types.NamespacedName) (vanished map[childKey]bool, first bool) {
+// cache since the last call.
+func (r *Reconciler) takeVanished(key types.NamespacedName) map[childKey]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
-	vanished, first = m.vanished, !m.searched
-	m.vanished, m.searched = nil, true
+	vanished := m.vanished
+	m.vanished = nil
 	r.objects[key] = m
-	return vanished, first
+	return vanished
 }
 
 // keepVanished makes the next reconcile search for the children again.
