@@ -674,7 +674,7 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	options := []client.DeleteOption{client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground)}
-	if !labelled(live) {
+	if !naming.IsLabelled(live) {
 		options = append(options, client.DisableReadYourWritesConsistency) // the cache does not hold it
 	}
 	err := a.client.Delete(ctx, live, options...)
@@ -709,7 +709,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 	}
 	before := live.DeepCopyObject().(client.Object)
 	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return r.UID == uid || isNamespace(r, live.GetNamespace())
+		return r.UID == uid || naming.IsNamespace(r, live.GetNamespace())
 	}))
 	live.SetLabels(withoutMarks(live.GetLabels()))
 	live.SetAnnotations(withoutMarks(live.GetAnnotations()))

@@ -64,7 +64,7 @@ func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
 // modify live.
 func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live client.Object) error {
 	refs := live.GetOwnerReferences()
-	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return isNamespace(r, live.GetNamespace()) })
+	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, live.GetNamespace()) })
 	// A child without the owner's reference is not deleted with the owner.
 	if retains(owner) == (i >= 0) || !metav1.IsControlledBy(live, owner.Object) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -85,7 +85,7 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 	changed := live.DeepCopyObject().(client.Object)
 	changed.SetOwnerReferences(refs)
 	options := []client.PatchOption{client.FieldOwner(retainManager)}
-	if !labelled(live) {
+	if !naming.IsLabelled(live) {
 		options = append(options, client.DisableReadYourWritesConsistency) // the cache never holds it
 	}
 	log.FromContext(ctx).Info("Changing only the owner references of a child that is not applied", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
@@ -96,16 +96,11 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 	return nil
 }
 
-// labelled reports whether a child has the label that the caches select by.
-func labelled(live client.Object) bool {
-	return live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
-}
-
 // retainedByPatch reports whether a child has a reference to its Namespace that
 // Retain wrote. Omitting it from the intent does not remove it, so it has to be
 // claimed.
 func retainedByPatch(live client.Object) bool {
-	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isNamespace(r, live.GetNamespace()) }) &&
+	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, live.GetNamespace()) }) &&
 		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == retainManager })
 }
 
@@ -126,7 +121,7 @@ func (a *Applier) namespaceUID(ctx context.Context, owner Owner, in Intent) (typ
 		return "", fmt.Errorf("reading %s: %w", in, err)
 	}
 	for _, r := range live.GetOwnerReferences() {
-		if isNamespace(r, in.Namespace) {
+		if naming.IsNamespace(r, in.Namespace) {
 			return r.UID, nil
 		}
 	}
@@ -154,10 +149,6 @@ func (a *Applier) readNamespaceUID(ctx context.Context, owner Owner, name string
 	a.of(owner).namespace = ns.UID
 	a.mu.Unlock()
 	return ns.UID, nil
-}
-
-func isNamespace(r metav1.OwnerReference, name string) bool {
-	return naming.IsNamespace(r, name)
 }
 
 func namespaceReference(name string, uid types.UID) *metav1ac.OwnerReferenceApplyConfiguration {

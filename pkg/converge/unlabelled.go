@@ -63,7 +63,7 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 			r.keepVanished(key, slices.Collect(maps.Keys(vanished)))
 			return nil, fmt.Errorf("looking for a child that the cache does not hold: %w", err)
 		}
-		if !owned || live.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy { // it is about to appear in the cache, with an event
+		if !owned || naming.IsLabelled(live) { // it is about to appear in the cache, with an event
 			continue
 		}
 		found[k] = live
@@ -178,7 +178,7 @@ func (r *Reconciler) prune(ctx context.Context, owner apply.Owner, kind string, 
 		m.pruned[child.GetUID()] = true
 		r.objects[key] = m
 	}
-	inCache := child.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy && child.GetDeletionTimestamp().IsZero()
+	inCache := naming.IsLabelled(child) && child.GetDeletionTimestamp().IsZero()
 	if inCache {
 		note(true)
 	}

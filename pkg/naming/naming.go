@@ -73,8 +73,11 @@ const (
 // IsChild reports whether o has the operator's label and a controller, as every
 // child does.
 func IsChild(o metav1.Object) bool {
-	return o.GetLabels()[LabelManagedBy] == ManagedBy && metav1.GetControllerOf(o) != nil
+	return IsLabelled(o) && metav1.GetControllerOf(o) != nil
 }
+
+// IsLabelled reports whether o has the label by which the caches select children.
+func IsLabelled(o metav1.Object) bool { return o.GetLabels()[LabelManagedBy] == ManagedBy }
 
 // OwnerUID returns the UID of the owner of a child, or "" if o is not a child.
 // A child that the operator has written still belongs to its owner after the
