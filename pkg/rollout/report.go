@@ -76,13 +76,13 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 	f := d.diagnose(dep, pods)
 	late := resources.PastDeadline(dep)
 	if !late && f != nil && !f.blameless && d.untimed(dep) {
-		if left := d.timeLeft(dep, pods, out.Now); left > 0 {
+		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
 			out.LookAgain(left)
 		} else {
 			late = true
 		}
 	} else if late && (f == nil || !f.blameless) {
-		if left := d.timeLeft(dep, pods, out.Now); left > 0 {
+		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
 			late = false
 			state.Stalled = conditions.Finding{}
 			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "pods that could not start before have their time to become ready"}
@@ -150,7 +150,11 @@ func (d *Decision) untimed(dep *appsv1.Deployment) bool {
 // the rollout exceeds its deadline at once. Therefore a pod that started after
 // the deadline has the full duration from its start, and pods that could not be
 // created do not count against their template.
-func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.Time) time.Duration {
+//
+// The cause is what diagnose found. A pod that exists is judged by its own
+// status, also while the Deployment still reports that it could not be created:
+// the Deployment controller removes that condition later.
+func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *failure, now time.Time) time.Duration {
 	passed, allowed := resources.DeadlinePassed(dep)
 	untimed := d.untimed(dep)
 	if untimed {
@@ -164,7 +168,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.
 		waiting = time.Time{}
 	}
 	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
-	if resources.ReplicaFailure(dep) != "" {
+	if cause != nil && cause.reason == ReasonRefused {
 		if untimed {
 			return remains(waiting)
 		}
@@ -181,7 +185,9 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, now time.
 			since = waiting
 		}
 		its := remains(since)
-		young := since.After(passed) && its > 0
+		// Timestamps have whole seconds: a pod of the second in which the
+		// deadline passed was not there before.
+		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
 		} else if f := diagnosePod(&p); f != nil && !f.blameless {

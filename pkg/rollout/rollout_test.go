@@ -366,6 +366,23 @@ func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
 		w.now = w.now.Add(time.Second)
 		w.is("it had its time", " +RolloutFailed", failed)
 	})
+	t.Run("a quota was raised, and the Deployment has not noticed", func(t *testing.T) {
+		w, passed := late(t)
+		w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: q",
+		})
+		w.now = passed.Add(10 * time.Second)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
+		w.seen.Pods[0].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		w.is("a pod", "Progressing ", waits)
+		w.now = w.now.Add(60 * time.Second)
+		w.is("it had its time", " +RolloutFailed", failed)
+	})
+	t.Run("a pod was created in the second in which the deadline passed", func(t *testing.T) {
+		w, passed := late(t)
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(passed)
+		w.is("a pod", "Progressing ", waits)
+	})
 	t.Run("a node came", func(t *testing.T) {
 		w, passed := late(t)
 		w.now = passed.Add(time.Hour)

@@ -69,7 +69,7 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 			return err
 		}
 	}
-	now := metav1.Now() // the failing pod was created before the deadline was exceeded
+	now := metav1.Now()
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 		Conditions: []appsv1.DeploymentCondition{
@@ -85,6 +85,8 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
 		}
 		d.Status.Conditions[1].Status, d.Status.Conditions[1].Reason = corev1.ConditionFalse, "ProgressDeadlineExceeded"
+		// The failing pod was created before, and timestamps have whole seconds.
+		d.Status.Conditions[1].LastTransitionTime = metav1.NewTime(now.Add(time.Second))
 	}
 	err := e.Admin.Status().Patch(ctx, d, client.MergeFrom(before))
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -294,6 +295,11 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionTrue, updated, "")
 	case c.late || reason == timedOut:
 		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionFalse, timedOut, "")
+		if reason != timedOut {
+			// The pods were created before, and timestamps have whole seconds.
+			at := slices.IndexFunc(st.Conditions, func(k appsv1.DeploymentCondition) bool { return k.Type == appsv1.DeploymentProgressing })
+			st.Conditions[at].LastTransitionTime = metav1.NewTime(metav1.Now().Add(time.Second))
+		}
 	default:
 		c.waiting = true
 	}
