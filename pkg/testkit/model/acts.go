@@ -52,14 +52,23 @@ func (w *World) child(ctx context.Context, ref Ref) (*unstructured.Unstructured,
 func (w *World) children(ctx context.Context) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, k := range childKinds {
-		l := &unstructured.UnstructuredList{}
-		l.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
-		if err := w.env.Admin.List(ctx, l, client.InNamespace(w.ns)); err != nil {
-			return nil, fmt.Errorf("listing %s: %w", k.Kind, err)
+		items, err := w.list(ctx, k)
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, l.Items...)
+		all = append(all, items...)
 	}
 	return all, nil
+}
+
+// list reads the objects of a type.
+func (w *World) list(ctx context.Context, gvk schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := w.env.Admin.List(ctx, l, client.InNamespace(w.ns)); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
+	}
+	return l.Items, nil
 }
 
 func (w *World) own(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {

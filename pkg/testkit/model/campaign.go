@@ -36,6 +36,8 @@ type Campaign struct {
 	Without []string
 	// Until stops the campaign at the first violation.
 	Until bool
+	// Pairs is a file of the pairs that earlier campaigns have tried; "" for none.
+	Pairs string
 	// Out receives a line for each violation as soon as it is found.
 	Out io.Writer
 }
@@ -78,6 +80,11 @@ func (s *Summary) String() string {
 // Run runs the campaign.
 func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	s := &Summary{Pairs: NewPairs(c.Kinds)}
+	if c.Pairs != "" {
+		if err := s.Pairs.Load(c.Pairs); err != nil {
+			return s, err
+		}
+	}
 	began := time.Now()
 	chains, stopChains := context.WithCancel(ctx) // shrinking continues after it
 	defer stopChains()
@@ -133,6 +140,11 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	close(seeds)
 	wg.Wait()
 	s.Took = time.Since(began)
+	if c.Pairs != "" {
+		if err := s.Pairs.Save(c.Pairs); err != nil {
+			return s, err
+		}
+	}
 	if len(s.Found) == 0 {
 		return s, broken
 	}

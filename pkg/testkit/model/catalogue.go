@@ -27,6 +27,16 @@ type Op struct {
 
 	do     func(context.Context, *World) error
 	script string
+	needs  []string // operations without which it would hardly ever apply
+}
+
+// needs are the operations that create what others change or delete.
+var needs = map[string][]string{
+	"delete-policy": {"isolate"}, "drift-policy": {"isolate"}, "delete-hpa": {"autoscale"}, "delete-ingress": {"expose"},
+	"cm-delete": {"cm-write"}, "secret-delete": {"secret-write"}, "rollout-undo": {"image-2"}, "delete-pdb": {"scale-3"},
+	"foreign-service-gone": {"foreign-service"}, "foreign-ingress-gone": {"foreign-ingress"}, "foreign-hpa-gone": {"foreign-hpa"},
+	"foreign-pdb-gone": {"foreign-pdb"}, "foreign-policy-gone": {"foreign-policy"},
+	"scale-behavior": {"autoscale"}, "scale-on-memory": {"autoscale"}, "suspend-off": {"suspend"},
 }
 
 // For reports whether the operation applies to a kind.
@@ -106,7 +116,11 @@ func disturb(o Op) Op { o.Fault = true; return o }
 
 // Catalogue returns all operations.
 func Catalogue() []Op {
-	return slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), faultOps())
+	all := slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), faultOps())
+	for i := range all {
+		all[i].needs = needs[all[i].Name]
+	}
+	return all
 }
 
 // lifeOps returns the operations that create and delete the object.

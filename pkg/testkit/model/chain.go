@@ -85,13 +85,16 @@ var themes = [][]string{
 // Generate returns a random chain. Of several operations that could be next, it
 // prefers the one that results in the most pairs that have not been tried.
 func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
-	c := Chain{kind: kinds[r.IntN(len(kinds))]}
+	c := Chain{kind: p.pickKind(r, kinds)}
 	k, err := kindNamed(c.kind)
 	if err != nil {
 		panic(err) // it is one of Kinds
 	}
 	var calm, faults, early, themed []string
-	theme := themes[r.IntN(len(themes))]
+	theme := themes[0]
+	if r.IntN(2) == 0 {
+		theme = themes[r.IntN(len(themes))]
+	}
 	for _, o := range catalogue() {
 		switch {
 		case !o.For(k) || o.Name == "create" || slices.Contains(without, o.Name):
@@ -117,6 +120,11 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 			name := from[r.IntN(len(from))]
 			if n := p.gain(c, name); n > most {
 				best, most = name, n
+			}
+		}
+		for _, need := range opNamed(best).needs {
+			if o := opNamed(need); o.For(k) && !slices.Contains(without, need) {
+				c.steps = append(c.steps, step{need, paceSettle})
 			}
 		}
 		c.steps = append(c.steps, step{best, pc})

@@ -20,16 +20,16 @@ func TestMain(m *testing.M) {
 	testkit.MainWithoutNodes(m, "../../..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
 }
 
-// TestCampaign runs random chains: MODEL_TIME (such as 2h) is for how long,
-// MODEL_SEED determines them, MODEL_KINDS are their kinds, and MODEL_WORKERS is how
-// many run at the same time.
+// TestCampaign runs random chains: MODEL_TIME=2h for how long, MODEL_SEED for
+// which, MODEL_KINDS for which kinds, MODEL_WORKERS for how many at a time, and
+// MODEL_PAIRS for a file of the pairs that earlier campaigns have tried.
 func TestCampaign(t *testing.T) {
 	if os.Getenv("MODEL_TIME") == "" {
 		t.Skip("MODEL_TIME is not set; make test-model and make campaign-model set it")
 	}
 	c := Campaign{
 		Env: env, Time: duration(t, "MODEL_TIME", 0), Seed: number64(t, "MODEL_SEED", uint64(time.Now().UnixNano())),
-		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Without: strings.Split(os.Getenv("MODEL_WITHOUT"), ","), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Out: os.Stdout, Until: os.Getenv("MODEL_UNTIL") == "violation", //nolint:gosec // a small number
+		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Without: strings.Split(os.Getenv("MODEL_WITHOUT"), ","), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Pairs: os.Getenv("MODEL_PAIRS"), Out: os.Stdout, Until: os.Getenv("MODEL_UNTIL") == "violation", //nolint:gosec // a few
 	}
 	t.Logf("MODEL_SEED=%d", c.Seed)
 	s, err := c.Run(t.Context())

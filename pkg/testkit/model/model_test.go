@@ -1,8 +1,12 @@
 package model
 
 import (
+	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestChain_RoundTrip(t *testing.T) {
@@ -18,6 +22,40 @@ func TestChain_RoundTrip(t *testing.T) {
 		}
 		if Script(c) == "" {
 			t.Errorf("no script for %s", c)
+		}
+	}
+}
+
+func TestPairs_SaveAndLoad(t *testing.T) {
+	kinds := []string{"webserver", "memcached"}
+	c, err := ParseChain("memcached: create scale-0 scale-3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPairs(kinds)
+	p.add(c, []string{"create", "scale-0", "scale-3"})
+	path := filepath.Join(t.TempDir(), "pairs.json")
+	if err := p.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	again := NewPairs(kinds)
+	if err := errors.Join(again.Load(path), again.Load(path+".missing")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.String(), again.String()); diff != "" {
+		t.Errorf("pairs (-saved +loaded):\n%s", diff)
+	}
+	if n := len(again.tried["memcached"]); n != 3 {
+		t.Errorf("%d pairs, want 3", n)
+	}
+}
+
+func TestCatalogue_NeedsExist(t *testing.T) {
+	for name, all := range needs {
+		for _, need := range all {
+			if opNamed(name) == nil || opNamed(need) == nil {
+				t.Errorf("%s needs %s: no such operation", name, need)
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -177,19 +178,13 @@ func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, stri
 	if w.onCluster {
 		return nil // it is another process
 	}
-	all, err := w.children(ctx)
-	if err != nil {
-		return err
-	}
-	for _, kind := range []string{"ConfigMap", "ControllerRevision"} {
-		live := 0
-		for _, c := range all {
-			if c.GetKind() == kind {
-				live++
-			}
+	for _, gvk := range []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap"), appsv1.SchemeGroupVersion.WithKind("ControllerRevision")} {
+		live, err := w.list(ctx, gvk)
+		if err != nil {
+			return err
 		}
-		if n := w.leader().op.Applier.Remembered(s.object.GetUID(), kind); n > live {
-			bad("memory", "%d objects of kind %s are remembered, and %d exist", n, kind, live)
+		if n := w.leader().op.Applier.Remembered(s.object.GetUID(), gvk.Kind); n > len(live) {
+			bad("memory", "%d objects of kind %s are remembered, and %d exist", n, gvk.Kind, len(live))
 		}
 	}
 	return nil

@@ -1,7 +1,12 @@
 package model
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 )
@@ -67,7 +72,77 @@ func (p *Pairs) add(c Chain, executed []string) {
 	}
 }
 
-// String returns one line for each kind.
+// pickKind picks one of some kinds, more often one of which more pairs are
+// missing.
+func (p *Pairs) pickKind(r *rand.Rand, kinds []string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	missing := func(kind string) int { return 1 + p.total[kind]/20 + p.total[kind] - len(p.tried[kind]) }
+	sum := 0
+	for _, k := range kinds {
+		sum += missing(k)
+	}
+	n := r.IntN(sum)
+	for _, k := range kinds {
+		if n -= missing(k); n < 0 {
+			return k
+		}
+	}
+	return kinds[0]
+}
+
+// Load adds the pairs that Save has written. A file that does not exist holds
+// none. Pairs of operations that do not exist any more are left out.
+func (p *Pairs) Load(path string) error {
+	raw, err := os.ReadFile(path) //nolint:gosec // a path of the command line
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var saved map[string][]string
+	if err == nil {
+		err = json.Unmarshal(raw, &saved)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the pairs of earlier campaigns: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, pairs := range saved {
+		k, err := kindNamed(name)
+		if err != nil || p.tried[name] == nil {
+			continue
+		}
+		for _, pair := range pairs {
+			a, b, _ := strings.Cut(pair, " ")
+			if first, second := opNamed(a), opNamed(b); first != nil && second != nil && first.For(k) && second.For(k) {
+				p.tried[name][[2]string{a, b}]++
+			}
+		}
+	}
+	return nil
+}
+
+// Save writes the pairs into a file, so that another campaign goes on from there.
+func (p *Pairs) Save(path string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	saved := map[string][]string{}
+	for name, pairs := range p.tried {
+		for pair := range pairs {
+			saved[name] = append(saved[name], pair[0]+" "+pair[1])
+		}
+	}
+	raw, err := json.Marshal(saved)
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the pairs: %w", err)
+	}
+	return nil
+}
+
+// String is a line for each kind.
 func (p *Pairs) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
