@@ -32,21 +32,30 @@ func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists boo
 	return true, mayWrite(owner, in, live)
 }
 
-// OwnedUncached reports whether a child that the cache does not hold, because
-// its label was removed by hand, exists and belongs to the owner. It costs one
-// request.
-func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (bool, error) {
-	return a.ReadOwned(ctx, owner, in.Key(), in.newLive())
+// OwnedUncached is Owned for a child that the cache does not hold, because it
+// is unowned or its label was removed by hand. It costs one request.
+func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
+	live := in.newLive()
+	if exists, err := a.read(ctx, in.Key(), live); !exists || err != nil {
+		return false, err
+	}
+	return true, mayWrite(owner, in, live)
 }
 
 // ReadOwned reads a child from the API server into an empty object, and reports
 // whether it exists and belongs to the owner.
 func (a *Applier) ReadOwned(ctx context.Context, owner Owner, key client.ObjectKey, into client.Object) (bool, error) {
+	exists, err := a.read(ctx, key, into)
+	return exists && Owns(owner.Object, into), err
+}
+
+// read reads a child from the API server, and reports whether it exists.
+func (a *Applier) read(ctx context.Context, key client.ObjectKey, into client.Object) (exists bool, err error) {
 	if err := a.live.Get(ctx, key, into); err != nil {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return false, fmt.Errorf("reading %T %q: %w", into, key.Name, err)
 	}
-	return Owns(owner.Object, into), nil
+	return true, nil
 }

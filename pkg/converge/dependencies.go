@@ -16,7 +16,7 @@ import (
 // it. owned is Applier.Owned for the owner of the plan. uncached is
 // Applier.OwnedUncached, or nil to use only the cache.
 func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
-	d := dependencies{owned: owned, uncached: uncached, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}}
+	d := dependencies{owned: owned, uncached: uncached, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}, blocked: map[apply.Ref]bool{}}
 	for _, in := range plan.Apply {
 		d.planned[in.Ref()] = in
 	}
@@ -25,13 +25,14 @@ func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.C
 		resolved, blocked, err := d.resolve(ctx, in)
 		switch {
 		case err != nil:
-			blocked = err
 			errs = append(errs, err)
 		case blocked == nil:
-			blocked = do(resolved)
-			errs = append(errs, blocked)
+			err = do(resolved)
+			errs = append(errs, err)
+		default:
+			err, d.blocked[in.Ref()] = blocked, true
 		}
-		d.results[in.Ref()] = blocked
+		d.results[in.Ref()] = err
 	}
 	return errors.Join(errs...)
 }
@@ -42,6 +43,9 @@ type dependencies struct {
 	uncached func(context.Context, apply.Intent) (bool, error)
 	planned  map[apply.Ref]apply.Intent
 	results  map[apply.Ref]error
+	// blocked are the children that were not attempted because of another child.
+	// Their result is the result of that child.
+	blocked map[apply.Ref]bool
 }
 
 // resolve returns the intent to apply for a child, which is the intent itself
@@ -64,8 +68,11 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	exists, err := d.owned(ctx, in)
 	if err == nil && !exists && d.uncached != nil {
 		// A child that lost its label is not in the cache. Without this read it
-		// would be blocked for as long as the other child fails.
-		exists, err = d.uncached(ctx, in)
+		// would be blocked for as long as the other child fails. An unowned object
+		// is not in the cache either, and blocks the children that accompany it.
+		if exists, err = d.uncached(ctx, in); err != nil {
+			return in, nil, err
+		}
 		in.Exists = exists
 	}
 	switch {
@@ -86,10 +93,11 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	return in, missing, nil
 }
 
-// ownership returns why a child could not be written. For a child that comes
-// later in the plan it reads the cache.
+// ownership returns why a child could not be written. For a child that was not
+// attempted, or comes later in the plan, it reads the cache: that another child
+// belongs to another owner says nothing about the owner of this one.
 func (d dependencies) ownership(ctx context.Context, ref apply.Ref) error {
-	if err, done := d.results[ref]; done {
+	if err, done := d.results[ref]; done && !d.blocked[ref] {
 		return err
 	}
 	in, ok := d.planned[ref]

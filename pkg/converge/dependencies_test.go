@@ -56,15 +56,19 @@ func TestForEachChild(t *testing.T) {
 		fails  map[string]error // results, by kind
 		exists bool             // the Deployment
 		owned  error            // why the Deployment in the cache may not be written
+		hidden error            // why a Deployment that the cache does not hold may not be written
 		want   []string         // attempted
 	}{
-		"nothing fails":                                                {want: all},
-		"a conflict on the ConfigMap":                                  {fails: map[string]error{"ConfigMap": taken}, want: all},
-		"a conflict on the revision":                                   {fails: map[string]error{"ControllerRevision": taken}, exists: true, want: current},
-		"a refused revision":                                           {fails: map[string]error{"ControllerRevision": refused}, want: current},
-		"a conflict on the policy of a Deployment that exists":         {fails: map[string]error{"NetworkPolicy": taken}, exists: true, want: all},
-		"a conflict on the policy of a Deployment that does not exist": {fails: map[string]error{"NetworkPolicy": taken}, want: without("Deployment", "Service", "HorizontalPodAutoscaler")},
-		"a refused policy of a Deployment that does not exist":         {fails: map[string]error{"NetworkPolicy": refused}, want: without("Deployment")},
+		"nothing fails":                                                  {want: all},
+		"a conflict on the ConfigMap":                                    {fails: map[string]error{"ConfigMap": taken}, want: all},
+		"a conflict on the revision":                                     {fails: map[string]error{"ControllerRevision": taken}, exists: true, want: current},
+		"a refused revision":                                             {fails: map[string]error{"ControllerRevision": refused}, want: current},
+		"a conflict on the policy of a Deployment that exists":           {fails: map[string]error{"NetworkPolicy": taken}, exists: true, want: all},
+		"a conflict on the policy of a Deployment that does not exist":   {fails: map[string]error{"NetworkPolicy": taken}, want: without("Deployment")},
+		"a refused policy of a Deployment that does not exist":           {fails: map[string]error{"NetworkPolicy": refused}, want: without("Deployment")},
+		"a conflict on the revision of a Deployment that does not exist": {fails: map[string]error{"ControllerRevision": taken, "NetworkPolicy": refused}, want: without("Deployment")},
+		"a conflict on the policy, and an unowned Deployment":            {fails: map[string]error{"NetworkPolicy": taken}, hidden: taken, want: without("Deployment", "Service", "HorizontalPodAutoscaler")},
+		"a refused policy, and an unowned Deployment":                    {fails: map[string]error{"NetworkPolicy": refused}, hidden: taken, want: without("Deployment", "Service", "HorizontalPodAutoscaler")},
 		"both": {
 			fails: map[string]error{"NetworkPolicy": refused, "ControllerRevision": refused}, exists: true, want: current,
 		},
@@ -84,7 +88,8 @@ func TestForEachChild(t *testing.T) {
 				}
 				return tc.exists, tc.owned
 			}
-			err := ForEachChild(t.Context(), workloadPlan(), owned, nil, func(in apply.Intent) error {
+			uncached := func(context.Context, apply.Intent) (bool, error) { return tc.hidden != nil, tc.hidden }
+			err := ForEachChild(t.Context(), workloadPlan(), owned, uncached, func(in apply.Intent) error {
 				got = append(got, strings.TrimSpace(in.Kind+" "+strings.Join(in.Exclusive, " ")))
 				return tc.fails[in.Kind]
 			})
@@ -95,6 +100,9 @@ func TestForEachChild(t *testing.T) {
 				if !errors.Is(err, failure) {
 					t.Errorf("the failure of %s is not among the errors: %v", kind, err)
 				}
+			}
+			if tc.hidden != nil && !errors.Is(err, tc.hidden) {
+				t.Errorf("the conflict on the Deployment is not among the errors: %v", err)
 			}
 		})
 	}
