@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 			return err
 		}
 		if orphans || how == metav1.DeletePropagationOrphan {
-			return w.left(ctx, u, before, orphans)
+			return w.left(ctx, u, before, orphans, how)
 		}
 		return w.collected(ctx, before)
 	}
@@ -115,9 +116,29 @@ func (w *World) collected(ctx context.Context, before []unstructured.Unstructure
 	return nil
 }
 
+// policyChanged records that an edit changed the deletion policy.
+func (m *memory) policyChanged(before, after map[string]any, generation int64) {
+	was, is := text(before, "deletionPolicy"), text(after, "deletionPolicy")
+	switch orphan := string(common.DeletionPolicyOrphan); {
+	case is != orphan:
+		m.orphanAt = 0
+	case was != orphan:
+		m.orphanAt = generation
+	}
+}
+
+// mayBeLost reports whether foreground deletion of an object may delete a child
+// that the object orphans. The documentation promises the opposite only after the
+// operator has reconciled the policy: before, the child lacks the owner that
+// retains it.
+func (m *memory) mayBeLost(object, child *unstructured.Unstructured) bool {
+	return statusOf(object).ObservedGeneration < m.orphanAt &&
+		!slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, child.GetNamespace()) })
+}
+
 // left checks that all children that an object has orphaned exist, and then deletes
 // them.
-func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool) error {
+func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool, how metav1.DeletionPropagation) error {
 	// The garbage collector and a slow operator need some time.
 	for range 3 {
 		if err := w.idle(ctx); err != nil {
@@ -135,7 +156,10 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		}
 		live := was.DeepCopy()
 		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(&was), live)
+		lost := apierrors.IsNotFound(err) || err == nil && (live.GetUID() != was.GetUID() || live.GetDeletionTimestamp() != nil)
 		switch {
+		case lost && how == metav1.DeletePropagationForeground && w.memory.mayBeLost(u, &was):
+			continue
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != was.GetUID():
 			w.violate("orphan", "%s %s was to stay, and is gone", was.GetKind(), was.GetName())
 			continue

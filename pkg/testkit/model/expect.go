@@ -38,6 +38,9 @@ type memory struct {
 	deletions int64
 	// touched reports whether a child was changed manually in this step.
 	touched bool
+	// orphanAt is the generation that changed the deletion policy to Orphan, until
+	// the operator has reconciled it; 0 if the object was created with that policy.
+	orphanAt int64
 	// edits is how many times the inputs of pods were changed in this step, and
 	// doubtful whether one of these changes did not work.
 	edits    int

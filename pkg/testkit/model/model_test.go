@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestChain_RoundTrip(t *testing.T) {
@@ -47,6 +49,41 @@ func TestPairs_SaveAndLoad(t *testing.T) {
 	}
 	if n := len(again.tried["memcached"]); n != 3 {
 		t.Errorf("%d pairs, want 3", n)
+	}
+}
+
+func TestMemory_MayBeLost(t *testing.T) {
+	keep, orphan := map[string]any{}, map[string]any{"deletionPolicy": "Orphan"}
+	retained := []metav1.OwnerReference{{Kind: "Memcached", Name: "o"}, {APIVersion: "v1", Kind: "Namespace", Name: "ns"}}
+	for name, tc := range map[string]struct {
+		specs    []map[string]any // of the generations
+		observed int64
+		owners   []metav1.OwnerReference
+		want     bool
+	}{
+		"created with the policy":      {specs: []map[string]any{orphan}, want: false},
+		"edited since it was created":  {specs: []map[string]any{orphan, orphan}, observed: 1, want: false},
+		"changed and not reconciled":   {specs: []map[string]any{keep, orphan}, observed: 1, want: true},
+		"changed and reconciled":       {specs: []map[string]any{keep, orphan}, observed: 2, want: false},
+		"edited after it was changed":  {specs: []map[string]any{keep, orphan, orphan}, observed: 2, want: false},
+		"changed twice":                {specs: []map[string]any{keep, orphan, keep, orphan}, observed: 2, want: true},
+		"changed back":                 {specs: []map[string]any{keep, orphan, keep}, observed: 1, want: false},
+		"this child has been retained": {specs: []map[string]any{keep, orphan}, observed: 1, owners: retained, want: false},
+		"without its first status":     {specs: []map[string]any{keep, orphan}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m memory
+			for i, spec := range tc.specs[1:] {
+				m.policyChanged(tc.specs[i], spec, int64(i)+2)
+			}
+			object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"observedGeneration": tc.observed}}}
+			child := &unstructured.Unstructured{}
+			child.SetNamespace("ns")
+			child.SetOwnerReferences(tc.owners)
+			if got := m.mayBeLost(object, child); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 

@@ -123,6 +123,9 @@ func (w *World) remember(ctx context.Context) error {
 	}
 	w.checkVersions(s)
 	w.memory.touched, w.memory.edits, w.memory.doubtful = false, 0, false
+	if s.status.ObservedGeneration >= w.memory.orphanAt {
+		w.memory.orphanAt = 0
+	}
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.running(w.kind.Container)[text(s.spec, "image")] == len(s.pods) && s.spec["paused"] != true && !has(s.spec, "rollout", "pinnedRevision") {
 		w.memory.healthy = runtimeCopy(s.spec)

@@ -207,6 +207,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the patch: %w", err)
 	}
+	was := specOf(u)
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, full), client.FieldOwner("kubectl-patch"))
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		w.refused++
@@ -215,6 +216,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if err != nil {
 		return fmt.Errorf("editing the object: %w", err)
 	}
+	w.memory.policyChanged(was, specOf(u), u.GetGeneration())
 	return w.edited(ctx, specOf(next))
 }
 
