@@ -5,6 +5,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // follows reports whether the pods are replaced when the content of a ConfigMap or
@@ -38,8 +39,8 @@ func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
 
 // copies returns the snapshots that pods use instead of mutable ConfigMaps, by the
 // name of the ConfigMap. The error lists all ConfigMaps that are missing.
-func copies(a *demoapplicationv1.DemoApplication, o Observed) (map[string]rollout.Copy, error) {
-	if !follows(a) || !o.Cluster {
+func copies(a *demoapplicationv1.DemoApplication, o workload.Observed) (map[string]rollout.Copy, error) {
+	if !follows(a) || o.Offline {
 		return nil, nil
 	}
 	configMaps, _ := resources.Uses(options(a, nil))

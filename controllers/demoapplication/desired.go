@@ -14,7 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
@@ -46,35 +46,6 @@ func replicas(a *demoapplicationv1.DemoApplication) int32 {
 		return 1
 	}
 	return *a.Spec.Replica
-}
-
-// least returns the minimum number of pods.
-func least(a *demoapplicationv1.DemoApplication) int32 {
-	if s := a.Spec.Autoscaling; s != nil {
-		return resources.MinReplicas(s)
-	}
-	return replicas(a)
-}
-
-// scale returns the replicas to set in the Deployment, or nil if they are left to
-// the autoscaler.
-func scale(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) *int32 {
-	if s := a.Spec.Autoscaling; s != nil {
-		return resources.AutoscaledReplicas(s, d, a.Status.Replicas)
-	}
-	return new(replicas(a))
-}
-
-// scaled returns the desired number of pods, which is that of the autoscaler, if
-// there is one.
-func scaled(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) int32 {
-	if n := scale(a, d); n != nil {
-		return *n
-	}
-	if d != nil && d.Spec.Replicas != nil {
-		return *d.Spec.Replicas
-	}
-	return least(a)
 }
 
 // pods contains everything that the pods depend on: the relevant part of the spec,
@@ -116,108 +87,93 @@ func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy
 	return in
 }
 
-// decide selects the pod template, and returns the snapshots that the spec asks
-// for. If a referenced object is missing, or the platform configuration does not
-// allow the template, the template of the previous decision is kept.
-func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Copy, error) {
-	q := rollout.Question{
-		Kind: demoapplicationv1.Kind, Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
-		Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus, Conditions: a.Status.Conditions,
-	}
-	copies, missing := copies(a, o)
-	d, known, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
-		digest, err := rollout.Secrets(secrets(a), o.Secrets)
-		if err := errors.Join(missing, err); err != nil {
-			return rollout.Decision{}, err
-		}
-		in := inputs(a, copies)
-		in.Secrets = digest
-		q.Inputs, q.Template = in, rollout.WithSecrets(template(a, copies), digest)
-		return rollout.Decide(q, o.Seen)
-	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, a, t) })
-	if !known {
-		return d, nil, err
-	}
-	var asked []rollout.Copy
-	for _, source := range slices.Sorted(maps.Keys(copies)) {
-		asked = append(asked, copies[source])
-	}
-	return d, asked, err
+// object is a DemoApplication as one reconcile handles it.
+type object struct {
+	workload.Defaults
+	a        *demoapplicationv1.DemoApplication
+	observed workload.Observed
+	copies   map[string]rollout.Copy // snapshots, by the name of the ConfigMap
+	missing  error                   // reports ConfigMaps that do not exist
 }
 
-// model contains the decisions of one reconcile of a DemoApplication.
-type model struct {
-	a         *demoapplicationv1.DemoApplication
-	observed  Observed
-	decision  rollout.Decision
-	copies    []rollout.Copy // the snapshots that the spec asks for
-	auxiliary workload.Wanted
-	err       error // why the decision is not what the spec asks for
+func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed) *object {
+	x := &object{a: a, observed: o}
+	x.copies, x.missing = copies(a, o)
+	return x
 }
 
-func newModel(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) *model {
-	d, asked, err := decide(a, o, platform)
-	return &model{a: a, observed: o, decision: d, copies: asked, auxiliary: auxiliary(a, d.PodLabels(o.Deployment), platform), err: err}
-}
-
-// Plan returns the desired children of the DemoApplication.
-func (m *model) Plan() (converge.Plan, error) {
-	a, o, d, err := m.a, m.observed, &m.decision, m.err
-	stay, unneeded, broken := d.Copies(m.copies, o.Copies, labels(a))
-	plan := converge.Plan{Apply: stay}
-	plan = d.Complete(plan)
-	o.Isolate(&plan, m.auxiliary)
-	// While the object is being deleted, only the names of the children matter. All
-	// of them are needed, because children that were released are no longer
-	// observed.
-	going := !a.DeletionTimestamp.IsZero()
-	if d.Template != nil || going {
-		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-			return deployment(a, o, t)
-		}))
+// Spec returns the parts of spec and status that kinds share.
+func (x *object) Spec() workload.Spec {
+	a := x.a
+	s := workload.Spec{
+		Kind: demoapplicationv1.Kind, Owner: a, Labels: labels(a), Container: a.Name,
+		Replicas: replicas(a), LastReplicas: a.Status.Replicas,
+		Rollout: a.Spec.Rollout, RolloutStatus: &a.Status.RolloutStatus,
+		PodDisruptionBudget: a.Spec.PodDisruptionBudget, NetworkPolicy: a.Spec.NetworkPolicy, Ports: podPorts(a),
+		Service: a.Name, Port: webPort(a),
+		Autoscaling: a.Spec.Autoscaling, Expose: a.Spec.Expose, Monitoring: a.Spec.Monitoring,
 	}
+	_, s.Metrics = metricsPort(a)
+	return s
+}
+
+// Pods returns the inputs and the template of the pods.
+func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	digest, err := rollout.Secrets(secrets(x.a), x.observed.Secrets)
+	if err := errors.Join(x.missing, err); err != nil {
+		return nil, nil, err
+	}
+	in := inputs(x.a, x.copies)
+	in.Secrets = digest
+	return in, rollout.WithSecrets(template(x.a, x.copies), digest), nil
+}
+
+// Snapshots returns the ConfigMaps that the pods use.
+func (x *object) Snapshots() []rollout.Copy {
+	var all []rollout.Copy
+	for _, source := range slices.Sorted(maps.Keys(x.copies)) {
+		all = append(all, x.copies[source])
+	}
+	return all
+}
+
+// Deployment keeps the selector of a Deployment that the legacy operator created:
+// it is immutable. Its pods keep serving while they are replaced.
+func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	if d := x.observed.Deployment; d != nil && isArticles(x.a, d) {
+		return build(articleLabels(x.a))
+	}
+	in := build(labels(x.a))
+	in.Fallback = func(refused error) (apply.Intent, bool) {
+		return build(articleLabels(x.a)), fault.OnlyCause(refused, func(field string) bool { return field == "spec.selector" })
+	}
+	return in
+}
+
+// AddService adds the Service if the object has ports.
+func (x *object) AddService(plan *converge.Plan, decided bool) {
+	a, o := x.a, x.observed
 	switch {
 	case len(a.Spec.Ports) == 0:
 		if o.Service != nil {
 			plan.Prune = append(plan.Prune, o.Service)
 		}
-	case !going && o.Cluster && o.Deployment == nil && o.Service == nil && d.Template != nil:
-		// The legacy operator may have created both, in which case the cache does
-		// not contain them. The selector of the Service depends on the Deployment,
-		// which is adopted first; the Service follows in the next reconcile. Without
-		// a template there is no Deployment to wait for.
+	case a.DeletionTimestamp.IsZero() && !o.Offline && o.Deployment == nil && o.Service == nil && decided:
+		// Both may exist, created by the legacy operator, and the cache does not
+		// show them. Which pods the Service may select is known once the
+		// Deployment is owned: in the next reconcile. Without a template there is
+		// no Deployment to wait for.
 	default:
 		plan.Apply = append(plan.Apply, serviceOf(a, o))
 	}
-	o.Stand(&plan, m.auxiliary)
-	plan.Accompany(apply.Ref{Kind: "Deployment", Name: a.Name})
-	plan.Prune = append(plan.Prune, unneeded...) // after the revisions that mount them
-	if going {
-		return plan, nil // a missing reference must not prevent deletion
-	}
-	return plan, errors.Join(err, broken)
 }
 
-func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	of := func(selector map[string]string) apply.Intent {
-		in := resources.Deployment(resources.Rolling{
-			Name: a.Name, Namespace: a.Namespace, Replicas: scale(a, o.Deployment), Initial: a.Spec.Autoscaling != nil && o.Deployment == nil,
-			Selector: selector, Template: template, Rollout: a.Spec.Rollout,
-		})
-		in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: a.Name}}
-		return in
+// State reports that the Service has to be created before the object is ready.
+func (x *object) State(s conditions.State, service *corev1.Service) conditions.State {
+	if s.Ready.Holds && service == nil && len(x.a.Spec.Ports) > 0 {
+		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}
-	if d := o.Deployment; d != nil && isArticles(a, d) {
-		return of(articleLabels(a))
-	}
-	in := of(labels(a))
-	// The selector of a Deployment is immutable. A Deployment that the legacy
-	// operator created keeps its selector, and its pods keep serving until they are
-	// replaced.
-	in.Fallback = func(refused error) (apply.Intent, bool) {
-		return of(articleLabels(a)), fault.OnlyCause(refused, func(field string) bool { return field == "spec.selector" })
-	}
-	return in
+	return s
 }
 
 // drainSeconds is how long a terminating pod keeps serving, so that all proxies and
@@ -266,7 +222,7 @@ func isArticles(a *demoapplicationv1.DemoApplication, d *appsv1.Deployment) bool
 
 // serviceSelector returns labels, or articleLabels while pods that the legacy
 // operator created may still be serving: those lack the label of the kind.
-func serviceSelector(a *demoapplicationv1.DemoApplication, o Observed) map[string]string {
+func serviceSelector(a *demoapplicationv1.DemoApplication, o workload.Observed) map[string]string {
 	d := o.Deployment
 	switch {
 	case d == nil || !isArticles(a, d),
@@ -281,7 +237,7 @@ func serviceSelector(a *demoapplicationv1.DemoApplication, o Observed) map[strin
 // serviceOf returns the intent of the Service. A Service that was not observed may
 // be that of the legacy operator: it keeps its selector until the Deployment is
 // observed.
-func serviceOf(a *demoapplicationv1.DemoApplication, o Observed) apply.Intent {
+func serviceOf(a *demoapplicationv1.DemoApplication, o workload.Observed) apply.Intent {
 	in := service(a, serviceSelector(a, o))
 	if o.Service == nil {
 		in.IfExists = func(live client.Object) apply.Intent {

@@ -49,7 +49,7 @@ func cases(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication, 
 	for name, docs := range golden.Cases(t) {
 		all[name] = func() (*demoapplicationv1.DemoApplication, Observed) {
 			t.Helper()
-			a, o := &demoapplicationv1.DemoApplication{}, Observed{Cluster: len(docs) > 1}
+			a, o := &demoapplicationv1.DemoApplication{}, Observed{Offline: len(docs) <= 1}
 			into(t, docs[0], a)
 			for _, doc := range docs[1:] {
 				live(t, doc, &o)
@@ -196,7 +196,7 @@ func TestWhatTheArticleShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Namespace = "default"
-	d, s := typed(t, a, Observed{})
+	d, s := typed(t, a, Observed{Offline: true})
 
 	pods := map[string]string{"app": "nginx-demo", "demoapplication_cr": "nginx-demo"}
 	withOurs := maps.Clone(pods)
@@ -234,11 +234,11 @@ func TestServiceComesAfterTheDeployment(t *testing.T) {
 		o    Observed
 		want int
 	}{
-		"render":           {Observed{}, 4},
-		"nothing stands":   {Observed{Cluster: true}, 3},
-		"the first stands": {Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, 4},
-		"both stand":       {Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, 4},
-		"the first is lost, and made anew with its Service in place": {Observed{Cluster: true, Service: s}, 4},
+		"render":           {Observed{Offline: true}, 4},
+		"nothing stands":   {Observed{}, 3},
+		"the first stands": {Observed{Seen: rollout.Seen{Deployment: d}}, 4},
+		"both stand":       {Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, 4},
+		"the first is lost, and made anew with its Service in place": {Observed{Service: s}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := planned(t, sample(), tc.o); len(got.Apply) != tc.want || len(got.Prune) != 0 {
@@ -253,7 +253,7 @@ func TestServiceComesAfterTheDeployment(t *testing.T) {
 func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 	a := sample()
 	a.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(99))}
-	plan, err := desired(a, Observed{Cluster: true}, platform)
+	plan, err := desired(a, Observed{}, platform)
 	if err == nil {
 		t.Error("a revision that does not exist is no problem")
 	}
@@ -296,7 +296,7 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
-			in, ok := deployment(a, Observed{Cluster: true}, template(a, nil)).Fallback(tc.refused)
+			in, ok := deployment(a, Observed{}, template(a, nil)).Fallback(tc.refused)
 			if ok != tc.want {
 				t.Fatalf("falls back: %v, want %v", ok, tc.want)
 			}
@@ -313,7 +313,7 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 			}
 			// The next reconcile must produce the same intent, or it would write
 			// again.
-			again, err := deployment(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, template(a, nil)).Object(a, ownerKind)
+			again, err := deployment(a, Observed{Seen: rollout.Seen{Deployment: d}}, template(a, nil)).Object(a, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +357,7 @@ func TestPodsMeetTheirStandard(t *testing.T) {
 				a.Spec.Security = &common.Security{}
 			}
 			a.Spec.Security.Profile = common.SecurityRestricted
-			d, _ = typed(t, a, Observed{})
+			d, _ = typed(t, a, Observed{Offline: true})
 			if got := refusals(t, api.LevelRestricted, d.Spec.Template); got != "" {
 				t.Errorf("refused with profile Restricted: %s", got)
 			}
@@ -376,14 +376,14 @@ func TestStandardsRefuseLess(t *testing.T) {
 		"no seccomp":         func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := typed(t, sample(), Observed{})
+			d, _ := typed(t, sample(), Observed{Offline: true})
 			loosen(&d.Spec.Template.Spec)
 			if got := refusals(t, api.LevelBaseline, d.Spec.Template); got == "" {
 				t.Error("it is accepted")
 			}
 		})
 	}
-	d, _ := typed(t, sample(), Observed{})
+	d, _ := typed(t, sample(), Observed{Offline: true})
 	if got := refusals(t, api.LevelRestricted, d.Spec.Template); got == "" {
 		t.Error("restricted accepts the profile Baseline")
 	}
@@ -391,7 +391,7 @@ func TestStandardsRefuseLess(t *testing.T) {
 
 // An image runs as the user that it names, and can write everywhere.
 func TestImagesRunAsTheyAre(t *testing.T) {
-	d, _ := typed(t, sample(), Observed{})
+	d, _ := typed(t, sample(), Observed{Offline: true})
 	pod, c := d.Spec.Template.Spec.SecurityContext, d.Spec.Template.Spec.Containers[0].SecurityContext
 	if pod.RunAsNonRoot != nil || pod.RunAsUser != nil || c.ReadOnlyRootFilesystem != nil || c.AllowPrivilegeEscalation != nil || c.Capabilities != nil {
 		t.Errorf("pod %+v, container %+v", pod, c)
@@ -493,7 +493,7 @@ func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
 	a := sample()
 	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
 	a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}
-	o := Observed{Cluster: true, Seen: rollout.Seen{Deployment: &appsv1.Deployment{}}, Copies: []*corev1.ConfigMap{
+	o := Observed{Seen: rollout.Seen{Deployment: &appsv1.Deployment{}}, Copies: []*corev1.ConfigMap{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo-1", Annotations: map[string]string{naming.AnnotationSource: "app@1/1"}}},
 	}}
 	kinds := func() string {
@@ -530,7 +530,7 @@ func TestDesired_StartsAnAutoscaledDeploymentAtItsLastScale(t *testing.T) {
 			a.Spec.Replica = nil
 			a.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(20)), MaxReplicas: 50}
 			a.Status.Replicas = tc.last
-			if d, _ := typed(t, a, Observed{}); d.Spec.Replicas == nil || *d.Spec.Replicas != tc.want {
+			if d, _ := typed(t, a, Observed{Offline: true}); d.Spec.Replicas == nil || *d.Spec.Replicas != tc.want {
 				t.Errorf("the Deployment is created with %v replicas (nil is one), want %d", d.Spec.Replicas, tc.want)
 			}
 		})

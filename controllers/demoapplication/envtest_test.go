@@ -149,7 +149,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 		Stated: func(o converge.Object) [][]byte {
 			var all [][]byte
 			gvk := metav1.GroupVersionKind(demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind))
-			plan, err := desired(o.(*demoapplicationv1.DemoApplication), Observed{}, platform)
+			plan, err := desired(o.(*demoapplicationv1.DemoApplication), Observed{Offline: true}, platform)
 			if err != nil {
 				panic(err) // the operator has just done the same
 			}

@@ -1,15 +1,31 @@
 package demoapplication
 
 import (
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
+type Observed = workload.Observed
+
 func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (converge.Plan, error) {
-	return newModel(a, o, platform).Plan()
+	return kind(platform).Model(a, o).Plan()
 }
 
 func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) {
-	newModel(a, o, platform).UpdateStatus(out)
+	kind(platform).Model(a, o).UpdateStatus(out)
+}
+
+func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Copy, error) {
+	m := kind(platform).Model(a, o)
+	return m.Decision, newObject(a, o).Snapshots(), m.Err
+}
+
+func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	return kind(platform).Model(a, o).Deployment(template)
 }

@@ -37,7 +37,7 @@ func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 			a := sample()
 			a.Spec.Replica = new(int32(3))
 			a.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
-			written := plans.Written(planned(t, a, Observed{}), tc.refused, func(apply.Intent) bool { return tc.exists })
+			written := plans.Written(planned(t, a, Observed{Offline: true}), tc.refused, func(apply.Intent) bool { return tc.exists })
 			if diff := cmp.Diff(tc.want, plans.Kinds(written)); diff != "" {
 				t.Errorf("written (-want +got):\n%s", diff)
 			}

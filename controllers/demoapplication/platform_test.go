@@ -24,14 +24,14 @@ func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
 	} {
 		a := sample()
 		a.Spec.Expose = &common.Expose{Type: common.ExposeIngress, Hosts: []string{host}}
-		plan, err := desired(a, Observed{}, strict)
+		plan, err := desired(a, Observed{Offline: true}, strict)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := has(plan, "Ingress"); got != (want == "") {
 			t.Errorf("%s: the Ingress is made: %v", host, got)
 		}
-		report(a, Observed{}, outcome(nil, rolled(1, 1), nil), strict)
+		report(a, Observed{Offline: true}, outcome(nil, rolled(1, 1), nil), strict)
 		c := meta.FindStatusCondition(a.Status.Conditions, common.ConditionExposed)
 		if c == nil || (c.Reason == common.ReasonNotAllowed) != (want != "") || want != "" && !strings.HasPrefix(c.Message, want) {
 			t.Errorf("%s: Exposed is %+v, want %q", host, c, want)
@@ -51,7 +51,7 @@ func has(plan converge.Plan, kind string) bool {
 func TestServiceAccountTakesAGrant(t *testing.T) {
 	a := sample()
 	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"}
-	plan, err := desired(a, Observed{}, platform)
+	plan, err := desired(a, Observed{Offline: true}, platform)
 	if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed || !strings.HasPrefix(v.Message, "spec.pod.serviceAccountName: ") {
 		t.Errorf("got %v", err)
 	}
@@ -60,11 +60,11 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 	}
 	granting := platform
 	granting.ServiceAccounts = true
-	if plan, err := desired(a, Observed{}, granting); err != nil || !has(plan, "Deployment") {
+	if plan, err := desired(a, Observed{Offline: true}, granting); err != nil || !has(plan, "Deployment") {
 		t.Errorf("granted: %v, %v", plan, err)
 	}
 	a.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	if _, err := desired(a, Observed{}, platform); err != nil {
+	if _, err := desired(a, Observed{Offline: true}, platform); err != nil {
 		t.Errorf("an object that is being deleted: %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func TestASecretsChangeReplacesThePods(t *testing.T) {
 	following(a)
 	template := func(digests map[string]references.SecretDigest) (digest, revision string) {
 		t.Helper()
-		d, _, err := decide(a, Observed{Cluster: true, Secrets: digests}, platform)
+		d, _, err := decide(a, Observed{Secrets: digests}, platform)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestASecretsChangeReplacesThePods(t *testing.T) {
 	if today == first || first == second {
 		t.Errorf("revisions %s, %s and %s", today, first, second)
 	}
-	if _, _, err := decide(a, Observed{Cluster: true, Secrets: map[string]references.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `there is no Secret "db"`) {
+	if _, _, err := decide(a, Observed{Secrets: map[string]references.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `there is no Secret "db"`) {
 		t.Errorf("it is missing: %v", err)
 	}
 }

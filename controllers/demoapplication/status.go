@@ -10,34 +10,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// UpdateStatus updates the status of the object.
-func (m *model) UpdateStatus(out converge.Outcome) {
-	a, o := m.a, m.observed
-	d := converge.Standing(out, "Deployment", a.Namespace, a.Name, o.Deployment)
-	s := converge.Standing(out, "Service", a.Namespace, a.Name, o.Service)
-
-	st := &a.Status
-	state := m.decision.Report(&st.RolloutStatus, d, o.Pods, scaled(a, d), a.Name, out)
-	if state.Ready.Holds && s == nil && len(a.Spec.Ports) > 0 {
-		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
-	}
-	resources.Unevictable(&state, a.Spec.PodDisruptionBudget, o.Budgets, m.decision.PodLabels(o.Deployment))
-	conditions.Report(&st.Status, a.Generation, out.Now, state, out.Problem)
-	hosts := o.Exposed(m.auxiliary, &st.Status, out)
-	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, o)))
+// UpdateStatus writes the part of the status that only a DemoApplication has.
+func (x *object) UpdateStatus(r workload.Result) {
+	a, st, d := x.a, &x.a.Status, r.Deployment
+	hosts := r.Hosts()
+	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, x.observed)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
 	}
 	switch {
-	case len(a.Spec.Ports) == 0: // a Service that still exists is being deleted
+	case len(a.Spec.Ports) == 0: // the Service that may exist is being deleted
 		st.Addresses = nil
-	case s != nil:
-		all := slices.Concat(hosts, addresses(s))
+	case r.Service != nil:
+		all := slices.Concat(hosts, addresses(r.Service))
 		st.Addresses = all[:min(len(all), mostAddresses)]
 	}
 }

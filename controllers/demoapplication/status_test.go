@@ -21,7 +21,7 @@ import (
 )
 
 func decided(a *demoapplicationv1.DemoApplication) rollout.Decision {
-	d, _, err := decide(a, Observed{}, platform)
+	d, _, err := decide(a, Observed{Offline: true}, platform)
 	if err != nil {
 		panic(err) // nothing is pinned
 	}
@@ -106,7 +106,7 @@ func TestConditions(t *testing.T) {
 			if tc.deployment != nil {
 				tc.deployment.Spec.Template.Annotations = decided(a).Template.Annotations
 			}
-			o := Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}, Service: tc.service}
+			o := Observed{Seen: rollout.Seen{Deployment: tc.deployment}, Service: tc.service}
 			report(a, o, outcome(tc.problem, tc.deployment, tc.service), platform)
 			if diff := cmp.Diff(tc.want, brief(a)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -131,7 +131,7 @@ func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 	a := sample()
 	d, s := rolled(2, 2), liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(errors.New("no answer"), nil, nil), platform)
+	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(errors.New("no answer"), nil, nil), platform)
 	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(a)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
@@ -142,8 +142,8 @@ func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 
 	a = sample()
 	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"} // which is not granted
-	_, err := desired(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, platform)
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
+	_, err := desired(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, platform)
+	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
 	if got := brief(a); got["Available"] != "True MinimumReplicasAvailable" || got["Stalled"] != "True NotAllowed" {
 		t.Errorf("what cannot be decided: %v", got)
 	}
@@ -163,7 +163,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
 			a.Status.Image = "nginx:1.0"
-			report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service), platform)
+			report(a, Observed{Seen: rollout.Seen{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service), platform)
 			if a.Status.Image != tc.want {
 				t.Errorf("got %q, want %q", a.Status.Image, tc.want)
 			}
@@ -174,7 +174,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 func TestStatusCountsAndSelector(t *testing.T) {
 	a := sample()
 	d := rolled(1, 2)
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
+	report(a, Observed{Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
 	if diff := cmp.Diff([]int32{2, 1, 2}, []int32{a.Status.Replicas, a.Status.UpdatedReplicas, a.Status.ReadyReplicas}); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
 	}
@@ -182,13 +182,13 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	if want := "app=nginx-demo,demoapplication_cr=nginx-demo"; a.Status.Selector != want {
 		t.Errorf("selector is %q, want %q", a.Status.Selector, want)
 	}
-	report(a, Observed{Cluster: true}, outcome(errors.New("no answer"), nil, nil), platform)
+	report(a, Observed{}, outcome(errors.New("no answer"), nil, nil), platform)
 	if a.Status.Replicas != 2 {
 		t.Errorf("%d replicas after a pass that saw no Deployment, want the 2 last seen", a.Status.Replicas)
 	}
 	// Pods that the legacy operator created have only one label.
 	d.Spec.Selector.MatchLabels = articleLabels(a)
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
+	report(a, Observed{Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
 	if want := "app=nginx-demo"; a.Status.Selector != want {
 		t.Errorf("selector during a takeover is %q, want %q", a.Status.Selector, want)
 	}
@@ -213,7 +213,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
-			report(a, Observed{Cluster: true}, outcome(nil, nil, liveService(tc.ports...)), platform)
+			report(a, Observed{}, outcome(nil, nil, liveService(tc.ports...)), platform)
 			var got []string
 			for _, ad := range a.Status.Addresses {
 				got = append(got, string(ad.Type)+" "+ad.URL)
@@ -226,12 +226,12 @@ func TestAddresses(t *testing.T) {
 	t.Run("they stay while the Service is lost", func(t *testing.T) {
 		a := sample()
 		a.Status.Addresses = []common.Address{{Type: common.AddressCluster, URL: "http" + inside}}
-		report(a, Observed{Cluster: true}, outcome(nil, nil, nil), platform)
+		report(a, Observed{}, outcome(nil, nil, nil), platform)
 		if len(a.Status.Addresses) != 1 {
 			t.Errorf("%v", a.Status.Addresses)
 		}
 		a.Spec.Ports = nil
-		report(a, Observed{Cluster: true, Service: liveService()}, outcome(nil, nil, nil), platform)
+		report(a, Observed{Service: liveService()}, outcome(nil, nil, nil), platform)
 		if a.Status.Addresses != nil {
 			t.Errorf("%v, and no ports are asked for", a.Status.Addresses)
 		}
@@ -247,7 +247,7 @@ func TestAddressesOfHostsComeFirst(t *testing.T) {
 		if e.Type == common.ExposeGateway {
 			child, kind = &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"}}, "HTTPRoute"
 		}
-		report(a, Observed{Cluster: true}, converge.NewOutcome(time.Time{}, fault.Classify(nil), map[string]client.Object{kind: child, "Service": s}), platform)
+		report(a, Observed{}, converge.NewOutcome(time.Time{}, fault.Classify(nil), map[string]client.Object{kind: child, "Service": s}), platform)
 		var all []string
 		for _, ad := range a.Status.Addresses {
 			all = append(all, string(ad.Type)+" "+ad.URL)
@@ -291,12 +291,12 @@ func TestStatusOfAnAutoscaledOne(t *testing.T) {
 	a.Spec.Autoscaling = &common.Autoscaling{MaxReplicas: 5}
 	d, s := rolled(2, 2), liveService()
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
+	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
 	if got := brief(a)["Ready"]; got != "True Serving" {
 		t.Errorf("with the 2 that the Deployment has: %s", got)
 	}
 	d.Spec.Replicas = new(int32(3))
-	report(a, Observed{Cluster: true, Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
+	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
 	if got := brief(a)["Ready"]; got != "False Progressing" {
 		t.Errorf("with 2 of the 3 that the autoscaler wants: %s", got)
 	}

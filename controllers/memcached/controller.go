@@ -3,16 +3,12 @@
 package memcached
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds,verbs=get;list;watch;patch
@@ -27,26 +23,25 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Kind returns the Memcached kind for the reconcile loop.
-func Kind(platform config.Platform) converge.AnyKind {
-	return converge.Erase(converge.Kind[*cachev1alpha1.Memcached, Observed]{
+// Kind returns the kind Memcached.
+func Kind(platform config.Platform) converge.AnyKind { return kind(platform).Converge() }
+
+func kind(platform config.Platform) workload.Kind[*cachev1alpha1.Memcached] {
+	return workload.Kind[*cachev1alpha1.Memcached]{
 		New:         func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
 		NewList:     func() client.ObjectList { return &cachev1alpha1.MemcachedList{} },
 		AddToScheme: cachev1alpha1.AddToScheme,
-		Children: []client.Object{
-			&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
-			&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-		},
-		Workload: &appsv1.Deployment{},
-		Related:  []converge.Related{rollout.Pods(labelOwner, map[string]string{labelApp: app})},
-		Foreign:  []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{
 			Logger: "controller_memcached",
 			Key:    "Memcached",
 			Gone:   "Memcached resource not found. Ignoring since object must be deleted",
 		},
-		Paused:  func(m *cachev1alpha1.Memcached) bool { return m.Spec.Paused },
-		Observe: observe,
-		Model:   func(m *cachev1alpha1.Memcached, o Observed) converge.Model { return newModel(m, o, platform) },
-	})
+		Paused:   func(m *cachev1alpha1.Memcached) bool { return m.Spec.Paused },
+		PodLabel: labelOwner, FixedPodLabels: map[string]string{labelApp: app},
+		Labels: labels, ServiceName: func(m *cachev1alpha1.Memcached) string { return m.Name },
+		Object: func(m *cachev1alpha1.Memcached, o workload.Observed) workload.Object {
+			return &object{m: m, observed: o, platform: platform.Memcached}
+		},
+		Platform: platform,
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 const (
@@ -122,35 +123,51 @@ func inputs(m *cachev1alpha1.Memcached) any {
 	return s
 }
 
-// decide selects the pod template. If the template that the spec asks for is not
-// available or not allowed, that of the previous decision is kept.
-func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
-	q := rollout.Question{
-		Kind: cachev1alpha1.Kind, Namespace: m.Namespace, Name: m.Name, Labels: labels(m),
-		Inputs: inputs(m), Template: template(m, image(m, platform.Memcached)), Rollout: m.Spec.Rollout, Status: m.Status.RolloutStatus, Conditions: m.Status.Conditions,
-	}
-	d, _, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
-		return decideImage(q, m, o, platform)
-	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, m, t) })
-	return d, err
+// object is a Memcached as one reconcile handles it.
+type object struct {
+	workload.Defaults
+	m        *cachev1alpha1.Memcached
+	observed workload.Observed
+	platform config.Memcached
 }
 
-func decideImage(q rollout.Question, m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
-	d, err := rollout.Decide(q, o.Seen)
-	if err != nil || m.Spec.Image != "" {
-		return d, err
+// Spec returns the parts of spec and status that kinds share.
+func (x *object) Spec() workload.Spec {
+	m := x.m
+	return workload.Spec{
+		Kind: cachev1alpha1.Kind, Owner: m, Labels: labels(m), Container: containerName, Service: m.Name,
+		Replicas: m.Spec.Size, Rollout: m.Spec.Rollout, RolloutStatus: &m.Status.RolloutStatus,
+		PodDisruptionBudget: m.Spec.PodDisruptionBudget, NetworkPolicy: m.Spec.NetworkPolicy,
+		Ports: []*corev1ac.ContainerPortApplyConfiguration{containerPort()},
 	}
-	// A revision that is kept has its own image, and a different image alone is not
-	// a pending change.
-	kept, err := d.Asked.Template()
-	if err != nil {
-		return d, err
+}
+
+// Pods returns the inputs and the template of the pods.
+func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	return inputs(x.m), template(x.m, image(x.m, x.platform)), nil
+}
+
+// Adopt keeps the image of a revision that exists if the spec does not name one:
+// another default image is no pending change.
+func (x *object) Adopt(kept *corev1ac.PodTemplateSpecApplyConfiguration) (*corev1ac.PodTemplateSpecApplyConfiguration, bool) {
+	if x.m.Spec.Image != "" {
+		return nil, false
 	}
-	if i := imageIn(kept); i != "" && i != image(m, platform.Memcached) {
-		q.Template = template(m, i)
-		return rollout.Decide(q, o.Seen)
+	i := imageIn(kept)
+	if i == "" || i == image(x.m, x.platform) {
+		return nil, false
 	}
-	return d, nil
+	return template(x.m, i), true
+}
+
+// Deployment returns the Deployment.
+func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	return build(labels(x.m))
+}
+
+// AddService adds the Service.
+func (x *object) AddService(plan *converge.Plan, _ bool) {
+	plan.Apply = append(plan.Apply, service(x.m, x.observed))
 }
 
 // imageIn returns the image of the managed container in a template.
@@ -164,59 +181,6 @@ func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 		}
 	}
 	return ""
-}
-
-// model contains the decisions of one reconcile of a Memcached.
-type model struct {
-	m        *cachev1alpha1.Memcached
-	observed Observed
-	decision rollout.Decision
-	err      error // why the decision is not what the spec asks for
-}
-
-func newModel(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) *model {
-	d, err := decide(m, o, platform)
-	return &model{m: m, observed: o, decision: d, err: err}
-}
-
-// Plan returns the desired children of the Memcached.
-func (x *model) Plan() (converge.Plan, error) {
-	m, o, d, err := x.m, x.observed, &x.decision, x.err
-	plan := d.Complete(converge.Plan{})
-	if p := m.Spec.NetworkPolicy; p != nil {
-		ports := []corev1ac.ContainerPortApplyConfiguration{*containerPort()}
-		plan.Apply = append(plan.Apply, resources.NetworkPolicy(m.Name, m.Namespace, labels(m), labels(m), ports, p))
-	} else if o.Policy != nil {
-		plan.Prune = append(plan.Prune, o.Policy)
-	}
-	// While the object is being deleted, only the names of the children matter. A
-	// failed decision must not prevent deletion.
-	going := !m.DeletionTimestamp.IsZero()
-	if d.Template != nil || going {
-		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-			return deployment(m, t)
-		}))
-	}
-	plan.Apply = append(plan.Apply, service(m, o))
-	if budget, wanted := resources.PodDisruptionBudget(m.Name, m.Namespace, labels(m), labels(m), m.Spec.PodDisruptionBudget, m.Spec.Size, resources.Covered(o.Budgets, d.PodLabels(o.Deployment))); wanted {
-		plan.Apply = append(plan.Apply, budget)
-	} else if o.Budget != nil {
-		plan.Prune = append(plan.Prune, o.Budget)
-	}
-	if going {
-		err = nil
-	}
-	plan.Accompany(apply.Ref{Kind: "Deployment", Name: m.Name})
-	return plan, err
-}
-
-func deployment(m *cachev1alpha1.Memcached, t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	in := resources.Deployment(resources.Rolling{
-		Name: m.Name, Namespace: m.Namespace, Replicas: new(m.Spec.Size), Selector: labels(m),
-		Template: t, Rollout: m.Spec.Rollout,
-	})
-	in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: m.Name}} // no pod runs before it is isolated
-	return in
 }
 
 // template returns the desired pod template.
@@ -289,7 +253,7 @@ func args(m *cachev1alpha1.Memcached) []string {
 // to know every node. A Service that already has a cluster IP, as in later samples
 // of the legacy operator, keeps it, because the cluster IP of a Service cannot be
 // removed.
-func service(m *cachev1alpha1.Memcached, o Observed) apply.Intent {
+func service(m *cachev1alpha1.Memcached, o workload.Observed) apply.Intent {
 	if o.Service != nil && o.Service.Spec.ClusterIP != corev1.ClusterIPNone {
 		return serviceIntent(m, false)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // ownerKind is what the reconcile loop passes for every Memcached.
@@ -63,8 +64,8 @@ func cases(t *testing.T) map[string]func() (*cachev1alpha1.Memcached, Observed) 
 					o.Budget = &policyv1.PodDisruptionBudget{}
 					into = o.Budget
 				case "NetworkPolicy":
-					o.Policy = &networkingv1.NetworkPolicy{}
-					into = o.Policy
+					o.NetworkPolicy = &networkingv1.NetworkPolicy{}
+					into = o.NetworkPolicy
 				default:
 					t.Fatalf("%s: unknown kind %q", name, kind.Kind)
 				}
@@ -100,7 +101,7 @@ func printed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) []byte {
 	return golden.Children(t, m, ownerKind, plan.Apply, plan.Prune)
 }
 
-func object(t *testing.T, m *cachev1alpha1.Memcached, in apply.Intent) []byte {
+func decoded(t *testing.T, m *cachev1alpha1.Memcached, in apply.Intent) []byte {
 	t.Helper()
 	raw, err := in.Object(m, ownerKind)
 	if err != nil {
@@ -116,9 +117,9 @@ func typed(t *testing.T, m *cachev1alpha1.Memcached, o Observed) (*appsv1.Deploy
 	for _, in := range planned(t, m, o).Apply {
 		switch in.Kind {
 		case "Deployment":
-			decode(t, string(object(t, m, in)), d)
+			decode(t, string(decoded(t, m, in)), d)
 		case "Service":
-			decode(t, string(object(t, m, in)), s)
+			decode(t, string(decoded(t, m, in)), s)
 		}
 	}
 	return d, s
@@ -328,7 +329,7 @@ func TestServiceThatHasAnIPKeepsIt(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("falls back: %v, want %v", got, tc.want)
 			}
-			if bytes.Contains(object(t, m, other), []byte("clusterIP\"")) {
+			if bytes.Contains(decoded(t, m, other), []byte("clusterIP\"")) {
 				t.Error("the fallback states a cluster IP")
 			}
 		})
@@ -411,7 +412,7 @@ func kept(t *testing.T, m *cachev1alpha1.Memcached, o Observed) *appsv1.Controll
 	r := &appsv1.ControllerRevision{}
 	for _, in := range planned(t, m, o).Apply {
 		if in.Kind == "ControllerRevision" {
-			decode(t, string(object(t, m, in)), r)
+			decode(t, string(decoded(t, m, in)), r)
 		}
 	}
 	return r
@@ -468,7 +469,7 @@ func TestKeptTemplateIsServed(t *testing.T) {
 func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
 	theirs := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
 	theirs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{labelApp: app}}
-	o := Observed{Budget: &policyv1.PodDisruptionBudget{}, Budgets: []policyv1.PodDisruptionBudget{theirs}}
+	o := Observed{Children: workload.Children{Budget: &policyv1.PodDisruptionBudget{}, Budgets: []policyv1.PodDisruptionBudget{theirs}}}
 	made := func(m *cachev1alpha1.Memcached) bool {
 		plan := planned(t, m, o)
 		is := slices.ContainsFunc(plan.Apply, func(in apply.Intent) bool { return in.Kind == "PodDisruptionBudget" })

@@ -4,12 +4,21 @@ import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
+type Observed = workload.Observed
+
 func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (converge.Plan, error) {
-	return newModel(m, o, platform).Plan()
+	return kind(platform).Model(m, o).Plan()
 }
 
 func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Platform) {
-	newModel(m, o, platform).UpdateStatus(out)
+	kind(platform).Model(m, o).UpdateStatus(out)
+}
+
+func decide(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (rollout.Decision, error) {
+	x := kind(platform).Model(m, o)
+	return x.Decision, x.Err
 }

@@ -11,23 +11,15 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// UpdateStatus updates the status of the object.
-func (x *model) UpdateStatus(out converge.Outcome) {
-	m, o := x.m, x.observed
-	d := converge.Standing(out, "Deployment", m.Namespace, m.Name, o.Deployment)
-
-	st := &m.Status
-	state := x.decision.Report(&st.RolloutStatus, d, o.Pods, m.Spec.Size, containerName, out)
-	resources.Unevictable(&state, m.Spec.PodDisruptionBudget, o.Budgets, x.decision.PodLabels(o.Deployment))
-	conditions.Report(&st.Status, m.Generation, out.Now, state, out.Problem)
+// UpdateStatus writes the part of the status that only a Memcached has.
+func (x *object) UpdateStatus(r workload.Result) {
+	m, st, d := x.m, &x.m.Status, r.Deployment
 	st.Phase, st.Reason = phase(st.Conditions)
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))
-	st.Nodes = nodes(o.Pods)
+	st.Nodes = nodes(x.observed.Pods)
 	if d != nil {
 		st.Size, st.Replicas, st.ReadyReplicas = or(d.Spec.Replicas, 1), d.Status.Replicas, d.Status.ReadyReplicas
 		if mem := memoryOf(d); mem != nil {

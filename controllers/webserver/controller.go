@@ -5,20 +5,13 @@
 package webserver
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // +kubebuilder:rbac:groups=my.domain,resources=webservers,verbs=get;list;watch;patch
@@ -37,32 +30,27 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Kind returns the WebServer kind for the reconcile loop.
-func Kind(platform config.Platform) converge.AnyKind {
-	k := converge.Kind[*webserverv1.WebServer, Observed]{
+// Kind returns the kind WebServer.
+func Kind(platform config.Platform) converge.AnyKind { return kind(platform).Converge() }
+
+func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
+	return workload.Kind[*webserverv1.WebServer]{
 		New:         func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		NewList:     func() client.ObjectList { return &webserverv1.WebServerList{} },
 		AddToScheme: webserverv1.AddToScheme,
-		Children: []client.Object{
-			&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &appsv1.ControllerRevision{},
-			&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
-		},
-		Optional: []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}},
-		Workload: &appsv1.Deployment{},
-		Related:  []converge.Related{rollout.Pods("webserver_cr", map[string]string{"app": "webserver"})},
-		Foreign:  []client.Object{&policyv1.PodDisruptionBudget{}},
 		Log: converge.LogText{
 			Logger: "controllers.WebServer",
 			Key:    "Webserver",
 			Gone:   "Webserver resource not found. Ignoring since object must be deleted",
 		},
-		References: referenced,
-		Paused:     func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
-		Observe:    observe,
-		Model:      func(w *webserverv1.WebServer, o Observed) converge.Model { return newModel(w, o, platform) },
+		Paused:   func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
+		PodLabel: "webserver_cr", FixedPodLabels: map[string]string{"app": "webserver"},
+		Labels: labels, ServiceName: serviceName, Web: true,
+		ConfigMaps: referenced,
+		Secrets:    func(w *webserverv1.WebServer) []string { return resources.Names(secrets(w)) },
+		Object: func(w *webserverv1.WebServer, o workload.Observed) workload.Object {
+			return newObject(w, o, platform.WebServer)
+		},
+		Platform: platform,
 	}
-	if platform.RestartOnSecretChange {
-		k.Secrets = func(w *webserverv1.WebServer) []string { return resources.Names(secrets(w)) }
-	}
-	return converge.Erase(k)
 }

@@ -1,7 +1,6 @@
 package webserver
 
 import (
-	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,8 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-func deploymentName(w *webserverv1.WebServer) string { return w.Name }
-func serviceName(w *webserverv1.WebServer) string    { return w.Name + "-service" }
+func serviceName(w *webserverv1.WebServer) string { return w.Name + "-service" }
 
 // labels returns the labels that select the pods. They are those of the legacy
 // operator and immutable in a Deployment, so that its objects can be adopted.
@@ -35,35 +33,6 @@ func replicas(w *webserverv1.WebServer) int32 {
 		return 1
 	}
 	return *w.Spec.Replicas
-}
-
-// least returns the minimum number of pods.
-func least(w *webserverv1.WebServer) int32 {
-	if s := w.Spec.Autoscaling; s != nil {
-		return resources.MinReplicas(s)
-	}
-	return replicas(w)
-}
-
-// scale returns the replicas to set in the Deployment, or nil if they are left to
-// the autoscaler.
-func scale(w *webserverv1.WebServer, d *appsv1.Deployment) *int32 {
-	if s := w.Spec.Autoscaling; s != nil {
-		return resources.AutoscaledReplicas(s, d, w.Status.Replicas)
-	}
-	return new(replicas(w))
-}
-
-// scaled returns the desired number of pods, which is that of the autoscaler, if
-// there is one.
-func scaled(w *webserverv1.WebServer, d *appsv1.Deployment) int32 {
-	if n := scale(w, d); n != nil {
-		return *n
-	}
-	if d != nil && d.Spec.Replicas != nil {
-		return *d.Spec.Replicas
-	}
-	return least(w)
 }
 
 // pods contains everything that the pods depend on: the relevant part of the spec,
@@ -87,92 +56,73 @@ func inputs(w *webserverv1.WebServer, m material) pods {
 	return pods{WebServerSpec: *s, Sources: m.hashes, Secrets: m.secrets}
 }
 
-// decide selects the pod template and resolves the references of the spec. If a
-// referenced object is missing, or the platform configuration does not allow the
-// template, the template of the previous decision is kept.
-func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rollout.Decision, material, error) {
-	q := rollout.Question{
-		Kind: webserverv1.Kind, Namespace: w.Namespace, Name: w.Name, Labels: labels(w),
-		Rollout: w.Spec.Rollout, Status: w.Status.RolloutStatus, Conditions: w.Status.Conditions,
-		Harmless: `the "user" directive makes sense only`, // nginx always logs this if it does not run as root
-	}
-	m, missing := materialOf(w, o)
-	d, known, err := rollout.DecideOrKeep(q, o.Seen, func() (rollout.Decision, error) {
-		if missing != nil {
-			return rollout.Decision{}, missing
-		}
-		q.Inputs, q.Template = inputs(w, m), template(w, m, platform.WebServer)
-		return rollout.Decide(q, o.Seen)
-	}, func(t *corev1ac.PodTemplateSpecApplyConfiguration) error { return resources.Granted(platform, w, t) })
-	if !known {
-		m = material{} // it may be incomplete
-	}
-	return d, m, err
+// object is a WebServer as one reconcile handles it.
+type object struct {
+	workload.Defaults
+	w        *webserverv1.WebServer
+	observed workload.Observed
+	platform config.WebServer
+	material material // the ConfigMaps and Secrets that the spec refers to
+	missing  error    // reports those that do not exist
 }
 
-// model contains the decisions of one reconcile of a WebServer.
-type model struct {
-	w         *webserverv1.WebServer
-	observed  Observed
-	platform  config.WebServer
-	decision  rollout.Decision
-	material  material // what the spec refers to; empty if any of it is missing
-	auxiliary workload.Wanted
-	err       error // why the decision is not what the spec asks for
+func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer) *object {
+	x := &object{w: w, observed: o, platform: platform}
+	x.material, x.missing = materialOf(w, o)
+	return x
 }
 
-func newModel(w *webserverv1.WebServer, o Observed, platform config.Platform) *model {
-	d, m, err := decide(w, o, platform)
-	return &model{
-		w: w, observed: o, platform: platform.WebServer, decision: d, material: m,
-		auxiliary: auxiliary(w, d.PodLabels(o.Deployment), platform), err: err,
+// Spec returns the parts of spec and status that kinds share.
+func (x *object) Spec() workload.Spec {
+	w := x.w
+	s := workload.Spec{
+		Kind: webserverv1.Kind, Owner: w, Labels: labels(w), Container: containerName,
+		IgnoreLogLines: `the "user" directive makes sense only`, // every nginx logs it that does not run as root
+		Replicas:       replicas(w), LastReplicas: w.Status.Replicas,
+		Rollout: w.Spec.Rollout, RolloutStatus: &w.Status.RolloutStatus,
+		PodDisruptionBudget: w.Spec.PodDisruptionBudget, NetworkPolicy: w.Spec.NetworkPolicy, Ports: openPorts(w),
+		Service: serviceName(w), Port: servicePort(w),
+		Autoscaling: w.Spec.Autoscaling, Expose: w.Spec.Expose, Monitoring: w.Spec.Monitoring,
 	}
+	if monitored(w) {
+		// The exporter runs because of the spec alone: a CRD that is installed
+		// later is no reason to replace pods.
+		s.Metrics = metricsName
+	}
+	return s
 }
 
-// Plan returns the desired children of the WebServer.
-func (m *model) Plan() (converge.Plan, error) {
-	w, o, d := m.w, m.observed, &m.decision
-	copies, stale, broken := d.Copies(m.material.copies(), o.Copies, labels(w))
-	plan := converge.Plan{Apply: copies}
-	plan = d.Complete(plan)
-	o.Isolate(&plan, m.auxiliary)
-	// While the object is being deleted, only the names of the children matter. A
-	// missing reference must not prevent deletion.
-	going := !w.DeletionTimestamp.IsZero()
-	if d.Template != nil || going {
-		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, func(t *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-			return deployment(w, o, t)
-		}))
+// Pods returns the inputs and the template of the pods.
+func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	if x.missing != nil {
+		return nil, nil, x.missing
 	}
-	plan.Apply = append(plan.Apply, service(w, o, m.platform))
-	o.Stand(&plan, m.auxiliary)
-	plan.Accompany(apply.Ref{Kind: "Deployment", Name: deploymentName(w)})
-	plan.Prune = append(plan.Prune, stale...)
-	if going {
-		return plan, nil
-	}
-	return plan, errors.Join(m.err, broken)
+	return inputs(x.w, x.material), template(x.w, x.material, x.platform), nil
 }
 
-func deployment(w *webserverv1.WebServer, o Observed, pods *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	in := resources.Deployment(resources.Rolling{
-		Name: deploymentName(w), Namespace: w.Namespace, Replicas: scale(w, o.Deployment),
-		Initial: w.Spec.Autoscaling != nil && o.Deployment == nil, Selector: labels(w), Template: pods,
-		Rollout: w.Spec.Rollout,
-	})
-	in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: w.Name}}
-	in.Changes = changes(w, o.Deployment, pods)
+// Snapshots returns the ConfigMaps that the pods mount.
+func (x *object) Snapshots() []rollout.Copy { return x.material.copies() }
+
+// Deployment adds the log lines of the legacy operator.
+func (x *object) Deployment(build func(map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	in := build(labels(x.w))
+	in.Changes = changes(x.Spec(), x.observed.Deployment, template)
 	return in
+}
+
+// AddService adds the Service.
+func (x *object) AddService(plan *converge.Plan, _ bool) {
+	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform))
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is
 // edited.
-func changes(w *webserverv1.WebServer, live *appsv1.Deployment, pods *corev1ac.PodTemplateSpecApplyConfiguration) []apply.Change {
+func changes(s workload.Spec, live *appsv1.Deployment, pods *corev1ac.PodTemplateSpecApplyConfiguration) []apply.Change {
 	if live == nil {
 		return nil
 	}
 	var lines []apply.Change
-	if to := scale(w, live); to != nil && live.Spec.Replicas != nil && *live.Spec.Replicas != *to {
+	if to := s.Scale(live); to != nil && live.Spec.Replicas != nil && *live.Spec.Replicas != *to {
 		lines = append(lines, apply.Change{Message: "Deployment spec.replicas change", KeysAndValues: []any{"from", *live.Spec.Replicas, "to", *to}})
 	}
 	var to string
@@ -185,7 +135,7 @@ func changes(w *webserverv1.WebServer, live *appsv1.Deployment, pods *corev1ac.P
 	return lines
 }
 
-func service(w *webserverv1.WebServer, o Observed, platform config.WebServer) apply.Intent {
+func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer) apply.Intent {
 	kind := serviceType(w, platform)
 	port, from := nodePort(w, o, platform, kind)
 	https := httpsNodePort(w, o, kind)
@@ -271,7 +221,7 @@ const (
 // was allocated once is kept. It is read from the status if the Service was
 // deleted, and from the Service if a crash prevented it from being recorded in the
 // status.
-func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, kind corev1.ServiceType) (int32, origin) {
+func nodePort(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer, kind corev1.ServiceType) (int32, origin) {
 	if kind == corev1.ServiceTypeClusterIP {
 		return 0, preferred
 	}
@@ -294,7 +244,7 @@ func nodePort(w *webserverv1.WebServer, o Observed, platform config.WebServer, k
 
 // httpsNodePort returns the node port to apply for https, 0 for none. Like
 // nodePort, it keeps a port that was allocated once.
-func httpsNodePort(w *webserverv1.WebServer, o Observed, kind corev1.ServiceType) int32 {
+func httpsNodePort(w *webserverv1.WebServer, o workload.Observed, kind corev1.ServiceType) int32 {
 	if w.Spec.TLS == nil || kind == corev1.ServiceTypeClusterIP {
 		return 0
 	}

@@ -188,3 +188,12 @@ func configMapVolume(volume, name string) *corev1ac.VolumeApplyConfiguration {
 	return corev1ac.Volume().WithName(volume).WithConfigMap(corev1ac.ConfigMapVolumeSource().
 		WithName(name).WithDefaultMode(0o444).WithOptional(false))
 }
+
+// openPorts returns all ports of the pod that clients may connect to.
+func openPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
+	ports := serverPorts(w)
+	if monitored(w) {
+		ports = append(ports, containerPort(metricsName, metricsPort))
+	}
+	return ports
+}

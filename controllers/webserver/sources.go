@@ -13,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // reasonConfigMapKeyNotFound means that a ConfigMap that the spec refers to does
@@ -126,7 +127,7 @@ func monitored(w *webserverv1.WebServer) bool {
 
 // materialOf resolves the references of the spec. The error lists everything that
 // is missing.
-func materialOf(w *webserverv1.WebServer, o Observed) (material, error) {
+func materialOf(w *webserverv1.WebServer, o workload.Observed) (material, error) {
 	m := material{hashes: map[string]string{}}
 	var err error
 	m.secrets, err = rollout.Secrets(secrets(w), o.Secrets)
@@ -137,7 +138,7 @@ func materialOf(w *webserverv1.WebServer, o Observed) (material, error) {
 	return m, err
 }
 
-func (m *material) findConfig(w *webserverv1.WebServer, o Observed) error {
+func (m *material) findConfig(w *webserverv1.WebServer, o workload.Observed) error {
 	if !generated(w) {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (m *material) findConfig(w *webserverv1.WebServer, o Observed) error {
 	return nil
 }
 
-func (m *material) findContent(w *webserverv1.WebServer, o Observed) error {
+func (m *material) findContent(w *webserverv1.WebServer, o workload.Observed) error {
 	c := w.Spec.Content
 	if c == nil || c.Image != nil {
 		return nil
@@ -190,7 +191,7 @@ func (m *material) findContent(w *webserverv1.WebServer, o Observed) error {
 	return nil
 }
 
-func (m *material) findVolumes(w *webserverv1.WebServer, o Observed) error {
+func (m *material) findVolumes(w *webserverv1.WebServer, o workload.Observed) error {
 	if !follows(w) {
 		return nil
 	}

@@ -13,29 +13,25 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
-// UpdateStatus updates the status of the object.
-func (m *model) UpdateStatus(out converge.Outcome) {
-	w, o := m.w, m.observed
-	d := converge.Standing(out, "Deployment", w.Namespace, deploymentName(w), o.Deployment)
-	s := converge.Standing(out, "Service", w.Namespace, serviceName(w), o.Service)
-
-	st := &w.Status
-	want := scaled(w, d)
-	state := m.decision.Report(&st.RolloutStatus, d, o.Pods, want, containerName, out)
-	resources.Unevictable(&state, w.Spec.PodDisruptionBudget, o.Budgets, m.decision.PodLabels(o.Deployment))
-	conditions.Report(&st.Status, w.Generation, out.Now, state, out.Problem)
-	reportConfig(w, m.decision, m.material, state.Ready.Holds && want > 0, out)
-	hosts := o.Exposed(m.auxiliary, &st.Status, out)
+// UpdateStatus writes the part of the status that only a WebServer has.
+func (x *object) UpdateStatus(r workload.Result) {
+	w, st, d, s := x.w, &x.w.Status, r.Deployment, r.Service
+	m := x.material
+	if !r.Current {
+		m = material{} // parts of it may be missing
+	}
+	reportConfig(w, r.Decision, m, r.Serves, r.Outcome)
+	hosts := r.Hosts()
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
 	}
-	// If the Service does not exist, its status is kept: the Service must get the
-	// same node port when it is created again.
+	// If no Service exists, what was known of it stays: its node port must be the
+	// same when it is created again.
 	if s != nil {
 		st.Service = serviceStatus(s)
 		all := slices.Concat(hosts, addresses(s))

@@ -9,25 +9,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/workload"
 )
-
-// auxiliary returns the auxiliary resources that the spec asks for. pods are the
-// labels of the pods.
-func auxiliary(a *demoapplicationv1.DemoApplication, pods map[string]string, platform config.Platform) workload.Wanted {
-	s := a.Spec
-	b := workload.Wanted{
-		Owner: a, Labels: labels(a), Pods: pods, Deployment: a.Name, Service: a.Name,
-		Least: least(a), Ports: podPorts(a),
-		Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget, NetworkPolicy: s.NetworkPolicy,
-		Expose: s.Expose, Refused: resources.Exposable(platform, a.Namespace, s.Expose), Port: webPort(a),
-		Monitoring: s.Monitoring,
-	}
-	_, b.Metrics = metricsPort(a)
-	return b
-}
 
 // webPort returns the port of the Service that hosts are routed to, which is its
 // first TCP port, or 0 if there is none.

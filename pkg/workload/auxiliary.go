@@ -1,6 +1,3 @@
-// Package workload contains the auxiliary resources of a Deployment and its
-// Service, which exist while the spec requests them: how they are observed,
-// planned and reported.
 package workload
 
 import (
@@ -37,23 +34,26 @@ type Children struct {
 	Budgets []policyv1.PodDisruptionBudget
 }
 
-// Observe reads the auxiliary resources of an object, which have its name, from
-// the cache.
-func Observe(ctx context.Context, r converge.Reader, o client.Object) (Children, error) {
+// observeChildren reads the auxiliary resources of an object, which have its
+// name, from the cache. Only objects for the web can have all of them.
+func observeChildren(ctx context.Context, r converge.Reader, o client.Object, web bool) (Children, error) {
 	var s Children
 	var errs [7]error
-	s.Autoscaler, errs[0] = converge.Ours(ctx, r, o, o.GetName(), &autoscalingv2.HorizontalPodAutoscaler{})
+	s.Budgets, errs[6] = budgets(ctx, r, o)
 	s.Budget, errs[1] = converge.Ours(ctx, r, o, o.GetName(), &policyv1.PodDisruptionBudget{})
 	s.NetworkPolicy, errs[2] = converge.Ours(ctx, r, o, o.GetName(), &networkingv1.NetworkPolicy{})
+	if !web {
+		return s, errors.Join(errs[:]...)
+	}
+	s.Autoscaler, errs[0] = converge.Ours(ctx, r, o, o.GetName(), &autoscalingv2.HorizontalPodAutoscaler{})
 	s.Ingress, errs[3] = converge.Ours(ctx, r, o, o.GetName(), &networkingv1.Ingress{})
 	s.Route, s.NoRoutes, errs[4] = converge.OursIfKnown(ctx, r, o, o.GetName(), &gatewayv1.HTTPRoute{})
 	s.PodMonitor, s.NoPodMonitors, errs[5] = converge.OursIfKnown(ctx, r, o, o.GetName(), &monitoring.PodMonitor{})
-	s.Budgets, errs[6] = Budgets(ctx, r, o)
 	return s, errors.Join(errs[:]...)
 }
 
-// Budgets reads the unowned budgets in an object's namespace.
-func Budgets(ctx context.Context, r client.Reader, o client.Object) ([]policyv1.PodDisruptionBudget, error) {
+// budgets reads the unowned budgets in an object's namespace.
+func budgets(ctx context.Context, r client.Reader, o client.Object) ([]policyv1.PodDisruptionBudget, error) {
 	var l policyv1.PodDisruptionBudgetList
 	err := converge.Foreign(ctx, r, o, &l)
 	return l.Items, err

@@ -1,0 +1,120 @@
+// Package workload reconciles the kinds whose pods a Deployment runs. A kind
+// describes its pods and its Service; revisions and rollback, scaling, disruption
+// budget, network policy, exposure, monitoring and the status that these kinds
+// share are handled here.
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+)
+
+// Kind describes a kind whose pods a Deployment runs.
+type Kind[T converge.Object] struct {
+	// New, NewList, AddToScheme, Log and Paused are those of converge.Kind.
+	New         func() T
+	NewList     func() client.ObjectList
+	AddToScheme func(*runtime.Scheme) error
+	Log         converge.LogText
+	Paused      func(T) bool
+	// PodLabel is the label of the pods whose value is the name of the object.
+	// FixedPodLabels are other labels, and their values, that all pods have.
+	PodLabel       string
+	FixedPodLabels map[string]string
+	// Labels returns the labels that select an object's pods. The selector of a
+	// Deployment is immutable.
+	Labels func(T) map[string]string
+	// ServiceName returns the name of an object's Service.
+	ServiceName func(T) string
+	// Web reports whether the objects can be autoscaled, exposed and monitored.
+	Web bool
+	// ConfigMaps returns the users' ConfigMaps whose content matters to an
+	// object, and Secrets the names of such Secrets. Nil: there are none.
+	ConfigMaps func(T) []references.Reference
+	Secrets    func(T) []string
+	// Object returns an object as one reconcile handles it.
+	Object func(T, Observed) Object
+
+	Platform config.Platform
+}
+
+// Converge returns the kind as the reconcile loop handles it.
+func (k Kind[T]) Converge() converge.AnyKind {
+	children := []client.Object{
+		&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+	}
+	var optional []client.Object
+	if k.Web {
+		children = append(children, &autoscalingv2.HorizontalPodAutoscaler{}, &networkingv1.Ingress{})
+		optional = []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}}
+	}
+	if k.ConfigMaps != nil {
+		children = append(children, &corev1.ConfigMap{}) // snapshots
+	}
+	c := converge.Kind[T, Observed]{
+		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Paused: k.Paused,
+		Children: children, Optional: optional,
+		Workload:   &appsv1.Deployment{},
+		Related:    []converge.Related{rollout.Pods(k.PodLabel, k.FixedPodLabels)},
+		Foreign:    []client.Object{&policyv1.PodDisruptionBudget{}},
+		References: k.ConfigMaps,
+		Observe:    k.observe,
+		Model:      func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
+	}
+	if k.Platform.RestartOnSecretChange {
+		c.Secrets = k.Secrets
+	}
+	return converge.Erase(c)
+}
+
+// Observed is what exists in the cluster. A child that does not exist, or is not
+// owned by the object, is nil.
+type Observed struct {
+	// Offline reports that no cluster was observed.
+	Offline bool
+	// Seen has all pods that carry the labels of the object, at any time.
+	rollout.Seen
+	Children
+	Service *corev1.Service
+	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
+	// the snapshots that belong to the object. Secrets are digests of the
+	// Secrets that the spec refers to, nil if none may be read.
+	Sources map[string]references.Source
+	Copies  []*corev1.ConfigMap
+	Secrets map[string]references.SecretDigest
+}
+
+func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
+	o := Observed{Offline: r.Offline, Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
+	var errs [3]error
+	o.Seen, errs[0] = rollout.Observe(ctx, r, obj, obj.GetName(), k.Labels(obj))
+	o.Children, errs[1] = observeChildren(ctx, r, obj, k.Web)
+	o.Service, errs[2] = converge.Ours(ctx, r, obj, k.ServiceName(obj), &corev1.Service{})
+	if err := errors.Join(errs[:]...); err != nil || o.Pods != nil {
+		return o, err
+	}
+	// Pods may outlive their Deployment.
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.InNamespace(obj.GetNamespace()), client.MatchingLabels(k.Labels(obj))); err != nil {
+		return o, fmt.Errorf("listing the pods of %q: %w", obj.GetName(), err)
+	}
+	o.Pods = pods.Items
+	return o, nil
+}

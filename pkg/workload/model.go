@@ -1,0 +1,259 @@
+package workload
+
+import (
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+)
+
+// Object is one object of a kind whose pods a Deployment runs, as one reconcile
+// handles it. Embed Defaults for the methods that a kind does not need.
+type Object interface {
+	// Spec returns the parts of spec and status that these kinds share.
+	Spec() Spec
+	// Pods returns the inputs that the pods depend on, and the pod template. A
+	// change of the inputs starts a rollout, so they leave out what does not
+	// concern pods. The error reports what is missing; then the template that
+	// was decided last is kept.
+	Pods() (inputs any, template *corev1ac.PodTemplateSpecApplyConfiguration, err error)
+	// Adopt returns the template for a revision that is kept already, if that
+	// decides about values that the spec leaves open.
+	Adopt(kept *corev1ac.PodTemplateSpecApplyConfiguration) (template *corev1ac.PodTemplateSpecApplyConfiguration, ok bool)
+	// Snapshots returns the ConfigMaps that the template mounts.
+	Snapshots() []rollout.Copy
+	// Deployment returns the Deployment with a template. build returns it for a
+	// selector.
+	Deployment(build func(selector map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent
+	// AddService adds the Service to a plan, or the existing one to those that
+	// are deleted. decided reports whether there is a template.
+	AddService(plan *converge.Plan, decided bool)
+	// State changes what the conditions report, if the Service matters to it.
+	State(state conditions.State, service *corev1.Service) conditions.State
+	// UpdateStatus writes the part of the status that only this kind has.
+	UpdateStatus(Result)
+}
+
+// Defaults are methods of an Object that add nothing.
+type Defaults struct{}
+
+// Adopt reports that the spec leaves nothing open.
+func (Defaults) Adopt(*corev1ac.PodTemplateSpecApplyConfiguration) (*corev1ac.PodTemplateSpecApplyConfiguration, bool) {
+	return nil, false
+}
+
+// Snapshots returns none.
+func (Defaults) Snapshots() []rollout.Copy { return nil }
+
+// State returns the state as it is.
+func (Defaults) State(s conditions.State, _ *corev1.Service) conditions.State { return s }
+
+// Spec is the part of spec and status that these kinds share. The pointers refer
+// to the object; nil means that the spec does not have the field.
+type Spec struct {
+	Kind   string
+	Owner  converge.Object
+	Labels map[string]string // select the pods
+	// Container is the name of the container that matters to rollouts, and
+	// IgnoreLogLines marks lines that it always logs.
+	Container, IgnoreLogLines string
+	// Replicas is the number of pods without an autoscaler. LastReplicas is the
+	// one that was reported last.
+	Replicas, LastReplicas int32
+	Rollout                *common.Rollout
+	RolloutStatus          *common.RolloutStatus
+	PodDisruptionBudget    *common.PodDisruptionBudget
+	NetworkPolicy          *common.NetworkPolicy
+	// Ports are the ports of the pods that clients may connect to.
+	Ports []*corev1ac.ContainerPortApplyConfiguration
+
+	// Of kinds for the web. Service is the name of the Service, Port its port
+	// that hosts are routed to, 0 for none, and Metrics the name of the port
+	// that is scraped, "" for none.
+	Service     string
+	Port        int32
+	Metrics     string
+	Autoscaling *common.Autoscaling
+	Expose      *common.Expose
+	Monitoring  *common.Monitoring
+}
+
+// Scale returns the number of replicas that the Deployment states, nil if it is
+// left to the autoscaler.
+func (s Spec) Scale(live *appsv1.Deployment) *int32 {
+	if s.Autoscaling != nil {
+		return resources.AutoscaledReplicas(s.Autoscaling, live, s.LastReplicas)
+	}
+	return new(s.Replicas)
+}
+
+// least returns the smallest number of pods that there will be.
+func (s Spec) least() int32 {
+	if s.Autoscaling != nil {
+		return resources.MinReplicas(s.Autoscaling)
+	}
+	return s.Replicas
+}
+
+// Wanted returns the number of pods that there should be now: with an
+// autoscaler, the number that it has set.
+func (s Spec) Wanted(live *appsv1.Deployment) int32 {
+	if n := s.Scale(live); n != nil {
+		return *n
+	}
+	if live != nil && live.Spec.Replicas != nil {
+		return *live.Spec.Replicas
+	}
+	return s.least()
+}
+
+// Model is what one reconcile has decided about an object.
+type Model struct {
+	// Decision selects the pod template, and Err is why it is not what the spec
+	// asks for.
+	Decision rollout.Decision
+	Err      error
+
+	object    Object
+	spec      Spec
+	observed  Observed
+	current   bool // the decision is about what the spec asks for
+	auxiliary Wanted
+	web       bool
+}
+
+// Model decides about an object. If what its pods depend on is missing, or the
+// platform configuration does not allow the template, the template that was
+// decided last keeps serving.
+func (k Kind[T]) Model(obj T, o Observed) *Model {
+	m := &Model{object: k.Object(obj, o), observed: o, web: k.Web}
+	m.spec = m.object.Spec()
+	s := m.spec
+	q := rollout.Question{
+		Kind: s.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Labels: s.Labels,
+		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Harmless: s.IgnoreLogLines,
+	}
+	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Seen,
+		func() (rollout.Decision, error) { return decide(m.object, q, o.Seen) },
+		func(t *corev1ac.PodTemplateSpecApplyConfiguration) error {
+			return resources.Granted(k.Platform, obj, t)
+		})
+	m.auxiliary = Wanted{
+		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
+		Least: s.least(), Ports: s.Ports, Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
+		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.Exposable(k.Platform, obj.GetNamespace(), s.Expose),
+		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
+	}
+	return m
+}
+
+func decide(x Object, q rollout.Question, seen rollout.Seen) (rollout.Decision, error) {
+	var err error
+	if q.Inputs, q.Template, err = x.Pods(); err != nil {
+		return rollout.Decision{}, err
+	}
+	d, err := rollout.Decide(q, seen)
+	if err != nil {
+		return d, err
+	}
+	kept, err := d.Asked.Template()
+	if err != nil {
+		return d, err
+	}
+	adopted, ok := x.Adopt(kept)
+	if !ok {
+		return d, nil
+	}
+	q.Template = adopted
+	return rollout.Decide(q, seen)
+}
+
+// Plan returns the desired children, in the order of their dependencies: history
+// is recorded before it is used, and no pod runs before it is isolated.
+func (m *Model) Plan() (converge.Plan, error) {
+	o, d, owner := m.observed, &m.Decision, m.spec.Owner
+	var snapshots []rollout.Copy
+	if m.current {
+		snapshots = m.object.Snapshots()
+	}
+	stay, stale, unreadable := d.Copies(snapshots, o.Copies, m.spec.Labels)
+	plan := d.Complete(converge.Plan{Apply: stay})
+	o.Isolate(&plan, m.auxiliary)
+	// Of an object that is being deleted only the names of the children matter,
+	// and all of them do: children that were released are not observed any more.
+	deleting := !owner.GetDeletionTimestamp().IsZero()
+	if d.Template != nil || deleting {
+		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, m.Deployment))
+	}
+	m.object.AddService(&plan, d.Template != nil)
+	o.Stand(&plan, m.auxiliary)
+	plan.Accompany(apply.Ref{Kind: "Deployment", Name: owner.GetName()})
+	plan.Prune = append(plan.Prune, stale...) // after the revisions that mount them
+	if deleting {
+		return plan, nil // a missing input must not prevent the deletion
+	}
+	return plan, errors.Join(m.Err, unreadable)
+}
+
+// Deployment returns the Deployment with a template.
+func (m *Model) Deployment(template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+	owner, live := m.spec.Owner, m.observed.Deployment
+	return m.object.Deployment(func(selector map[string]string) apply.Intent {
+		in := resources.Deployment(resources.Rolling{
+			Name: owner.GetName(), Namespace: owner.GetNamespace(), Replicas: m.spec.Scale(live),
+			Initial:  m.spec.Autoscaling != nil && live == nil,
+			Selector: selector, Template: template, Rollout: m.spec.Rollout,
+		})
+		in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: owner.GetName()}}
+		return in
+	}, template)
+}
+
+// Result is the result of a reconcile, for the part of the status that only one
+// kind has.
+type Result struct {
+	converge.Outcome
+	// Deployment and Service are as written by this reconcile, or else as
+	// observed; nil if they do not exist.
+	Deployment *appsv1.Deployment
+	Service    *corev1.Service
+	// Decision is about what the spec asks for if Current is true.
+	Decision rollout.Decision
+	Current  bool
+	// Serves reports whether pods of the revision that is to serve exist, and
+	// all of them do serve.
+	Serves bool
+
+	hosts func() []common.Address
+}
+
+// Hosts updates the condition Exposed, and returns the addresses of the hosts
+// that are routed to the object.
+func (r Result) Hosts() []common.Address { return r.hosts() }
+
+// UpdateStatus writes the status into the object.
+func (m *Model) UpdateStatus(out converge.Outcome) {
+	s, o, owner := m.spec, m.observed, m.spec.Owner
+	ns, status := owner.GetNamespace(), owner.GetStatus()
+	r := Result{
+		Outcome: out, Decision: m.Decision, Current: m.current,
+		Deployment: converge.Standing(out, "Deployment", ns, owner.GetName(), o.Deployment),
+		Service:    converge.Standing(out, "Service", ns, s.Service, o.Service),
+	}
+	want := s.Wanted(r.Deployment)
+	state := m.Decision.Report(s.RolloutStatus, r.Deployment, o.Pods, want, s.Container, out)
+	state = m.object.State(state, r.Service)
+	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
+	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
+	r.Serves = state.Ready.Holds && want > 0
+	r.hosts = func() []common.Address { return o.Exposed(m.auxiliary, status, out) }
+	m.object.UpdateStatus(r)
+}
