@@ -96,8 +96,9 @@ demo-down: cluster-down ## Remove all of that
 generate: ## Write what is generated from apis/, controllers/ and webhooks/
 	$(call say,'generating code and manifests')
 	@rm -rf config/crd/bases $(CHART)/files
-	@go tool controller-gen object paths=./apis/...
+	@go tool controller-gen object paths="./apis/...;./pkg/testkit/redirect/..."
 	@go tool controller-gen crd paths=./apis/... output:crd:dir=config/crd/bases
+	@go tool controller-gen crd paths=./pkg/testkit/redirect/... output:crd:dir=pkg/testkit/redirect/crd
 	@# Kubernetes' maps of quantities have no bound on their length, and without
 	@# one the API server reckons that a rule about them costs too much.
 	@sed -i '/^ *- type: string$$/{n;s/^\( *\)pattern: ^(.+|-)?(.*$$/\1maxLength: 32\n&/}' config/crd/bases/*.yaml

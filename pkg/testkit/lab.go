@@ -36,9 +36,11 @@ func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, se
 }
 
 // MainWithOwnServer is Main for tests that change settings which affect all objects
-// of an API server, such as webhooks and permissions.
-func MainWithOwnServer(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
-	runTests(m, root, addToScheme, set, Start, true)
+// of an API server, such as webhooks and permissions. crds are folders of further
+// CRDs.
+func MainWithOwnServer(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), crds ...string) {
+	start := func(s *runtime.Scheme, folders ...string) (*Env, error) { return Start(s, append(folders, crds...)...) }
+	runTests(m, root, addToScheme, set, start, true)
 }
 
 // MainWithoutNodes is MainWithOwnServer for tests that simulate the Deployment
