@@ -329,7 +329,7 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 	mgr, err := operator.New(cfg, env.Scheme, operator.Options{
 		Namespace: s.ns, Watch: []string{s.ns}, ReadYourWrites: true, Children: controllers.Children(),
 		MetricsAddress: s.metrics, ProbeAddress: "0", LeaderElection: true, WebhookPort: webhookPort, SkipNameValidation: true,
-		Admission: &certificates.Keeper{Secret: "platform-operator-webhook-cert", Configuration: s.ns, Services: []string{"webhook"}},
+		Admission: &certificates.Rotator{Secret: "platform-operator-webhook-cert", Configuration: s.ns, Services: []string{"webhook"}},
 	})
 	if err != nil {
 		return nil, err

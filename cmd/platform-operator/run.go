@@ -25,7 +25,7 @@ import (
 
 type runFlags struct {
 	operator.Options
-	admission certificates.Keeper
+	admission certificates.Rotator
 	webhooks  bool
 	certs     bool
 	config    string
@@ -34,7 +34,7 @@ type runFlags struct {
 }
 
 func runCommand() *cobra.Command {
-	f := runFlags{admission: certificates.Keeper{Lifetimes: certificates.DefaultLifetimes()}}
+	f := runFlags{admission: certificates.Rotator{Lifetimes: certificates.DefaultLifetimes()}}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the operator (the default)",
@@ -119,7 +119,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err := metrics.Registry.Register(operator.UnreadableNamespaces()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := metrics.Registry.Register(telemetry.NewCertificate(f.admission.Ends)); err != nil {
+	if err := metrics.Registry.Register(telemetry.NewCertificate(f.admission.Expiries)); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {

@@ -23,7 +23,7 @@ import (
 // webhook, in both versions.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	a63, a64 := strings.Repeat("a", 63), strings.Repeat("a", 64)
 	for what, tc := range map[string]struct{ name, spec, want string }{
 		"the article's":                {"web", `{replica: 2, image: "nginx:latest", ports: [{port: 80, targetPort: 80, nodePort: 30002}]}`, ""},
@@ -105,7 +105,7 @@ func asFlow(spec string) string {
 
 func TestBothVersionsAreTheSameObject(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	beta := &demoapplicationv1beta1.DemoApplication{Spec: application("", "").Spec}
 	beta.Namespace, beta.Name = l.Namespace, "web"
 	l.Create(beta)
@@ -133,7 +133,7 @@ func TestBothVersionsAreTheSameObject(t *testing.T) {
 // The schema accepts each complete example of the documentation.
 func TestExamplesOfTheDocumentation(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "api", "demoapplication.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 
 func TestScaleSubresource(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a, d := application(l.Namespace, "web"), &appsv1.Deployment{}
 	l.Create(a)
 	l.Ready(a, "web")

@@ -31,7 +31,7 @@ func scaledByLoad(a *demoapplicationv1.DemoApplication) {
 
 func TestAutoscalingTakesOverAndGivesBack(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a, d := application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) { a.Spec.Replica = new(int32(4)) }), &appsv1.Deployment{}
 	l.Create(a)
 	l.Ready(a, "web")
@@ -65,7 +65,7 @@ func TestAutoscalingTakesOverAndGivesBack(t *testing.T) {
 
 func TestExposed(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a := application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) {
 		a.Spec.Expose = &common.Expose{Type: common.ExposeIngress, Hosts: []string{"shop.example.com"}}
 	})
@@ -106,7 +106,7 @@ func TestExposed(t *testing.T) {
 
 func TestPausedWritesNoChild(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a := application(l.Namespace, "web")
 	l.Create(a)
 	l.Ready(a, "web")
@@ -131,7 +131,7 @@ func TestPausedWritesNoChild(t *testing.T) {
 
 func TestFailingImageIsRolledBack(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a, d := application(l.Namespace, "web"), &appsv1.Deployment{}
 	l.Create(a)
 	l.Ready(a, "web")
@@ -161,7 +161,7 @@ func configured(ns string) *demoapplicationv1.DemoApplication {
 
 func TestConfigIsFollowedByCopies(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a, d := configured(l.Namespace), &appsv1.Deployment{}
 	l.Create(a)
 	if m := l.Stalled(a, "web", common.ReasonReferenceNotFound); !strings.Contains(m, `spec.envFrom[0]: there is no ConfigMap "app"`) {
@@ -230,7 +230,7 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 // children.
 func TestOrphaningWithoutTheSource(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "app"}, Data: map[string]string{"mode": "one"}}
 	l.Create(source)
 	a, d := configured(l.Namespace), &appsv1.Deployment{}
@@ -256,7 +256,7 @@ func TestOrphaningWithoutTheSource(t *testing.T) {
 
 func TestSelectorOfTheServiceIsOurs(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	l.Create(application(l.Namespace, "web"))
 	l.Ready(&demoapplicationv1.DemoApplication{}, "web")
 	s, d := &corev1.Service{}, &appsv1.Deployment{}

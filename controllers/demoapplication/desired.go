@@ -63,7 +63,7 @@ type pods struct {
 
 // inputs returns what the pods depend on. Fields that do not affect pods are
 // omitted, so that a change of one does not create a revision.
-func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) pods {
+func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]rollout.Snapshot) pods {
 	s := a.Spec.DeepCopy()
 	s.Replica, s.DeletionPolicy, s.Paused = nil, "", false
 	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy, s.Monitoring = nil, nil, nil, nil, nil, nil
@@ -78,7 +78,7 @@ func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy
 	if number, name := metricsPort(a); name != "" && !named(a.Spec.Ports, number) {
 		in.MetricsPort = number
 	}
-	for source, c := range copies {
+	for source, c := range snapshots {
 		if in.Sources == nil {
 			in.Sources = map[string]string{}
 		}
@@ -90,15 +90,15 @@ func inputs(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy
 // object is a DemoApplication as one reconcile handles it.
 type object struct {
 	workload.Defaults
-	a        *demoapplicationv1.DemoApplication
-	observed workload.Observed
-	copies   map[string]rollout.Copy // snapshots, by the name of the ConfigMap
-	missing  error                   // reports ConfigMaps that do not exist
+	a         *demoapplicationv1.DemoApplication
+	observed  workload.Observed
+	snapshots map[string]rollout.Snapshot // snapshots, by the name of the ConfigMap
+	missing   error                       // reports ConfigMaps that do not exist
 }
 
 func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed) *object {
 	x := &object{a: a, observed: o}
-	x.copies, x.missing = copies(a, o)
+	x.snapshots, x.missing = snapshots(a, o)
 	return x
 }
 
@@ -123,16 +123,16 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 	if err := errors.Join(x.missing, err); err != nil {
 		return nil, nil, err
 	}
-	in := inputs(x.a, x.copies)
+	in := inputs(x.a, x.snapshots)
 	in.Secrets = digest
-	return in, rollout.WithSecrets(template(x.a, x.copies), digest), nil
+	return in, rollout.WithSecrets(template(x.a, x.snapshots), digest), nil
 }
 
 // Snapshots returns the ConfigMaps that the pods use.
-func (x *object) Snapshots() []rollout.Copy {
-	var all []rollout.Copy
-	for _, source := range slices.Sorted(maps.Keys(x.copies)) {
-		all = append(all, x.copies[source])
+func (x *object) Snapshots() []rollout.Snapshot {
+	var all []rollout.Snapshot
+	for _, source := range slices.Sorted(maps.Keys(x.snapshots)) {
+		all = append(all, x.snapshots[source])
 	}
 	return all
 }
@@ -170,8 +170,8 @@ func (x *object) AddService(plan *converge.Plan, decided bool) {
 
 // State reports that the Service has to be created before the object is ready.
 func (x *object) State(s conditions.State, service *corev1.Service) conditions.State {
-	if s.Ready.Holds && service == nil && len(x.a.Spec.Ports) > 0 {
-		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Service is being created"}
+	if s.Ready.Status && service == nil && len(x.a.Spec.Ports) > 0 {
+		s.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "the Service is being created"}
 	}
 	return s
 }
@@ -181,7 +181,7 @@ func (x *object) State(s conditions.State, service *corev1.Service) conditions.S
 const drainSeconds = 5
 
 // template returns the desired pod template.
-func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Copy) *corev1ac.PodTemplateSpecApplyConfiguration {
+func template(a *demoapplicationv1.DemoApplication, snapshots map[string]rollout.Snapshot) *corev1ac.PodTemplateSpecApplyConfiguration {
 	// The default is the baseline Pod Security Standard: an image runs as the user
 	// that it names, even as root, and can write to its own files.
 	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
@@ -190,7 +190,7 @@ func template(a *demoapplicationv1.DemoApplication, copies map[string]rollout.Co
 	pod := resources.PodSpec().WithSecurityContext(secure)
 	said := options(a, ports)
 	said.Rename = func(source string) string {
-		if c, copied := copies[source]; copied {
+		if c, copied := snapshots[source]; copied {
 			return c.Name
 		}
 		return source

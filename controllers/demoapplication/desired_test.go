@@ -97,7 +97,7 @@ func live(t *testing.T, doc string, o *Observed) {
 	case "ConfigMap":
 		c := into(t, doc, &corev1.ConfigMap{})
 		if c.Annotations[naming.AnnotationSource] != "" {
-			o.Copies = append(o.Copies, c)
+			o.Snapshots = append(o.Snapshots, c)
 			return
 		}
 		if o.Sources == nil {
@@ -236,8 +236,8 @@ func TestServiceComesAfterTheDeployment(t *testing.T) {
 	}{
 		"render":           {Observed{Offline: true}, 4},
 		"nothing stands":   {Observed{}, 3},
-		"the first stands": {Observed{Seen: rollout.Seen{Deployment: d}}, 4},
-		"both stand":       {Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, 4},
+		"the first stands": {Observed{Observed: rollout.Observed{Deployment: d}}, 4},
+		"both stand":       {Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, 4},
 		"the first is lost, and made anew with its Service in place": {Observed{Service: s}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
 			}
 			// The next reconcile must produce the same intent, or it would write
 			// again.
-			again, err := deployment(a, Observed{Seen: rollout.Seen{Deployment: d}}, template(a, nil)).Object(a, ownerKind)
+			again, err := deployment(a, Observed{Observed: rollout.Observed{Deployment: d}}, template(a, nil)).Object(a, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -431,7 +431,7 @@ func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*app
 
 // Fields that do not affect pods do not create a revision, and the others do.
 func TestInputsAreWhatPodsDependOn(t *testing.T) {
-	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]rollout.Copy) string {
+	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]rollout.Snapshot) string {
 		raw, err := json.Marshal(inputs(a, sources))
 		if err != nil {
 			t.Fatal(err)
@@ -480,7 +480,7 @@ func TestInputsAreWhatPodsDependOn(t *testing.T) {
 	if hash(a, nil) != hash(b, nil) {
 		t.Error("monitoring makes a revision that is the same")
 	}
-	if hash(a, nil) == hash(a, map[string]rollout.Copy{"app": {Name: "x"}}) {
+	if hash(a, nil) == hash(a, map[string]rollout.Snapshot{"app": {Name: "x"}}) {
 		t.Error("another content of a ConfigMap makes no revision")
 	}
 	// The inputs of objects from before these fields were added are unchanged.
@@ -493,7 +493,7 @@ func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
 	a := sample()
 	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
 	a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}
-	o := Observed{Seen: rollout.Seen{Deployment: &appsv1.Deployment{}}, Copies: []*corev1.ConfigMap{
+	o := Observed{Observed: rollout.Observed{Deployment: &appsv1.Deployment{}}, Snapshots: []*corev1.ConfigMap{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo-1", Annotations: map[string]string{naming.AnnotationSource: "app@1/1"}}},
 	}}
 	kinds := func() string {

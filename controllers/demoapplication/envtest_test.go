@@ -109,10 +109,10 @@ monitoring: {enabled: true}
 rollout: {maxSurge: 1, maxUnavailable: 0}
 `
 
-func specimen() testkit.Specimen { return specimenOf(application) }
+func specimen() testkit.KindUnderTest { return specimenOf(application) }
 
 // muchSpecimen is a specimen of much.
-func muchSpecimen() testkit.Specimen {
+func muchSpecimen() testkit.KindUnderTest {
 	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
 		return much(ns, name)
 	})
@@ -128,8 +128,8 @@ func muchSpecimen() testkit.Specimen {
 	return s
 }
 
-func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication) testkit.Specimen {
-	return testkit.Specimen{
+func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication) testkit.KindUnderTest {
+	return testkit.KindUnderTest{
 		Subject:  subject(),
 		Resource: "demoapplications",
 		New:      func(ns, name string) converge.Object { return made(ns, name) },
@@ -154,7 +154,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 				panic(err) // the operator has just done the same
 			}
 			for _, in := range plan.Apply {
-				if in.IfKnown {
+				if in.Optional {
 					continue // this API server does not serve it
 				}
 				if in.IfExists != nil {
@@ -231,7 +231,7 @@ func TestEveryStatedFieldOfMuchComesBack(t *testing.T) {
 
 func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 	t.Parallel()
-	env.Foreign(t, specimen(),
+	env.Unowned(t, specimen(),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
 			Template: corev1.PodTemplateSpec{

@@ -21,7 +21,7 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 	kind(platform).Model(a, o).UpdateStatus(out)
 }
 
-func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Copy, error) {
+func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Snapshot, error) {
 	m := kind(platform).Model(a, o)
 	return m.Decision, newObject(a, o).Snapshots(), m.Err
 }

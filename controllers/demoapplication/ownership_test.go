@@ -71,7 +71,7 @@ func versionWhen(t *testing.T, w watch.Interface, what string, so func(runtime.O
 
 func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	a := application(l.Namespace, "web")
 	l.Create(a)
 	d, s := byTheArticle(a)
@@ -123,7 +123,7 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 
 func TestHandedOverChildrenAreAdopted(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	a := application(l.Namespace, "web")
 	l.Create(a)
 	d, s := byTheArticle(a)
@@ -148,7 +148,7 @@ func TestHandedOverChildrenAreAdopted(t *testing.T) {
 
 func TestExclusivePathsAreCleaned(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	l.Create(application(l.Namespace, "web"))
 	l.Ready(&demoapplicationv1.DemoApplication{}, "web")
 
@@ -171,7 +171,7 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 
 func TestServiceFollowsThePorts(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a, s := application(l.Namespace, "web"), &corev1.Service{}
 	l.Create(a)
 	l.Ready(a, "web")
@@ -203,7 +203,7 @@ func TestServiceFollowsThePorts(t *testing.T) {
 // The same port number with two protocols is two ports, wherever lists are merged.
 func TestOnePortOfTwoProtocols(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a := application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) {
 		a.Spec.Ports = []demoapplicationv1.Port{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: 53}}
 	})
@@ -226,7 +226,7 @@ func TestOnePortOfTwoProtocols(t *testing.T) {
 
 func TestTakenNodePortIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	holder := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "holder"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},

@@ -21,7 +21,7 @@ func password(ns, name, is string) *corev1.Secret {
 
 func TestSecretsAreFollowed(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subjectWith(readingSecrets())).Start()
+	l := env.NewSandbox(t, subjectWith(readingSecrets())).Start()
 	a, d, s := application(l.Namespace, "web", following), &appsv1.Deployment{}, &corev1.Secret{}
 	const (
 		read     = "get secrets 200"
@@ -112,7 +112,7 @@ func TestSecretsAreFollowed(t *testing.T) {
 // any.
 func TestWithoutTheGrantNobodyLooksAtSecrets(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	a, d, s := application(l.Namespace, "web", following), &appsv1.Deployment{}, &corev1.Secret{}
 	l.Create(a)
 	l.Ready(a, "web")

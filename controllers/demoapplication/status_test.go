@@ -106,7 +106,7 @@ func TestConditions(t *testing.T) {
 			if tc.deployment != nil {
 				tc.deployment.Spec.Template.Annotations = decided(a).Template.Annotations
 			}
-			o := Observed{Seen: rollout.Seen{Deployment: tc.deployment}, Service: tc.service}
+			o := Observed{Observed: rollout.Observed{Deployment: tc.deployment}, Service: tc.service}
 			report(a, o, outcome(tc.problem, tc.deployment, tc.service), platform)
 			if diff := cmp.Diff(tc.want, brief(a)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -131,7 +131,7 @@ func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 	a := sample()
 	d, s := rolled(2, 2), liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
-	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(errors.New("no answer"), nil, nil), platform)
+	report(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, outcome(errors.New("no answer"), nil, nil), platform)
 	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(a)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
@@ -142,8 +142,8 @@ func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 
 	a = sample()
 	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"} // which is not granted
-	_, err := desired(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, platform)
-	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
+	_, err := desired(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, platform)
+	report(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
 	if got := brief(a); got["Available"] != "True MinimumReplicasAvailable" || got["Stalled"] != "True NotAllowed" {
 		t.Errorf("what cannot be decided: %v", got)
 	}
@@ -163,7 +163,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
 			a.Status.Image = "nginx:1.0"
-			report(a, Observed{Seen: rollout.Seen{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service), platform)
+			report(a, Observed{Observed: rollout.Observed{Deployment: tc.deployment}}, outcome(nil, tc.deployment, tc.service), platform)
 			if a.Status.Image != tc.want {
 				t.Errorf("got %q, want %q", a.Status.Image, tc.want)
 			}
@@ -174,7 +174,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 func TestStatusCountsAndSelector(t *testing.T) {
 	a := sample()
 	d := rolled(1, 2)
-	report(a, Observed{Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
+	report(a, Observed{Observed: rollout.Observed{Deployment: d}}, outcome(nil, d, nil), platform)
 	if diff := cmp.Diff([]int32{2, 1, 2}, []int32{a.Status.Replicas, a.Status.UpdatedReplicas, a.Status.ReadyReplicas}); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
 	}
@@ -188,7 +188,7 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	}
 	// Pods that the legacy operator created have only one label.
 	d.Spec.Selector.MatchLabels = articleLabels(a)
-	report(a, Observed{Seen: rollout.Seen{Deployment: d}}, outcome(nil, d, nil), platform)
+	report(a, Observed{Observed: rollout.Observed{Deployment: d}}, outcome(nil, d, nil), platform)
 	if want := "app=nginx-demo"; a.Status.Selector != want {
 		t.Errorf("selector during a takeover is %q, want %q", a.Status.Selector, want)
 	}
@@ -291,12 +291,12 @@ func TestStatusOfAnAutoscaledOne(t *testing.T) {
 	a.Spec.Autoscaling = &common.Autoscaling{MaxReplicas: 5}
 	d, s := rolled(2, 2), liveService()
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
-	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
+	report(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
 	if got := brief(a)["Ready"]; got != "True Serving" {
 		t.Errorf("with the 2 that the Deployment has: %s", got)
 	}
 	d.Spec.Replicas = new(int32(3))
-	report(a, Observed{Seen: rollout.Seen{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
+	report(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, outcome(nil, d, s), platform)
 	if got := brief(a)["Ready"]; got != "False Progressing" {
 		t.Errorf("with 2 of the 3 that the autoscaler wants: %s", got)
 	}

@@ -63,7 +63,7 @@ func (m model) Plan() (converge.Plan, error) {
 	// modified: the pod remains as it is. Suspending and deleting are always
 	// allowed.
 	if p := i.Spec.Pod; p != nil && p.ServiceAccountName != "" && !platform.ServiceAccounts && !i.Spec.Suspend && i.DeletionTimestamp.IsZero() {
-		return plan, resources.NotGranted(p.ServiceAccountName)
+		return plan, resources.ServiceAccountNotAllowed(p.ServiceAccountName)
 	}
 	alive := o.Pod != nil && o.Pod.DeletionTimestamp.IsZero()
 	switch {

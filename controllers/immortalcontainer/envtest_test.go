@@ -63,8 +63,8 @@ func immortal(ns, name string) *immortalv1alpha1.ImmortalContainer {
 	}
 }
 
-func specimen() testkit.Specimen {
-	return testkit.Specimen{
+func specimen() testkit.KindUnderTest {
+	return testkit.KindUnderTest{
 		Subject:  subject(),
 		Resource: "immortalcontainers",
 		New:      func(ns, name string) converge.Object { return immortal(ns, name) },
@@ -117,14 +117,14 @@ func TestEveryStatedFieldComesBack(t *testing.T) {
 
 func TestForeignPodOfOurNameIsNeverWritten(t *testing.T) {
 	t.Parallel()
-	env.Foreign(t, specimen(), &corev1.Pod{
+	env.Unowned(t, specimen(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-immortalpod"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs:1"}}},
 	})
 }
 
 // bornPod waits until a pod other than the given one runs, and returns its UID.
-func bornPod(l *testkit.Lab, not string, starts int64) string {
+func bornPod(l *testkit.Sandbox, not string, starts int64) string {
 	l.Helper()
 	const name = "web"
 	i := &immortalv1alpha1.ImmortalContainer{}
@@ -152,7 +152,7 @@ func TestPodIsRebornHoweverItEnds(t *testing.T) {
 	for how, end := range ends {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			l := env.NewLab(t, subject()).Start()
+			l := env.NewSandbox(t, subject()).Start()
 			l.Create(immortal(l.Namespace, "web"))
 			first := bornPod(l, "", 1)
 			p := &corev1.Pod{}
@@ -173,7 +173,7 @@ func finish(ctx context.Context, p *corev1.Pod, phase corev1.PodPhase, reason st
 
 func TestImageChangesInPlace(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
 	l.Create(i)
 	uid := bornPod(l, "", 1)
@@ -189,7 +189,7 @@ func TestImageChangesInPlace(t *testing.T) {
 // changed.
 func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	i := immortal(l.Namespace, "web")
 	// Admission adds tolerations to a pod; the operator must not remove them.
 	i.Spec.Pod = &common.Pod{Tolerations: []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}}
@@ -249,7 +249,7 @@ func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
 
 func TestSuspendedPodGoesAndComesBack(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
 	l.Create(i)
 	first := bornPod(l, "", 1)
@@ -269,7 +269,7 @@ func TestSuspendedPodGoesAndComesBack(t *testing.T) {
 
 func TestPausedPodIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
 	l.Create(i)
 	first := bornPod(l, "", 1)
@@ -298,7 +298,7 @@ func TestPausedPodIsLeftAlone(t *testing.T) {
 
 func TestNetworkPolicyComesAndGoes(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
 	i.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
 	l.Create(i)
@@ -348,7 +348,7 @@ func TestSchemaRefuses(t *testing.T) {
 
 func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	i := immortal(l.Namespace, "web")
 	l.Create(i)
 	i.Status.CurrentPod, i.Status.StartTimes = "web-immortalpod", 7
@@ -375,7 +375,7 @@ func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 // pod.
 func TestOrphanedPodRunsThoughItWasNotCounted(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	i := immortal(l.Namespace, "web")
 	i.Spec.DeletionPolicy, i.Finalizers = common.DeletionPolicyOrphan, []string{naming.Finalizer}
 	l.Create(i)
@@ -411,7 +411,7 @@ func TestPodWithoutItsMarksRunsOn(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			l := env.NewLab(t, subject()).Start()
+			l := env.NewSandbox(t, subject()).Start()
 			i := immortal(l.Namespace, "web")
 			l.Create(i)
 			uid := bornPod(l, "", 1)

@@ -28,8 +28,8 @@ type Observed struct {
 func observer(now func() time.Time) func(context.Context, converge.Reader, *immortalv1alpha1.ImmortalContainer) (Observed, error) {
 	ended := &endings{since: map[types.UID]time.Time{}}
 	return func(ctx context.Context, r converge.Reader, i *immortalv1alpha1.ImmortalContainer) (Observed, error) {
-		pod, err := converge.Ours(ctx, r, i, podName(i), &corev1.Pod{})
-		policy, policyErr := converge.Ours(ctx, r, i, podName(i), &networkingv1.NetworkPolicy{})
+		pod, err := converge.GetOwned(ctx, r, i, podName(i), &corev1.Pod{})
+		policy, policyErr := converge.GetOwned(ctx, r, i, podName(i), &networkingv1.NetworkPolicy{})
 		t := now()
 		return Observed{Pod: pod, Policy: policy, Now: t, EndedFor: ended.of(pod, t)}, errors.Join(err, policyErr)
 	}

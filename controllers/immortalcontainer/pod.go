@@ -147,7 +147,7 @@ func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev
 		}
 		both[k] = apply.New(ac, func() *corev1.Pod { return &corev1.Pod{} })
 	}
-	both[0].HashAs = &both[1]
+	both[0].HashIntent = &both[1]
 	both[0].OnRelease = liftGate
 	return both[0]
 }

@@ -17,13 +17,13 @@ import (
 // UpdateStatus updates the status of the object.
 func (m model) UpdateStatus(out converge.Outcome) {
 	i, o := m.i, m.observed
-	p := converge.Standing(out, "Pod", i.Namespace, podName(i), o.Pod)
+	p := converge.ChildOrObserved(out, "Pod", i.Namespace, podName(i), o.Pod)
 	st := &i.Status
 	runs := ""
 	if p != nil {
 		var again time.Duration
 		if runs, again = runningImage(p, st.Image, out.Now); again > 0 {
-			out.LookAgain(again) // no event reports that time has passed
+			out.RequeueAfter(again) // no event reports that time has passed
 		}
 	}
 	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p, runs), out.Problem)
@@ -35,7 +35,7 @@ func (m model) UpdateStatus(out converge.Outcome) {
 	}
 	last := st.PodUID
 	if count(i, p, out) {
-		out.LookAgain(100 * time.Millisecond) // to delete it
+		out.RequeueAfter(100 * time.Millisecond) // to delete it
 	}
 	if st.PodUID != last {
 		out.WriteStatusNow() // the pod waits behind its gate until it is recorded
@@ -88,8 +88,8 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) co
 	switch {
 	case i.Spec.Suspend && p == nil:
 		return conditions.State{
-			Available: conditions.Finding{Reason: common.ReasonSuspended, Message: "spec.suspend is true"},
-			Ready:     conditions.Finding{Holds: true, Reason: common.ReasonSuspended, Message: "spec.suspend is true: no pod runs"},
+			Available: conditions.Condition{Reason: common.ReasonSuspended, Message: "spec.suspend is true"},
+			Ready:     conditions.Condition{Status: true, Reason: common.ReasonSuspended, Message: "spec.suspend is true: no pod runs"},
 		}
 	case p == nil:
 		return notRunning("the pod is being created")
@@ -110,19 +110,19 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) co
 	case !running(p):
 		return notRunning(waitsFor(p))
 	case admitted(p) && edited(i, p):
-		return conditions.State{Available: up(), Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "The pod is being recreated with its new image, because admission changes the images of new pods."}}
+		return conditions.State{Available: up(), Ready: conditions.Condition{Reason: common.ReasonProgressing, Message: "The pod is being recreated with its new image, because admission changes the images of new pods."}}
 	case !seen(p) || edited(i, p) || runs != image(p):
-		return conditions.State{Available: up(), Ready: conditions.Finding{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
+		return conditions.State{Available: up(), Ready: conditions.Condition{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
 	}
 	return conditions.State{Available: up(), Ready: up()}
 }
 
-func up() conditions.Finding {
-	return conditions.Finding{Holds: true, Reason: common.ReasonRunning, Message: "the container runs"}
+func up() conditions.Condition {
+	return conditions.Condition{Status: true, Reason: common.ReasonRunning, Message: "the container runs"}
 }
 
 func notRunning(message string) conditions.State {
-	f := conditions.Finding{Reason: common.ReasonProgressing, Message: message}
+	f := conditions.Condition{Reason: common.ReasonProgressing, Message: message}
 	return conditions.State{Available: f, Ready: f}
 }
 

@@ -424,7 +424,7 @@ func TestRevisionKeepsItsImage(t *testing.T) {
 	m := sample()
 	m.Status.Image = "memcached:1.5"
 	first := kept(t, m, Observed{})
-	o := Observed{Seen: rollout.Seen{Revisions: []*appsv1.ControllerRevision{first}}}
+	o := Observed{Observed: rollout.Observed{Revisions: []*appsv1.ControllerRevision{first}}}
 	m.Status.Image = "memcached:1.4"
 	if d, _ := typed(t, m, o); d.Spec.Template.Spec.Containers[0].Image != "memcached:1.5" {
 		t.Errorf("image is %s", d.Spec.Template.Spec.Containers[0].Image)
@@ -453,7 +453,7 @@ func TestKeptTemplateIsServed(t *testing.T) {
 	r := kept(t, m, Observed{})
 	r.Data.Raw = bytes.ReplaceAll(r.Data.Raw, []byte("modern"), []byte("earlier"))
 	r.Data.Raw = bytes.ReplaceAll(r.Data.Raw, []byte(r.Annotations[naming.AnnotationTemplate]), []byte("earlier"))
-	o := Observed{Seen: rollout.Seen{Revisions: []*appsv1.ControllerRevision{r}}}
+	o := Observed{Observed: rollout.Observed{Revisions: []*appsv1.ControllerRevision{r}}}
 	if d, _ := typed(t, m, o); !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "earlier") {
 		t.Errorf("args %v", d.Spec.Template.Spec.Containers[0].Args)
 	}

@@ -58,8 +58,8 @@ func cache(ns, name string) *cachev1alpha1.Memcached {
 	}
 }
 
-func specimen() testkit.Specimen {
-	return testkit.Specimen{
+func specimen() testkit.KindUnderTest {
+	return testkit.KindUnderTest{
 		Subject:  subject(),
 		Resource: "memcacheds",
 		New:      func(ns, name string) converge.Object { return cache(ns, name) },
@@ -178,7 +178,7 @@ func TestEveryStatedFieldComesBack(t *testing.T) {
 
 func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 	t.Parallel()
-	env.Foreign(t, specimen(),
+	env.Unowned(t, specimen(),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
 			Template: corev1.PodTemplateSpec{

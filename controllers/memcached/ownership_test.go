@@ -23,7 +23,7 @@ import (
 
 // node creates a pod as the Deployment of a cache does. The simulated kubelet of
 // testkit makes it ready.
-func node(l *testkit.Lab, of, name string) *corev1.Pod {
+func node(l *testkit.Sandbox, of, name string) *corev1.Pod {
 	l.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name, Labels: map[string]string{
@@ -37,7 +37,7 @@ func node(l *testkit.Lab, of, name string) *corev1.Pod {
 
 func TestTwoCachesOfANamespaceDoNotSeeEachOthersPods(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	caches := map[string]*cachev1alpha1.Memcached{}
 	for _, name := range []string{"memcached-for-wordpress", "memcached-for-drupal"} {
 		caches[name] = cache(l.Namespace, name)
@@ -69,7 +69,7 @@ func TestTwoCachesOfANamespaceDoNotSeeEachOthersPods(t *testing.T) {
 // cluster IP, which cannot be removed from a Service.
 func TestChildrenOfTheSeedsOperatorAreTakenOver(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	m := cache(l.Namespace, "example")
 	l.Create(m)
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(m, cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind))}
@@ -116,7 +116,7 @@ func TestChildrenOfTheSeedsOperatorAreTakenOver(t *testing.T) {
 
 func TestExclusivePathsAreCleaned(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	m := cache(l.Namespace, "example")
 	l.Create(m)
 	l.Ready(m, "example")
@@ -141,11 +141,11 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 // the content of the cache.
 func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	m := cache(l.Namespace, "example")
 	l.Create(m)
 	l.Ready(m, "example")
-	later := env.NewLab(t, subjectWith(config.Platform{Memcached: config.Memcached{Image: "memcached:1.7"}}))
+	later := env.NewSandbox(t, subjectWith(config.Platform{Memcached: config.Memcached{Image: "memcached:1.7"}}))
 	later.Namespace = l.Namespace
 	later.Requests() // discards the requests of the first operator
 	later.Start()

@@ -129,7 +129,7 @@ func TestPhaseAndConditions(t *testing.T) {
 // A rejected or failed write does not mean that the serving pods are unavailable.
 func TestFailedWriteDoesNotMakeTheCacheUnavailable(t *testing.T) {
 	m := sample()
-	report(m, Observed{Seen: rollout.Seen{Deployment: rolled(3, 3, 3)}}, outcome(errors.New("no answer"), nil), platform)
+	report(m, Observed{Observed: rollout.Observed{Deployment: rolled(3, 3, 3)}}, outcome(errors.New("no answer"), nil), platform)
 	if c := meta.FindStatusCondition(m.Status.Conditions, "Available"); c == nil || c.Status != metav1.ConditionTrue || m.Status.Phase != "Degraded" {
 		t.Errorf("phase %s, conditions %+v", m.Status.Phase, m.Status.Conditions)
 	}
@@ -164,7 +164,7 @@ func TestNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := sample()
-			report(m, Observed{Seen: rollout.Seen{Pods: tc.pods}}, outcome(nil, nil), platform)
+			report(m, Observed{Observed: rollout.Observed{Pods: tc.pods}}, outcome(nil, nil), platform)
 			if diff := cmp.Diff(tc.want, m.Status.Nodes); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -234,7 +234,7 @@ func TestFailedRollout(t *testing.T) {
 	m.Spec.Image, m.Spec.Memory = "memcached:bad", &cachev1alpha1.MemorySpec{Size: new(resource.MustParse("1Gi"))}
 	m.Status.Image = "memcached:1.6"
 	m.Status.Revisions = &common.Revisions{Current: 1, LastHealthy: 1}
-	o := Observed{Seen: rollout.Seen{Revisions: []*appsv1.ControllerRevision{first}}}
+	o := Observed{Observed: rollout.Observed{Revisions: []*appsv1.ControllerRevision{first}}}
 	second := kept(t, m, o)
 	o.Revisions = append(o.Revisions, second)
 

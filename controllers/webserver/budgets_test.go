@@ -24,7 +24,7 @@ func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
 		lives  = "get webservers 200" // before a missing child is created: does its owner still exist?
 		status = "patch webservers/status 200"
 	)
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	w, ours := webServer(l.Namespace, "web"), &policyv1.PodDisruptionBudget{}
 	l.Create(w)
 	l.Ready(w, "web")

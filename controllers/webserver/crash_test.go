@@ -102,7 +102,7 @@ func is(reason, image string) func(context.Context, testkit.World) (bool, error)
 }
 
 // followed is the scenario of a changed ConfigMap.
-func followed(s testkit.Specimen) testkit.Scenario {
+func followed(s testkit.KindUnderTest) testkit.Scenario {
 	cfg := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cfg"}, Data: map[string]string{"server.conf": "return 201;"}}
 	}

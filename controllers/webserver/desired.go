@@ -101,7 +101,7 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 }
 
 // Snapshots returns the ConfigMaps that the pods mount.
-func (x *object) Snapshots() []rollout.Copy { return x.material.copies() }
+func (x *object) Snapshots() []rollout.Snapshot { return x.material.snapshots() }
 
 // Deployment adds the log lines of the legacy operator.
 func (x *object) Deployment(build func(map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
@@ -149,14 +149,14 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 		// other will do, and learning which one was allocated is not a reason to
 		// write.
 		anyPort := serviceIntent(w, kind, mine, 0)
-		in.HashAs = &anyPort
+		in.HashIntent = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
 			return serviceIntent(w, kind, mine, 0), fault.NodePort(refused)
 		}
 		if from == had || https != 0 {
 			// Clients use this port. A Service that was just deleted holds its port
 			// for a moment longer.
-			in.Patience = 10 * time.Second
+			in.FallbackAfter = 10 * time.Second
 		}
 	}
 	return in

@@ -96,7 +96,7 @@ func see(t *testing.T, o Observed, doc []byte) Observed {
 	case "ConfigMap":
 		c := decode[corev1.ConfigMap](t, doc)
 		if len(is.OwnerReferences) > 0 {
-			o.Copies = append(slices.DeleteFunc(slices.Clone(o.Copies), func(r *corev1.ConfigMap) bool { return r.Name == is.Name }), c)
+			o.Snapshots = append(slices.DeleteFunc(slices.Clone(o.Snapshots), func(r *corev1.ConfigMap) bool { return r.Name == is.Name }), c)
 			break
 		}
 		o.Sources = maps.Clone(o.Sources)
@@ -399,7 +399,7 @@ func TestLogLinesOfAnEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			var got []string
-			for _, c := range deployment(w, Observed{Seen: rollout.Seen{Deployment: tc.live}}, template(w, material{}, platform.WebServer)).Changes {
+			for _, c := range deployment(w, Observed{Observed: rollout.Observed{Deployment: tc.live}}, template(w, material{}, platform.WebServer)).Changes {
 				got = append(got, fmt.Sprintf("%s %v", c.Message, c.KeysAndValues))
 			}
 			if !slices.Equal(got, tc.want) {

@@ -79,8 +79,8 @@ func configName(name string) string {
 	return m.config.Name
 }
 
-func specimen() testkit.Specimen {
-	return testkit.Specimen{
+func specimen() testkit.KindUnderTest {
+	return testkit.KindUnderTest{
 		Subject:  subject(),
 		Resource: "webservers",
 		New:      func(ns, name string) converge.Object { return webServer(ns, name) },
@@ -161,7 +161,7 @@ networkPolicy: {preset: Isolated, from: [{namespaceSelector: {matchLabels: {team
 rollout: {maxSurge: 1, maxUnavailable: 0}
 `
 
-func furnishedSpecimen() testkit.Specimen {
+func furnishedSpecimen() testkit.KindUnderTest {
 	s := specimen()
 	s.New = func(ns, name string) converge.Object { return webServer(ns, name, furnished) }
 	children := s.Children
@@ -172,7 +172,7 @@ func furnishedSpecimen() testkit.Specimen {
 		}
 		om := metav1.ObjectMeta{Name: name}
 		all := slices.Concat(children(name)[:3], []client.Object{&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: om}, &networkingv1.NetworkPolicy{ObjectMeta: om}, &networkingv1.Ingress{ObjectMeta: om}})
-		for _, c := range m.copies() {
+		for _, c := range m.snapshots() {
 			all = append(all, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.Name}})
 		}
 		return all
@@ -232,7 +232,7 @@ func TestEveryStatedFieldComesBack(t *testing.T) {
 
 func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 	t.Parallel()
-	env.Foreign(t, specimen(),
+	env.Unowned(t, specimen(),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
 			Template: corev1.PodTemplateSpec{

@@ -23,7 +23,7 @@ import (
 
 func TestStatusFlapOfAChildCostsNothing(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	l.Create(webServer(l.Namespace, "web"))
 	l.Ready(&webserverv1.WebServer{}, "web")
 	l.Requests()
@@ -42,7 +42,7 @@ func TestStatusFlapOfAChildCostsNothing(t *testing.T) {
 
 func TestAdditionsOfOthersStay(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	w, d := webServer(l.Namespace, "web"), &appsv1.Deployment{}
 	l.Create(w)
 	l.Ready(w, "web")
@@ -63,7 +63,7 @@ func TestAdditionsOfOthersStay(t *testing.T) {
 // not revert later changes.
 func TestServer_RefusesAnApplyOfAnOutdatedVersion(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	l.Create(s)
 	outdated := s.ResourceVersion
@@ -82,7 +82,7 @@ func TestServer_RefusesAnApplyOfAnOutdatedVersion(t *testing.T) {
 
 func TestExclusivePathsAreCleaned(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject()).Start()
+	l := env.NewSandbox(t, subject()).Start()
 	l.Create(webServer(l.Namespace, "web"))
 	l.Ready(&webserverv1.WebServer{}, "web")
 
@@ -124,7 +124,7 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 
 func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	w := webServer(l.Namespace, "web")
 	l.Create(w)
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(w, webserverv1.GroupVersion.WithKind(webserverv1.Kind))}
@@ -162,7 +162,7 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 
 func TestHandedOverChildIsAdopted(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	w := webServer(l.Namespace, "web")
 	l.Create(w)
 	s := &corev1.Service{
@@ -182,7 +182,7 @@ func TestHandedOverChildIsAdopted(t *testing.T) {
 func TestTakenNodePort(t *testing.T) {
 	t.Parallel()
 	const port = 30077 // in the range that is not used for dynamic allocation
-	l := env.NewLab(t, subjectWith(config.Platform{WebServer: config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: port}}))
+	l := env.NewSandbox(t, subjectWith(config.Platform{WebServer: config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: port}}))
 	holder := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "holder"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}},

@@ -53,7 +53,7 @@ func passOn(t *testing.T, platform config.Platform, w *webserverv1.WebServer, o 
 	var pruned []string
 	for _, p := range plan.Prune {
 		pruned = append(pruned, p.GetName())
-		after.Copies = slices.DeleteFunc(slices.Clone(after.Copies), func(c *corev1.ConfigMap) bool { return client.Object(c) == p })
+		after.Snapshots = slices.DeleteFunc(slices.Clone(after.Snapshots), func(c *corev1.ConfigMap) bool { return client.Object(c) == p })
 		after.Revisions = slices.DeleteFunc(slices.Clone(after.Revisions), func(c *appsv1.ControllerRevision) bool { return client.Object(c) == p })
 	}
 	roll(after.Deployment)
@@ -87,7 +87,7 @@ func mounted(t *testing.T, o Observed) string {
 		if v.Name != "config" {
 			continue
 		}
-		for _, c := range o.Copies {
+		for _, c := range o.Snapshots {
 			if c.Name == v.ConfigMap.Name {
 				return c.Data[snippetFile]
 			}
@@ -111,8 +111,8 @@ func TestChangedConfigMapIsANewRevision(t *testing.T) {
 	if diff := cmp.Diff(&common.Revisions{Current: 2, LastHealthy: 1}, w.Status.Revisions, cmpopts.IgnoreFields(common.Revisions{}, "CurrentName", "LastHealthyName")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
-	if len(pruned) != 0 || len(o.Copies) != 2 || mounted(t, o) != "return 202;" {
-		t.Errorf("pruned %v, %d copies, %q is mounted", pruned, len(o.Copies), mounted(t, o))
+	if len(pruned) != 0 || len(o.Snapshots) != 2 || mounted(t, o) != "return 202;" {
+		t.Errorf("pruned %v, %d copies, %q is mounted", pruned, len(o.Snapshots), mounted(t, o))
 	}
 }
 
@@ -136,8 +136,8 @@ nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 		t.Errorf("%q is mounted", got)
 	}
 	o, pruned := pass(t, w, o, rolledOut)
-	if len(pruned) != 0 || len(o.Copies) != 2 {
-		t.Errorf("pruned %v, %d copies", pruned, len(o.Copies))
+	if len(pruned) != 0 || len(o.Snapshots) != 2 {
+		t.Errorf("pruned %v, %d copies", pruned, len(o.Snapshots))
 	}
 	if diff := cmp.Diff(map[string]string{
 		"Available": "True MinimumReplicasAvailable", "Ready": "False RolledBack", "Stalled": "True RolloutFailed", "ConfigValid": "False Invalid",
@@ -196,8 +196,8 @@ func TestCopiesGoWithTheirRevisions(t *testing.T) {
 		o, _ = pass(t, w, o, rolledOut)
 		o, pruned = pass(t, w, o, rolledOut)
 	}
-	if len(pruned) != 2 || len(o.Copies) != 2 || len(o.Revisions) != 2 {
-		t.Errorf("pruned %v, %d copies, %d revisions", pruned, len(o.Copies), len(o.Revisions))
+	if len(pruned) != 2 || len(o.Snapshots) != 2 || len(o.Revisions) != 2 {
+		t.Errorf("pruned %v, %d copies, %d revisions", pruned, len(o.Snapshots), len(o.Revisions))
 	}
 	if o, pruned = pass(t, w, o, rolledOut); len(pruned) != 0 {
 		t.Errorf("pruned %v once more", pruned)
@@ -244,7 +244,7 @@ func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
 	w := referring("cfg", "", "")
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
 	older := "webserver-sample-config-0000000000000000"
-	for _, c := range o.Copies {
+	for _, c := range o.Snapshots {
 		now := o.Revisions[0].Annotations[naming.AnnotationTemplate]
 		o.Revisions[0].Annotations[naming.AnnotationTemplate] = "older"
 		o.Revisions[0].Data.Raw = []byte(strings.NewReplacer(c.Name, older, now, "older").Replace(string(o.Revisions[0].Data.Raw)))
@@ -267,7 +267,7 @@ func TestDesired_CreatesNoConfigMapThatNoRevisionMounts(t *testing.T) {
 	w := sample() // the official image, for which the operator generates a configuration
 	o, _ := pass(t, w, Observed{}, rolledOut)
 	older := "webserver-sample-config-0000000000000000"
-	for _, c := range o.Copies {
+	for _, c := range o.Snapshots {
 		now := o.Revisions[0].Annotations[naming.AnnotationTemplate]
 		o.Revisions[0].Annotations[naming.AnnotationTemplate] = "older"
 		o.Revisions[0].Data.Raw = []byte(strings.NewReplacer(c.Name, older, now, "older").Replace(string(o.Revisions[0].Data.Raw)))
@@ -275,7 +275,7 @@ func TestDesired_CreatesNoConfigMapThatNoRevisionMounts(t *testing.T) {
 	}
 	o, _ = pass(t, w, o, rolledOut)
 	var names []string
-	for _, c := range o.Copies {
+	for _, c := range o.Snapshots {
 		names = append(names, c.Name)
 	}
 	if diff := cmp.Diff([]string{older}, names); diff != "" {
@@ -283,8 +283,8 @@ func TestDesired_CreatesNoConfigMapThatNoRevisionMounts(t *testing.T) {
 	}
 	w.Spec.Image = "nginx:1.27.4" // the next change adopts the newer text
 	o, _ = pass(t, w, o, rolledOut)
-	if len(o.Copies) != 2 {
-		t.Errorf("%d ConfigMaps after the next change, want 2", len(o.Copies))
+	if len(o.Snapshots) != 2 {
+		t.Errorf("%d ConfigMaps after the next change, want 2", len(o.Snapshots))
 	}
 }
 
@@ -444,8 +444,8 @@ func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
 	for _, in := range plan.Apply {
 		// Metrics can be scraped without a PodMonitor, but hosts are not routed
 		// without a route.
-		if want := in.Kind == "PodMonitor"; in.IfKnown != want {
-			t.Errorf("%s is left out without a word: %v", in.Kind, in.IfKnown)
+		if want := in.Kind == "PodMonitor"; in.Optional != want {
+			t.Errorf("%s is left out without a word: %v", in.Kind, in.Optional)
 		}
 	}
 	report(w, o, outcome(nil, nil, nil), platform)

@@ -20,7 +20,7 @@ func mountedAt(path string) string {
 // TestSchema tests the schema and its rules, without the webhook.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject())
+	l := env.NewSandbox(t, subject())
 	long := strings.Repeat("x", 262145)
 	for name, tc := range map[string]struct{ spec, want string }{
 		"inline":                   {"config: {inline: 'return 204;'}", ""},

@@ -55,7 +55,7 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 	if st.Revisions != nil {
 		r = *st.Revisions
 	}
-	asked := d.Asked.Number
+	asked := d.Desired.Number
 	known := m.config != nil && asked > 0
 	was := meta.IsStatusConditionTrue(st.Conditions, webserverv1.ConditionConfigValid)
 	switch {

@@ -422,7 +422,7 @@ func TestAddresses(t *testing.T) {
 // A rejected or failed write does not mean that the serving pods are unavailable.
 func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
 	w := sample()
-	serving := Observed{Seen: rollout.Seen{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
+	serving := Observed{Observed: rollout.Observed{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
 	report(w, serving, outcome(errors.New("no answer"), nil, nil), platform)
 	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(w)); diff != "" {

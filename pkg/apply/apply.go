@@ -223,7 +223,7 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 	if !ok {
 		return child, err
 	}
-	if left := in.Patience - a.refusedFor(owner, in); left > 0 {
+	if left := in.FallbackAfter - a.refusedFor(owner, in); left > 0 {
 		return child, &fault.Error{
 			Class: fault.Wait, Reason: common.ReasonWaiting, Err: err,
 			Message: fmt.Sprintf("%s cannot be as it was yet; it is tried again", in), After: min(left, retryRefused),
@@ -258,9 +258,9 @@ func (a *Applier) calm(owner Owner, in Intent) {
 	}
 }
 
-// Look returns the live child, or nil if it does not exist, and whether Apply
+// NeedsApply returns the live child, or nil if it does not exist, and whether Apply
 // would write it. It writes nothing.
-func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
+func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
 	stated, err := a.state(ctx, owner, in)
 	if err != nil {
 		return nil, false, err
@@ -272,7 +272,7 @@ func (a *Applier) Look(ctx context.Context, owner Owner, in Intent) (live client
 		}
 		return nil, false, fmt.Errorf("reading %s: %w", in, err)
 	}
-	if err := mayWrite(owner, in, live); err != nil {
+	if err := checkOwnership(owner, in, live); err != nil {
 		return nil, true, err
 	}
 	r := a.compare.compare(live, stated, in.Exclusive)
@@ -315,7 +315,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if client.IgnoreNotFound(err) != nil {
 		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
 	}
-	if seen := t.in.Seen; seen != nil && *seen != live.GetUID() { // "" if the child does not exist
+	if seen := t.in.ObservedUID; seen != nil && *seen != live.GetUID() { // "" if the child does not exist
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: t.in.String() + " is not the one that was observed"}
 	}
 	if err != nil { // the child is not in the cache
@@ -328,7 +328,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if known && last.isNewerThan(live) {
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: "the cache does not hold the last write of " + t.in.String() + " yet"}
 	}
-	if err := mayWrite(t.owner, t.in, live); err != nil {
+	if err := checkOwnership(t.owner, t.in, live); err != nil {
 		return Child{}, err
 	}
 	// The managed fields in the cache are reduced to the names of the managers.
@@ -356,10 +356,10 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 // returns the resulting resource version of the child.
 func (t *attempt) handOver(ctx context.Context, live client.Object) (version string, err error) {
 	version = live.GetResourceVersion()
-	if t.in.HandOver == nil {
+	if t.in.ReleaseFields == nil {
 		return version, nil
 	}
-	stays := t.in.HandOver(live)
+	stays := t.in.ReleaseFields(live)
 	if stays == nil {
 		return version, nil
 	}
@@ -387,8 +387,8 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
-	if t.owner.Settled && !t.in.Unmade {
-		if err := t.ownerLives(ctx, t.owner); err != nil {
+	if t.owner.Settled && !t.in.NeverCreated {
+		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
 	}
@@ -441,12 +441,12 @@ func (t *attempt) exists(ctx context.Context, live client.Object) error {
 	return nil
 }
 
-// ownerLives returns an error unless the API server confirms that the owner
+// ownerExists returns an error unless the API server confirms that the owner
 // exists and is not being deleted. The garbage collector deletes the children
 // of a deleted owner, and their events may arrive before the owner's: recreated
 // children would only be deleted again. The check costs one read for a child
 // that was deleted, and none for a new one.
-func (a *Applier) ownerLives(ctx context.Context, owner Owner) error {
+func (a *Applier) ownerExists(ctx context.Context, owner Owner) error {
 	now := owner.Object.DeepCopyObject().(client.Object)
 	err := a.live.Get(ctx, client.ObjectKeyFromObject(now), now)
 	if client.IgnoreNotFound(err) != nil {
@@ -495,7 +495,7 @@ func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
 		}
 		return nil, fmt.Errorf("reading %s: %w", t.in, err)
 	}
-	return live, mayWrite(t.owner, t.in, live)
+	return live, checkOwnership(t.owner, t.in, live)
 }
 
 func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope, act Action) (Child, error) {
@@ -528,7 +528,7 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	if !metav1.IsControlledBy(live, t.owner.Object) {
 		// The garbage collector may have removed the owner reference to orphan the
 		// child. Restoring the reference would delete the child with its owner.
-		if err := t.ownerLives(ctx, t.owner); err != nil {
+		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
 	}
@@ -665,7 +665,7 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	if !metav1.IsControlledBy(live, owner.Object) && owner.Object.GetDeletionTimestamp().IsZero() {
 		// The garbage collector may have removed the owner reference to orphan the
 		// child.
-		if err := a.ownerLives(ctx, owner); err != nil {
+		if err := a.ownerExists(ctx, owner); err != nil {
 			return err
 		}
 	}
@@ -751,10 +751,10 @@ func withoutMarks(m map[string]string) map[string]string {
 	return m
 }
 
-// mayWrite returns nil if the child is controlled by the owner or was handed
+// checkOwnership returns nil if the child is controlled by the owner or was handed
 // over to it, and is not being deleted. Otherwise it returns the error to
 // report.
-func mayWrite(owner Owner, in Intent, live client.Object) error {
+func checkOwnership(owner Owner, in Intent, live client.Object) error {
 	if !live.GetDeletionTimestamp().IsZero() {
 		return fault.Waiting(fault.Probe, "%s is being deleted; it is made again when it is gone", in)
 	}

@@ -256,7 +256,7 @@ func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
 	diff(t, "kept", int32(4), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
 	w.wrote("apply", "apply")
 
-	f, err := w.applier.Explain(t.Context(), owner(), starting())
+	f, err := w.applier.Diff(t.Context(), owner(), starting())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestFallback(t *testing.T) {
 	})
 	withFallback := func() Intent {
 		in, other := service(30010), service(0)
-		in.HashAs = &other
+		in.HashIntent = &other
 		in.Fallback = func(err error) (Intent, bool) { return service(0), fault.NodePort(err) }
 		return in
 	}
@@ -335,7 +335,7 @@ func TestFallback(t *testing.T) {
 		// nothing is written.
 		byHand(w, "web-service", &corev1.Service{}, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 31234 })
 		learned, anyPort := service(31234), service(0)
-		learned.HashAs = &anyPort
+		learned.HashIntent = &anyPort
 		diff(t, "action", Unchanged, w.pass(learned).Action)
 		w.wrote()
 	})
@@ -548,7 +548,7 @@ func TestMayWrite(t *testing.T) {
 		"ours, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ours(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := mayWrite(owner(), deployment(), &appsv1.Deployment{ObjectMeta: tc.live})
+			err := checkOwnership(owner(), deployment(), &appsv1.Deployment{ObjectMeta: tc.live})
 			got := ""
 			if v := fault.Classify(err); err != nil {
 				got = map[fault.Class]string{fault.Stall: "stall ", fault.Wait: "wait "}[v.Class] + v.Reason
@@ -621,7 +621,7 @@ func TestIntentsHash(t *testing.T) {
 		t.Error("another owner's intent has the same hash: its owner reference would never be written")
 	}
 	as, in := deployment(), deployment(replicas(9))
-	in.HashAs = &as
+	in.HashIntent = &as
 	diff(t, "hash of what stands for it", base, hash(in))
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Finding describes what Apply would do to a child.
-type Finding struct {
+// Preview describes what Apply would do to a child.
+type Preview struct {
 	// Action is Unchanged, Created, Changed or TakenOver.
 	Action Action
 	// Live is the live child, or nil if it does not exist.
@@ -48,31 +48,31 @@ const (
 // String returns a sentence as in status.pendingChanges.
 func (d Difference) String() string { return d.Path + " would " + d.Verb }
 
-// Explain returns what Apply would do to a child, and which fields are the
+// Diff returns what Apply would do to a child, and which fields are the
 // reason. It writes nothing. For an unowned child it returns the error that
 // Apply would return, as Look does. Unlike Look, it also reads children from
 // the API server that the cache does not hold, because Apply would adopt them.
 //
 // Fields that would be removed are reported only if the reader returns complete
 // managed fields, which the operator's own cache does not.
-func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding, error) {
+func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, error) {
 	stated, err := a.state(ctx, owner, in)
 	if err != nil {
-		return Finding{}, err
+		return Preview{}, err
 	}
 	live, err := a.readAnywhere(ctx, in)
 	if apierrors.IsNotFound(err) {
-		return Finding{Action: Created}, nil
+		return Preview{Action: Created}, nil
 	}
 	if err == nil && in.IfExists != nil {
 		in = in.instead(in.IfExists(live))
 		stated, err = a.state(ctx, owner, in)
 	}
 	if err != nil {
-		return Finding{}, fmt.Errorf("reading %s: %w", in, err)
+		return Preview{}, fmt.Errorf("reading %s: %w", in, err)
 	}
-	f := Finding{Action: Changed, Live: live}
-	if err := mayWrite(owner, in, live); err != nil {
+	f := Preview{Action: Changed, Live: live}
+	if err := checkOwnership(owner, in, live); err != nil {
 		return f, err
 	}
 	r := a.compare.compare(live, stated, in.Exclusive)
@@ -87,7 +87,7 @@ func (a *Applier) Explain(ctx context.Context, owner Owner, in Intent) (Finding,
 		claims = within(in.Exclusive, stated)
 	}
 	all := a.compare.differences(live, stated)
-	gone, err := dropped(live, stated, claims, in.HandOver)
+	gone, err := dropped(live, stated, claims, in.ReleaseFields)
 	if err != nil {
 		return f, err
 	}

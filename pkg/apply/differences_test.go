@@ -18,17 +18,17 @@ import (
 )
 
 // explain reads complete managed fields, as preflight does.
-func (w *world) explain(in Intent) (Finding, error) {
+func (w *world) explain(in Intent) (Preview, error) {
 	w.t.Helper()
 	before := len(w.writes)
-	f, err := NewApplier(w.server, w.server, w).Explain(w.t.Context(), owner(), in)
+	f, err := NewApplier(w.server, w.server, w).Diff(w.t.Context(), owner(), in)
 	if len(w.writes) != before {
 		w.t.Errorf("to explain wrote %v", w.writes[before:])
 	}
 	return f, err
 }
 
-func said(f Finding) []string {
+func said(f Preview) []string {
 	var all []string
 	for _, d := range f.Differences {
 		all = append(all, d.String())
@@ -40,7 +40,7 @@ func container(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.ContainerAppl
 	return &d.Spec.Template.Spec.Containers[0]
 }
 
-// Explain agrees with Apply: it returns Unchanged if and only if Apply sends no
+// Diff agrees with Apply: it returns Unchanged if and only if Apply sends no
 // request.
 func TestExplainSaysWhatApplyDoes(t *testing.T) {
 	type change = func(*appsv1ac.DeploymentApplyConfiguration)
@@ -163,7 +163,7 @@ func TestExplainSaysWhatApplyDoes(t *testing.T) {
 				t.Errorf("Apply did %q", got.Action)
 			}
 			f, err = w.explain(made(tc.after))
-			diff(t, "after Apply", Finding{Action: Unchanged, Live: f.Live}, f)
+			diff(t, "after Apply", Preview{Action: Unchanged, Live: f.Live}, f)
 			if err != nil {
 				t.Error(err)
 			}
@@ -191,7 +191,7 @@ func TestExplainOfWhatTheCacheDoesNotHold(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f, err := w.applier.Explain(t.Context(), owner(), deployment())
+			f, err := w.applier.Diff(t.Context(), owner(), deployment())
 			if tc.err {
 				if fault.Classify(err).Class != fault.Stall {
 					t.Errorf("got %v", err)
@@ -220,7 +220,7 @@ func TestExplainKnowsWhatIsHandedOver(t *testing.T) {
 	}
 	diff(t, "without", []string{"spec.replicas would be removed"}, said(f))
 	in = deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Replicas = nil })
-	in.HandOver = func(client.Object) runtime.ApplyConfiguration {
+	in.ReleaseFields = func(client.Object) runtime.ApplyConfiguration {
 		return appsv1ac.Deployment("web", "ns").WithSpec(appsv1ac.DeploymentSpec().WithReplicas(2))
 	}
 	if f, err = w.explain(in); err != nil {

@@ -20,7 +20,7 @@ func autoscaled() Intent {
 		d.Spec.Replicas = nil
 		d.WithAnnotations(map[string]string{naming.AnnotationScaledBy: "HorizontalPodAutoscaler"})
 	})
-	in.HandOver = func(live client.Object) runtime.ApplyConfiguration {
+	in.ReleaseFields = func(live client.Object) runtime.ApplyConfiguration {
 		d := live.(*appsv1.Deployment)
 		if d.Annotations[naming.AnnotationScaledBy] != "" {
 			return nil

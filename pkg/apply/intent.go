@@ -54,40 +54,40 @@ type Intent struct {
 	// one. It is used once. If it is nil or returns false, the refusal is
 	// returned as it is.
 	Fallback func(refused error) (Intent, bool)
-	// Patience is how long a refused intent is retried before its fallback is
+	// FallbackAfter is how long a refused intent is retried before its fallback is
 	// applied: an object that was just deleted may occupy a resource, such as a
 	// node port, for a moment longer.
-	Patience time.Duration
+	FallbackAfter time.Duration
 	// Replace reports whether a refusal means that the live object cannot be
 	// changed into the stated one, so that it has to be deleted and created
 	// again. If nil, the child is never replaced.
 	Replace func(refused error) bool
-	// HashAs, if set, is hashed instead of this intent. It omits fields that are
+	// HashIntent, if set, is hashed instead of this intent. It omits fields that are
 	// stated only to keep their value, such as a node port that Kubernetes
 	// allocated, so that learning the value causes no write.
-	HashAs *Intent
-	// HandOver returns the fields of a live child that are about to be removed
+	HashIntent *Intent
+	// ReleaseFields returns the fields of a live child that are about to be removed
 	// from the intent and have to keep their value, or nil if there are none.
 	// They are applied first, by a separate field manager.
-	HandOver func(live client.Object) runtime.ApplyConfiguration
-	// IfKnown reports that the child is omitted without an error if its API is
+	ReleaseFields func(live client.Object) runtime.ApplyConfiguration
+	// Optional reports that the child is omitted without an error if its API is
 	// not served by the cluster.
-	IfKnown bool
-	// Unmade reports that the child has never been created. If it does not exist,
+	Optional bool
+	// NeverCreated reports that the child has never been created. If it does not exist,
 	// it was not deleted, so there is no need to check that the owner still
 	// exists.
-	Unmade bool
-	// Bound reports that the child is useless without its owner. It is deleted
+	NeverCreated bool
+	// DeleteOnOrphan reports that the child is useless without its owner. It is deleted
 	// with the owner even if the deletion policy is Orphan.
-	Bound bool
+	DeleteOnOrphan bool
 	// OnRelease, if set, changes a child that is released so that it works
 	// without the operator. The change is part of the releasing request.
 	OnRelease func(live client.Object)
-	// Seen, if set, is the UID of the object that was observed when the intent
+	// ObservedUID, if set, is the UID of the object that was observed when the intent
 	// was built, or "" if there was none. If the live object differs, nothing is
 	// written: an intent for a running pod may be wrong for a pod that has to be
 	// created.
-	Seen *types.UID
+	ObservedUID *types.UID
 	// Accompanies lists children that this one is useless without, such as the
 	// Deployment that an autoscaler scales. The child is not written while one of
 	// them belongs to another owner: otherwise, two objects that want the same
@@ -210,8 +210,8 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 	}
 	in.decorate(owner.GetUID(), refs)
 	hashed := in
-	if in.HashAs != nil {
-		hashed = *in.HashAs
+	if in.HashIntent != nil {
+		hashed = *in.HashIntent
 		hashed.decorate(owner.GetUID(), refs)
 	}
 	hash, err := hashed.hash()

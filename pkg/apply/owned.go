@@ -29,7 +29,7 @@ func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists boo
 		}
 		return false, fmt.Errorf("reading %s: %w", in, err)
 	}
-	return true, mayWrite(owner, in, live)
+	return true, checkOwnership(owner, in, live)
 }
 
 // OwnedUncached is Owned for a child that the cache does not hold, because it
@@ -39,7 +39,7 @@ func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (ex
 	if exists, err := a.read(ctx, in.Key(), live); !exists || err != nil {
 		return false, err
 	}
-	return true, mayWrite(owner, in, live)
+	return true, checkOwnership(owner, in, live)
 }
 
 // ReadOwned reads a child from the API server into an empty object, and reports

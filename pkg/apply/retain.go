@@ -32,7 +32,7 @@ const retainManager = naming.FieldManager + "-retain"
 // retained reports whether a child outlives its owner. A child that is bound to
 // its owner must not have a second owner, because it would never be
 // garbage-collected.
-func retained(owner Owner, in Intent) bool { return !in.Bound && retains(owner) }
+func retained(owner Owner, in Intent) bool { return !in.DeleteOnOrphan && retains(owner) }
 
 // retains reports whether the owner's deletion policy keeps its children.
 func retains(owner Owner) bool {
@@ -47,7 +47,7 @@ func retains(owner Owner) bool {
 // the child. It costs one request per such child when the deletion policy
 // changes.
 func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
-	if in.Bound {
+	if in.DeleteOnOrphan {
 		return nil
 	}
 	live := in.newLive()

@@ -81,7 +81,7 @@ func TestApplier_RetainsChildrenOfAnOrphaningOwner(t *testing.T) {
 func TestApplier_RetainsNoChildThatIsBound(t *testing.T) {
 	w, reads := worldWithNamespace(t)
 	in := deployment()
-	in.Bound = true
+	in.DeleteOnOrphan = true
 	if _, err := w.applier.Apply(t.Context(), ownerWith(common.DeletionPolicyOrphan), in); err != nil {
 		t.Fatal(err)
 	}

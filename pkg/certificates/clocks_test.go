@@ -19,7 +19,7 @@ import (
 // have no Date header.
 type replica struct {
 	*world
-	*Keeper
+	*Rotator
 	clock  clock
 	skew   time.Duration
 	server time.Duration
@@ -28,7 +28,7 @@ type replica struct {
 
 func newReplica(w *world, l Lifetimes, skew time.Duration) *replica {
 	r := &replica{world: w, skew: skew}
-	r.Keeper = &Keeper{Secret: "cert", Configuration: "op", Services: []string{"hook", "metrics"}, Lifetimes: l}
+	r.Rotator = &Rotator{Secret: "cert", Configuration: "op", Services: []string{"hook", "metrics"}, Lifetimes: l}
 	r.clock.local = func() time.Time { return w.now.Add(r.skew) }
 	r.init(r, "ns", func() time.Time { return w.now }, r.clock.now)
 	return r
@@ -70,7 +70,7 @@ func settle(w *world, replicas ...*replica) {
 
 // refused returns why an API server whose clock is wrong by skew rejects the
 // certificate of a replica, or nil.
-func refused(w *world, k *Keeper, skew time.Duration) error {
+func refused(w *world, k *Rotator, skew time.Duration) error {
 	cert, err := k.GetCertificate(&tls.ClientHelloInfo{})
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func TestKeeper_IsIndependentOfClocks(t *testing.T) {
 					}
 					for _, skew := range servers {
 						for _, r := range []*replica{first, second} {
-							if err := refused(w, r.Keeper, skew); err != nil && !tc.correct {
+							if err := refused(w, r.Rotator, skew); err != nil && !tc.correct {
 								t.Fatalf("%s: %v", where, err)
 							}
 						}
@@ -153,7 +153,7 @@ func TestKeeper_IsIndependentOfClocks(t *testing.T) {
 					settle(w, first, second)
 				}
 				for _, r := range []*replica{first, second} {
-					if err := refused(w, r.Keeper, 0); err != nil {
+					if err := refused(w, r.Rotator, 0); err != nil {
 						t.Errorf("%s: %s after the clocks were corrected: %v", where, monthly.Overlap, err)
 					}
 				}
@@ -166,13 +166,13 @@ func TestKeeper_ReplacesACAThatIsNotValidYet(t *testing.T) {
 	w := newWorld(t)
 	ahead := newReplica(w, DefaultLifetimes(), 100*day)
 	settle(w, ahead)
-	if err := refused(w, ahead.Keeper, 0); err == nil {
+	if err := refused(w, ahead.Rotator, 0); err == nil {
 		t.Fatal("the CA is valid already: the test shows nothing")
 	}
 	right := newReplica(w, DefaultLifetimes(), 0)
 	before := w.writes
 	settle(w, right)
-	if err := refused(w, right.Keeper, 0); err != nil {
+	if err := refused(w, right.Rotator, 0); err != nil {
 		t.Error(err)
 	}
 	if n := w.writes - before; n != 3 {

@@ -88,7 +88,7 @@ func (r release) split() (labels, annotations map[string]string) {
 	return labels, annotations
 }
 
-func newCluster(mgr manager.Manager, k *Keeper, namespace string) (*cluster, error) {
+func newCluster(mgr manager.Manager, k *Rotator, namespace string) (*cluster, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("making the certificates' scheme: %w", err)

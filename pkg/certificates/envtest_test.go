@@ -132,7 +132,7 @@ func (s *site) configurations() []client.Object {
 
 // replica starts the webhook server of a replica, and waits until it is ready.
 // by is how much later it receives responses.
-func (s *site) replica(cfg *rest.Config, k *certificates.Keeper, by time.Duration) (address string, stop func()) {
+func (s *site) replica(cfg *rest.Config, k *certificates.Rotator, by time.Duration) (address string, stop func()) {
 	s.Helper()
 	address = testkit.FreeAddress(s.T)
 	bind, err := net.ResolveTCPAddr("tcp", address)
@@ -400,8 +400,8 @@ func calls(t *testing.T) int64 {
 func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
-	first, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: often}, 0)
-	second, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: often}, 200*time.Millisecond)
+	first, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: often}, 0)
+	second, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: often}, 200*time.Millisecond)
 	to(first, second)
 	rotated := s.seen(t.Context())
 	s.requests.take()
@@ -441,8 +441,8 @@ func TestCallsFailWithoutOverlap(t *testing.T) {
 	hasty := often
 	hasty.Overlap = time.Millisecond
 	hasty.CAValidity += 4 * time.Second // so that the late replica becomes ready between two rotations
-	first, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: hasty}, 0)
-	second, _ := s.replica(env.Operator, &certificates.Keeper{Lifetimes: hasty}, 1200*time.Millisecond)
+	first, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: hasty}, 0)
+	second, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: hasty}, 1200*time.Millisecond)
 	to(first, second)
 	rotated := s.seen(t.Context())
 	began := time.Now()
@@ -465,7 +465,7 @@ func TestCallsFailWithoutOverlap(t *testing.T) {
 func TestRepairWithTheRightsOfTheChart(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
-	k := &certificates.Keeper{}
+	k := &certificates.Rotator{}
 	_, _ = s.replica(cfg, k, 0) // the Secret does not exist yet
 	before, _ := k.GetCertificate(nil)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
@@ -555,7 +555,7 @@ func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), mutating); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = s.replica(env.Operator, &certificates.Keeper{}, 0)
+	_, _ = s.replica(env.Operator, &certificates.Rotator{}, 0)
 
 	mutating.SetResourceVersion("")
 	if err := env.Admin.Create(t.Context(), mutating); err != nil {
@@ -581,7 +581,7 @@ func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 // writes nothing, and serves the certificate that it finds.
 func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
 	s := newSite(t, "localhost:1")
-	_, stop := s.replica(env.Operator, &certificates.Keeper{}, 0) // as another issuer
+	_, stop := s.replica(env.Operator, &certificates.Rotator{}, 0) // as another issuer
 	stop()
 	made := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.namespace, Name: secretName}
@@ -591,13 +591,13 @@ func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
 	s.requests.take()
 
 	cfg := s.user("reader", []string{"list", "watch"}, nil)
-	k := &certificates.Keeper{ReadOnly: true}
+	k := &certificates.Rotator{ReadOnly: true}
 	_, _ = s.replica(cfg, k, 0)
 	before, _ := k.GetCertificate(nil)
 	if err := env.Admin.Delete(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	_, stop = s.replica(env.Operator, &certificates.Keeper{}, 0) // issues another certificate
+	_, stop = s.replica(env.Operator, &certificates.Rotator{}, 0) // issues another certificate
 	stop()
 	s.eventually("the new certificate to be served", func() error {
 		if now, _ := k.GetCertificate(nil); now.Leaf.Equal(before.Leaf) {

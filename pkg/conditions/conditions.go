@@ -14,10 +14,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// Finding is the content of a condition: whether it is true, the reason, and a
+// Condition is the content of a condition: whether it is true, the reason, and a
 // message.
-type Finding struct {
-	Holds   bool
+type Condition struct {
+	Status  bool
 	Reason  string
 	Message string
 }
@@ -26,12 +26,12 @@ type Finding struct {
 type State struct {
 	// Available is true if something healthy serves requests, even with an
 	// earlier spec.
-	Available Finding
+	Available Condition
 	// Ready is true if the current spec is rolled out completely.
-	Ready Finding
+	Ready Condition
 	// Stalled is true if the children cannot make progress, and the operator
 	// cannot change that.
-	Stalled Finding
+	Stalled Condition
 }
 
 // Report writes the conditions and the observed generation into status. problem
@@ -42,17 +42,17 @@ type State struct {
 func Report(status *common.Status, generation int64, now time.Time, s State, problem fault.Verdict) {
 	status.ObservedGeneration = generation
 	if problem.Class > fault.Quiet {
-		s.Ready = Finding{Reason: problem.Reason, Message: problem.Message}
-		s.Stalled = Finding{Holds: problem.Class == fault.Stall, Reason: problem.Reason, Message: problem.Message}
+		s.Ready = Condition{Reason: problem.Reason, Message: problem.Message}
+		s.Stalled = Condition{Status: problem.Class == fault.Stall, Reason: problem.Reason, Message: problem.Message}
 	}
 	// RolledBack is more specific than a failed rollout: an earlier revision is
 	// available again.
-	if s.Stalled.Holds && (s.Ready.Holds || s.Ready.Reason != common.ReasonRolledBack) {
-		s.Ready = Finding{Reason: s.Stalled.Reason, Message: s.Stalled.Message}
+	if s.Stalled.Status && (s.Ready.Status || s.Ready.Reason != common.ReasonRolledBack) {
+		s.Ready = Condition{Reason: s.Stalled.Reason, Message: s.Stalled.Message}
 	}
-	set := func(kind string, f Finding) {
+	set := func(kind string, f Condition) {
 		v := metav1.ConditionFalse
-		if f.Holds {
+		if f.Status {
 			v = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
@@ -64,13 +64,13 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 	set(common.ConditionReady, s.Ready)
 	// Stalled and Reconciling are present only while they are true, because
 	// kstatus and users of kubectl take their mere presence for a problem.
-	if s.Stalled.Holds {
+	if s.Stalled.Status {
 		set(common.ConditionStalled, s.Stalled)
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, common.ConditionStalled)
 	}
-	if !s.Ready.Holds && !s.Stalled.Holds {
-		set(common.ConditionReconciling, Finding{Holds: true, Reason: s.Ready.Reason, Message: s.Ready.Message})
+	if !s.Ready.Status && !s.Stalled.Status {
+		set(common.ConditionReconciling, Condition{Status: true, Reason: s.Ready.Reason, Message: s.Ready.Message})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, common.ConditionReconciling)
 	}

@@ -23,11 +23,11 @@ func brief(s *common.Status) map[string]string {
 }
 
 func TestReport(t *testing.T) {
-	serves := Finding{Holds: true, Reason: "Up", Message: "up"}
-	down := Finding{Reason: "Down", Message: "down"}
-	done := Finding{Holds: true, Reason: "Done", Message: "done"}
-	rolling := Finding{Reason: "Rolling", Message: "rolling"}
-	stuck := Finding{Holds: true, Reason: "Stuck", Message: "stuck"}
+	serves := Condition{Status: true, Reason: "Up", Message: "up"}
+	down := Condition{Reason: "Down", Message: "down"}
+	done := Condition{Status: true, Reason: "Done", Message: "done"}
+	rolling := Condition{Reason: "Rolling", Message: "rolling"}
+	stuck := Condition{Status: true, Reason: "Stuck", Message: "stuck"}
 
 	for name, tc := range map[string]struct {
 		state   State
@@ -102,7 +102,7 @@ func TestReport(t *testing.T) {
 
 func TestTransitionTimeMovesWithTheStatusOnly(t *testing.T) {
 	s := &common.Status{}
-	ready := func(f Finding, hour time.Duration) time.Time {
+	ready := func(f Condition, hour time.Duration) time.Time {
 		Report(s, 1, noon.Add(hour*time.Hour), State{Available: f, Ready: f}, fault.Verdict{})
 		for _, c := range s.Conditions {
 			if c.Type == common.ConditionReady {
@@ -112,9 +112,9 @@ func TestTransitionTimeMovesWithTheStatusOnly(t *testing.T) {
 		return time.Time{}
 	}
 	got := []time.Time{
-		ready(Finding{Reason: "A"}, 0),
-		ready(Finding{Reason: "B"}, 1),
-		ready(Finding{Holds: true, Reason: "C"}, 2),
+		ready(Condition{Reason: "A"}, 0),
+		ready(Condition{Reason: "B"}, 1),
+		ready(Condition{Status: true, Reason: "C"}, 2),
 	}
 	if diff := cmp.Diff([]time.Time{noon, noon, noon.Add(2 * time.Hour)}, got); diff != "" {
 		t.Error(diff)

@@ -22,7 +22,7 @@ type AnyKind struct {
 	Children    []client.Object
 	Optional    []client.Object
 	Workload    client.Object
-	Related     []Related
+	Related     []Watch
 	Foreign     []client.Object
 	Log         LogText
 	References  func(Object) []references.Reference // nil: none
@@ -38,7 +38,7 @@ type AnyKind struct {
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := AnyKind{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Related: k.Related, Foreign: k.Foreign, Log: k.Log,
+		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Related: k.Watches, Foreign: k.Unowned, Log: k.Log,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		observe: func(ctx context.Context, r Reader, o Object) (Model, error) {
 			var observed S
@@ -81,10 +81,10 @@ func (k AnyKind) Observe(ctx context.Context, r Reader, refs *references.Reader,
 	}
 	if k.References != nil {
 		var err error
-		if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
+		if r.Snapshots, err = k.ownConfigMaps(ctx, r, obj); err != nil {
 			return nil, err
 		}
-		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Copies)
+		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Snapshots)
 	}
 	return k.observe(ctx, r, obj)
 }
@@ -93,7 +93,7 @@ func (k AnyKind) Observe(ctx context.Context, r Reader, refs *references.Reader,
 // refers to, which is sufficient to name its children.
 func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Model, error) {
 	var err error
-	if r.Copies, err = k.ownConfigMaps(ctx, r, obj); err != nil {
+	if r.Snapshots, err = k.ownConfigMaps(ctx, r, obj); err != nil {
 		return nil, err
 	}
 	return k.observe(ctx, r, obj)
@@ -122,5 +122,5 @@ func (k AnyKind) ownConfigMaps(ctx context.Context, r client.Reader, obj Object)
 	if k.References == nil || !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
 		return nil, nil
 	}
-	return references.Copies(ctx, r, obj)
+	return references.Snapshots(ctx, r, obj)
 }

@@ -88,14 +88,14 @@ type Kind[T Object, S any] struct {
 	Optional []client.Object
 	// Workload is an empty object of the child that runs the pods.
 	Workload client.Object
-	// Related are types that are not children but affect the status, such as
+	// Watches are types that are not children but affect the status, such as
 	// the pods of a Deployment.
-	Related []Related
-	// Foreign are types whose unowned objects affect all objects of this kind
+	Watches []Watch
+	// Unowned are types whose unowned objects affect all objects of this kind
 	// in the same namespace, such as a PodDisruptionBudget that selects their
 	// pods. The cache must hold all objects of these types, with and without
 	// the label of children.
-	Foreign []client.Object
+	Unowned []client.Object
 	// Log contains the texts of the kind's log lines.
 	Log LogText
 
@@ -131,9 +131,9 @@ type Reader struct {
 	// contains the error of its own read, so that a failed read affects only
 	// what depends on that ConfigMap.
 	Sources map[string]references.Source
-	// Copies are the ConfigMaps that the operator created for the object. It is
+	// Snapshots are the ConfigMaps that the operator created for the object. It is
 	// empty unless the kind creates ConfigMaps and refers to some.
-	Copies []*corev1.ConfigMap
+	Snapshots []*corev1.ConfigMap
 	// Secrets are digests of the Secrets that the object refers to, by name. A
 	// Secret that does not exist has no digest. The map is nil if no Secrets
 	// are read.
@@ -147,9 +147,9 @@ type Reader struct {
 	lacks func(client.Object) bool
 }
 
-// Related is a type whose changes trigger a reconcile of an object that does
+// Watch is a type whose changes trigger a reconcile of an object that does
 // not own them.
-type Related struct {
+type Watch struct {
 	// Object is an empty object of the type. The cache holds only objects with
 	// the label of children, so the child that creates such objects must set
 	// the label on them.
@@ -197,10 +197,10 @@ func (o Outcome) WriteStatusNow() {
 	}
 }
 
-// LookAgain requests another reconcile after the given time, for changes of
+// RequeueAfter requests another reconcile after the given time, for changes of
 // which there is no event. If it is called more than once, the shortest delay
 // wins.
-func (o Outcome) LookAgain(after time.Duration) {
+func (o Outcome) RequeueAfter(after time.Duration) {
 	if o.again != nil && (*o.again == 0 || after < *o.again) {
 		*o.again = max(after, time.Millisecond)
 	}
@@ -227,11 +227,11 @@ func Child[L client.Object](o Outcome, kind, namespace, name string) (L, bool) {
 	return l, ok
 }
 
-// Standing returns a child as it is after the reconcile, or else the observed
+// ChildOrObserved returns a child as it is after the reconcile, or else the observed
 // one: a child that was not written, because the write failed or its desired
 // state is not known, may still be serving traffic. observed is nil if no owned
 // child was observed.
-func Standing[L client.Object](o Outcome, kind, namespace, name string, observed L) L {
+func ChildOrObserved[L client.Object](o Outcome, kind, namespace, name string, observed L) L {
 	if l, ok := Child[L](o, kind, namespace, name); ok {
 		return l
 	}

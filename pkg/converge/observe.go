@@ -19,11 +19,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// sightings is a reader that records the objects that it returned, and an empty
+// uidRecorder is a reader that records the objects that it returned, and an empty
 // object for each that was not found. The cache changes during a reconcile: an
 // observed child may have been deleted or replaced before its intent is
 // applied.
-type sightings struct {
+type uidRecorder struct {
 	client.Reader
 	scheme *runtime.Scheme
 	of     map[childKey]client.Object
@@ -31,7 +31,7 @@ type sightings struct {
 	unlabelled map[childKey]client.Object
 }
 
-func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (s uidRecorder) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	err := s.Reader.Get(ctx, key, into, opts...)
 	gvk, unknown := apiutil.GVKForObject(into, s.scheme)
 	if client.IgnoreNotFound(err) != nil || unknown != nil {
@@ -50,9 +50,9 @@ func (s sightings) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 // found.
 func exists(o client.Object) bool { return o.GetResourceVersion() != "" }
 
-// Ours reads the child of owner with the given name into an empty object. It
+// GetOwned reads the child of owner with the given name into an empty object. It
 // returns nil and no error if the child does not exist or is unowned.
-func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (L, error) {
+func GetOwned[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (L, error) {
 	var none L
 	err := r.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}, into)
 	switch {
@@ -66,24 +66,24 @@ func Ours[L client.Object](ctx context.Context, r client.Reader, owner client.Ob
 	return into, nil
 }
 
-// OursIfKnown is Ours for a type that not every cluster serves. unknown reports
+// GetOwnedIfServed is GetOwned for a type that not every cluster serves. unknown reports
 // that this cluster does not serve it, or did not when the operator started.
-func OursIfKnown[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (child L, unknown bool, err error) {
+func GetOwnedIfServed[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (child L, unknown bool, err error) {
 	// A read would make the RESTMapper query the API server in every reconcile.
 	if in, ok := r.(Reader); ok && in.lacks != nil && in.lacks(into) {
 		return child, true, nil
 	}
-	child, err = Ours(ctx, r, owner, name, into)
+	child, err = GetOwned(ctx, r, owner, name, into)
 	if _, uncached := errors.AsType[*cache.ErrResourceNotCached](err); uncached || meta.IsNoMatchError(err) || notRegistered(err) {
 		return child, true, nil
 	}
 	return child, false, err
 }
 
-// Foreign lists the objects of a type in owner's namespace that owner does not
-// own. The type must be one of the kind's Foreign. into is an empty list.
-func Foreign(ctx context.Context, r client.Reader, owner client.Object, into client.ObjectList) error {
-	err := r.List(ctx, into, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexForeign: naming.Foreign})
+// ListUnowned lists the objects of a type in owner's namespace that owner does not
+// own. The type must be one of the kind's ListUnowned. into is an empty list.
+func ListUnowned(ctx context.Context, r client.Reader, owner client.Object, into client.ObjectList) error {
+	err := r.List(ctx, into, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexUnowned: naming.Unowned})
 	if err != nil {
 		return fmt.Errorf("listing %T of others: %w", into, err)
 	}

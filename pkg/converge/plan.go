@@ -6,9 +6,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// Stand adds the child to plan.Apply if it is wanted, and otherwise adds the
+// ApplyOrPrune adds the child to plan.Apply if it is wanted, and otherwise adds the
 // live object, if any, to plan.Prune.
-func Stand[L interface {
+func ApplyOrPrune[L interface {
 	comparable
 	client.Object
 }](plan *Plan, wanted bool, child func() apply.Intent, live L) {

@@ -111,7 +111,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	before := obj.DeepCopyObject().(Object)
 	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration), urgent: new(bool)}
 
-	seen := sightings{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
+	seen := uidRecorder{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
 	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
@@ -161,7 +161,7 @@ func (u unobserved) UpdateStatus(out Outcome) {
 // observeAndWrite applies the model's plan. If children exist that are not in
 // the cache, and that applying them would not find, it observes again including
 // them, and returns the new model.
-func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen sightings, out Outcome) (Model, error) {
+func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen uidRecorder, out Outcome) (Model, error) {
 	plan, err := model.Plan()
 	found, unread := r.findUnlabelled(ctx, obj, owner, plan, seen, out)
 	if len(found) > 0 {
@@ -182,7 +182,7 @@ func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner appl
 
 // write applies a plan. A child that cannot be written blocks only those that
 // depend on it.
-func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
+func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen uidRecorder, out Outcome) error {
 	settled := map[childKey]bool{} // children that match the plan
 	if r.kind.Paused(obj) {
 		return errors.Join(r.look(ctx, owner, plan, seen, out), r.retain(ctx, owner, plan, seen, settled))
@@ -190,7 +190,7 @@ func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, p
 	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
 		k := childKey{in.Kind, in.Key()}
 		if o, ok := seen.of[k]; ok && seen.unlabelled[k] == nil {
-			in.Seen = new(o.GetUID())
+			in.ObservedUID = new(o.GetUID())
 		}
 		child, err := r.applier.Apply(ctx, owner, in)
 		if err == nil {
@@ -213,7 +213,7 @@ func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, p
 // retain sets the owner references of the children that were not applied as the
 // deletion policy requires: those in the plan, and those that were observed but
 // whose desired state could not be decided.
-func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, settled map[childKey]bool) error {
+func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, seen uidRecorder, settled map[childKey]bool) error {
 	var errs []error
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
@@ -247,11 +247,11 @@ func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan P
 	}
 	return ForEachChild(ctx, plan, owned, uncached, func(in apply.Intent) error {
 		if err := r.optional.ensure(ctx, in.Kind); err != nil {
-			if !in.IfKnown {
+			if !in.Optional {
 				return err
 			}
 			if after := r.optional.comes(in.Kind); after > 0 {
-				out.LookAgain(after)
+				out.RequeueAfter(after)
 			}
 			return nil
 		}
@@ -261,10 +261,10 @@ func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan P
 
 // look returns the problems of all children, and an error for the first child
 // that would be written if the object were not paused. It writes nothing.
-func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, seen sightings, out Outcome) error {
+func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, seen uidRecorder, out Outcome) error {
 	held := ""
 	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
-		child, differs, err := r.applier.Look(ctx, owner, in)
+		child, differs, err := r.applier.NeedsApply(ctx, owner, in)
 		k := childKey{in.Kind, in.Key()}
 		if err == nil && child == nil && seen.unlabelled[k] != nil {
 			child = seen.unlabelled[k]
@@ -384,7 +384,7 @@ func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner appl
 	}
 	errs := []error{err}
 	for _, in := range slices.Concat(plan.Apply, also) {
-		if in.Bound || !r.optional.served(in.Kind) {
+		if in.DeleteOnOrphan || !r.optional.served(in.Kind) {
 			continue // useless without its owner, or of a type that is not served
 		}
 		err := r.optional.ensure(ctx, in.Kind)

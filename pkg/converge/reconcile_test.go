@@ -83,7 +83,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 		t.Fatal(err)
 	}
 	l := &loop{t: t, recorder: events.NewFakeRecorder(100), clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), refuse: map[string]error{}}
-	up := conditions.Finding{Holds: true, Reason: "Up", Message: "up"}
+	up := conditions.Condition{Status: true, Reason: "Up", Message: "up"}
 	l.state = conditions.State{Available: up, Ready: up}
 	said := func(what string) error {
 		l.calls = append(l.calls, what)
@@ -375,7 +375,7 @@ func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.kind.Observe = func(ctx context.Context, r Reader, w *webserverv1.WebServer) (int, error) {
-		_, err := Ours(ctx, r, w, w.Name+"-child", made)
+		_, err := GetOwned(ctx, r, w, w.Name+"-child", made)
 		return 7, err
 	}
 	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
@@ -398,9 +398,9 @@ func TestReportMayAskForAnotherPass(t *testing.T) {
 	l := newLoop(t, object())
 	report := l.kind.Report
 	l.kind.Report = func(w *webserverv1.WebServer, seen int, out Outcome) {
-		out.LookAgain(time.Hour)
-		out.LookAgain(time.Minute)
-		out.LookAgain(2 * time.Minute)
+		out.RequeueAfter(time.Hour)
+		out.RequeueAfter(time.Minute)
+		out.RequeueAfter(2 * time.Minute)
 		report(w, seen, out)
 	}
 	l.restart()
@@ -511,7 +511,7 @@ func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
 
 	l.ready = 3
 	l.pass("Observe", "Desired", "Report") // the delay starts again
-	l.state.Ready = conditions.Finding{Reason: "Rolling", Message: "rolling"}
+	l.state.Ready = conditions.Condition{Reason: "Rolling", Message: "rolling"}
 	l.pass("Observe", "Desired", "Report", "status") // a condition is written immediately, together with the count
 	if got := l.stored().Status.ReadyReplicas; got != 3 {
 		t.Errorf("%d replicas are written, want 3", got)
@@ -556,9 +556,9 @@ func TestAnEditIsReportedAtOnce(t *testing.T) {
 
 func TestEventsTellTransitionsOnly(t *testing.T) {
 	l := newLoop(t, object())
-	rolling := conditions.Finding{Reason: "Rolling", Message: "rolling"}
-	done := conditions.Finding{Holds: true, Reason: "Done", Message: "done"}
-	stuck := conditions.Finding{Holds: true, Reason: "Stuck", Message: "stuck"}
+	rolling := conditions.Condition{Reason: "Rolling", Message: "rolling"}
+	done := conditions.Condition{Status: true, Reason: "Done", Message: "done"}
+	stuck := conditions.Condition{Status: true, Reason: "Stuck", Message: "stuck"}
 
 	for i, step := range []struct {
 		state conditions.State
@@ -570,7 +570,7 @@ func TestEventsTellTransitionsOnly(t *testing.T) {
 		{conditions.State{Available: done, Ready: done}, nil},
 		{conditions.State{Available: done, Stalled: stuck}, []string{"Warning Stuck Stalled: stuck"}},
 		{conditions.State{Available: rolling, Stalled: stuck}, nil},
-		{conditions.State{Available: done, Stalled: conditions.Finding{Holds: true, Reason: "Other", Message: "other"}}, []string{"Warning Other Stalled: other"}},
+		{conditions.State{Available: done, Stalled: conditions.Condition{Status: true, Reason: "Other", Message: "other"}}, []string{"Warning Other Stalled: other"}},
 		{conditions.State{Available: done, Ready: done}, []string{"Normal Done Ready: done"}},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -788,7 +788,7 @@ func TestOurs(t *testing.T) {
 	}
 	l := newLoop(t, named("ours", "owner-1"), named("theirs", "owner-2"), named("nobodys", ""))
 	for name, want := range map[string]bool{"ours": true, "theirs": false, "nobodys": false, "absent": false} {
-		got, err := Ours(t.Context(), l.client, object(), name, &corev1.ConfigMap{})
+		got, err := GetOwned(t.Context(), l.client, object(), name, &corev1.ConfigMap{})
 		if err != nil || (got != nil) != want {
 			t.Errorf("%s: got %v, %v; want one: %v", name, got, err, want)
 		}
@@ -822,8 +822,8 @@ func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
 	if s := got.Sources["cfg"]; !s.Found || s.Content == nil || len(s.Content.Data) != 1 || s.Content.Data["a"] != "x" {
 		t.Errorf("got %+v", got.Sources)
 	}
-	if reads != 1 || len(got.Copies) != 0 {
-		t.Errorf("%d reads, copies %v", reads, got.Copies)
+	if reads != 1 || len(got.Snapshots) != 0 {
+		t.Errorf("%d reads, copies %v", reads, got.Snapshots)
 	}
 
 	again := func(uid types.UID) {
@@ -923,8 +923,8 @@ func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
 func TestReconciler_ClipsNotesOfEvents(t *testing.T) {
 	for _, offset := range []string{"", "x", "xx"} {
 		l := newLoop(t, object())
-		l.state.Ready = conditions.Finding{}
-		l.state.Stalled = conditions.Finding{Holds: true, Reason: "Stuck", Message: offset + strings.Repeat("€", 1000)}
+		l.state.Ready = conditions.Condition{}
+		l.state.Stalled = conditions.Condition{Status: true, Reason: "Stuck", Message: offset + strings.Repeat("€", 1000)}
 		l.pass("Observe", "Desired", "apply", "Report", "status")
 		heard := l.heard()
 		if len(heard) != 1 {

@@ -58,7 +58,7 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object())
 			l.kind.Observe = func(ctx context.Context, r Reader, w *webserverv1.WebServer) (int, error) {
-				_, err := Ours(ctx, r, w, "web-child", &corev1.ConfigMap{})
+				_, err := GetOwned(ctx, r, w, "web-child", &corev1.ConfigMap{})
 				return 7, err
 			}
 			desired := l.kind.Desired

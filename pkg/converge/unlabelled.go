@@ -40,7 +40,7 @@ const goneSoon = 2 * time.Second
 
 // findUnlabelled returns the children that exist, are not in the cache, and are
 // not applied by the plan. seen contains what was observed.
-func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen sightings, out Outcome) (map[childKey]client.Object, error) {
+func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen uidRecorder, out Outcome) (map[childKey]client.Object, error) {
 	key := client.ObjectKeyFromObject(obj)
 	vanished := r.takeVanished(key)
 	paused := r.kind.Paused(obj)
@@ -68,9 +68,9 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 		}
 		found[k] = live
 		if planned[k] && live.GetDeletionTimestamp().IsZero() {
-			out.LookAgain(fault.Probe)
+			out.RequeueAfter(fault.Probe)
 		} else {
-			out.LookAgain(goneSoon)
+			out.RequeueAfter(goneSoon)
 		}
 	}
 	r.keepVanished(key, slices.Collect(maps.Keys(found)))

@@ -39,17 +39,17 @@ func newEstranged(t *testing.T) *estranged {
 	e.kind.Paused = func(*webserverv1.WebServer) bool { return e.paused }
 	e.kind.Observe = func(ctx context.Context, r Reader, w *webserverv1.WebServer) (int, error) {
 		var err error
-		observed, err = Ours(ctx, r, w, "web-child", &corev1.ConfigMap{})
+		observed, err = GetOwned(ctx, r, w, "web-child", &corev1.ConfigMap{})
 		return 7, err
 	}
 	e.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
 		var plan Plan
-		Stand(&plan, !e.unwanted, func() apply.Intent { return child(w, "") }, observed)
+		ApplyOrPrune(&plan, !e.unwanted, func() apply.Intent { return child(w, "") }, observed)
 		return plan, nil
 	}
 	report := e.kind.Report
 	e.kind.Report = func(w *webserverv1.WebServer, n int, out Outcome) {
-		e.serves = Standing(out, "ConfigMap", "ns", "web-child", observed) != nil
+		e.serves = ChildOrObserved(out, "ConfigMap", "ns", "web-child", observed) != nil
 		report(w, n, out)
 	}
 	e.restart()
@@ -159,7 +159,7 @@ func TestReconciler_SeesEstrangedChildrenOfAPausedObject(t *testing.T) {
 
 func TestReconciler_LooksForNoChildThatAPausedObjectNeverHad(t *testing.T) {
 	for name, prepare := range map[string]func(*estranged){
-		"not available":    func(e *estranged) { e.state.Available.Holds = false },
+		"not available":    func(e *estranged) { e.state.Available.Status = false },
 		"not the workload": func(e *estranged) { e.kind.Workload = &corev1.Pod{} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,11 +63,11 @@ const (
 	// IndexSecrets indexes objects by the names of the Secrets that they refer
 	// to.
 	IndexSecrets = "secrets"
-	// IndexForeign indexes the unowned objects, those that are not children of
+	// IndexUnowned indexes the unowned objects, those that are not children of
 	// the operator, by a constant.
-	IndexForeign = "foreign"
-	// Foreign is the only value of IndexForeign.
-	Foreign = "true"
+	IndexUnowned = "foreign"
+	// Unowned is the only value of IndexForeign.
+	Unowned = "true"
 )
 
 // IsChild reports whether o has the operator's label and a controller, as every

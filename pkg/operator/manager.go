@@ -64,7 +64,7 @@ type Options struct {
 	LeaderElection bool
 	// Admission manages the certificate of the admission webhooks, which listen
 	// on WebhookPort. If it is nil, there are no webhooks.
-	Admission   *certificates.Keeper
+	Admission   *certificates.Rotator
 	WebhookPort int
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool

@@ -3,7 +3,7 @@
 //
 //	list     all objects, and all children with the operator's label: one LIST
 //	         per type
-//	plan     Observe and Plan as the operator runs them, with apply.Explain
+//	plan     Observe and Plan as the operator runs them, with apply.Diff
 //	         instead of Apply
 //	report   children that would be written and why, pods that would restart,
 //	         and changes that would take effect with the user's next change

@@ -66,22 +66,22 @@ func version(env string, contract bool) converge.AnyKind {
 		}
 		return rollout.Restarted(resources.Template(labels(a), resources.PodSpec().WithContainers(c)), a.Spec.Rollout)
 	}
-	decide := func(a *application, s rollout.Seen) (rollout.Decision, error) {
-		return rollout.Decide(rollout.Question{
+	decide := func(a *application, s rollout.Observed) (rollout.Decision, error) {
+		return rollout.Decide(rollout.Input{
 			Kind: "DemoApplication", Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
 			Inputs: a.Spec, Template: template(a), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
 		}, s)
 	}
-	return converge.Erase(converge.Kind[*application, rollout.Seen]{
+	return converge.Erase(converge.Kind[*application, rollout.Observed]{
 		New:      func() *application { return &application{} },
 		NewList:  func() client.ObjectList { return &demoapplicationv1.DemoApplicationList{} },
 		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
-		Related:  []converge.Related{rollout.Pods("app", nil)},
+		Watches:  []converge.Watch{rollout.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
-		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Seen, error) {
+		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Observed, error) {
 			return rollout.Observe(ctx, r, a, a.Name, labels(a))
 		},
-		Model: func(a *application, s rollout.Seen) converge.Model {
+		Model: func(a *application, s rollout.Observed) converge.Model {
 			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
 				d, err := decide(a, s)
 				if err != nil {
@@ -107,12 +107,12 @@ func version(env string, contract bool) converge.AnyKind {
 
 // installed runs an operator until an object of the kind is Ready, and stops
 // it.
-func installed(t *testing.T, k converge.AnyKind) (*testkit.Lab, *application) {
+func installed(t *testing.T, k converge.AnyKind) (*testkit.Sandbox, *application) {
 	t.Helper()
 	subject := testkit.Subject{Children: k.Watched(), Setup: func(mgr manager.Manager, a *apply.Applier) error {
 		return converge.Register(mgr, k, a, 2)
 	}}
-	l := env.NewLab(t, subject)
+	l := env.NewSandbox(t, subject)
 	op, err := env.Run(t.Context(), subject, nil, l.Namespace)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func installed(t *testing.T, k converge.AnyKind) (*testkit.Lab, *application) {
 }
 
 // look runs preflight as the operator's user, and checks its requests.
-func look(t *testing.T, l *testkit.Lab, k converge.AnyKind) preflight.Report {
+func look(t *testing.T, l *testkit.Sandbox, k converge.AnyKind) preflight.Report {
 	t.Helper()
 	before := everything(t, l)
 	r, err := preflight.Run(t.Context(), env.Operator, env.Scheme, []converge.AnyKind{k}, preflight.Options{Namespaces: []string{l.Namespace}, Version: "new"})
@@ -166,7 +166,7 @@ func look(t *testing.T, l *testkit.Lab, k converge.AnyKind) preflight.Report {
 }
 
 // everything returns the version of every object in the namespace.
-func everything(t *testing.T, l *testkit.Lab) []string {
+func everything(t *testing.T, l *testkit.Sandbox) []string {
 	t.Helper()
 	var all []string
 	for _, list := range []client.ObjectList{&demoapplicationv1.DemoApplicationList{}, &appsv1.DeploymentList{}, &appsv1.ControllerRevisionList{}} {

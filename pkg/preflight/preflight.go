@@ -68,9 +68,9 @@ func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj conv
 	stand := map[string]client.Object{}
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
 	o.problem(converge.ForEachChild(ctx, plan, owned, nil, func(in apply.Intent) error {
-		f, err := w.applier.Explain(ctx, owner, in)
+		f, err := w.applier.Diff(ctx, owner, in)
 		switch {
-		case meta.IsNoMatchError(err) && in.IfKnown:
+		case meta.IsNoMatchError(err) && in.Optional:
 			return nil
 		case meta.IsNoMatchError(err):
 			return fault.Stalled(common.ReasonFeatureUnavailable, "this cluster does not know %s", in.Kind)
@@ -173,7 +173,7 @@ func (nothingWritten) Wrote(string, string, apply.Action) {}
 func (nothingWritten) Contested(string, string) {}
 
 // change records that a child would be written.
-func (o *Object) change(kind, name string, f apply.Finding) {
+func (o *Object) change(kind, name string, f apply.Preview) {
 	c := Child{Kind: kind, Name: name, Action: verbs[f.Action]}
 	for _, d := range f.Differences {
 		c.Fields = append(c.Fields, d.String())
@@ -210,7 +210,7 @@ var verbs = map[apply.Action]string{apply.Created: "create", apply.Changed: "cha
 // restarts reports whether the differences restart pods. It may overestimate: a
 // field of a template counts even if the API server would set it to its current
 // value.
-func restarts(f apply.Finding) bool {
+func restarts(f apply.Preview) bool {
 	within := "spec.template"
 	if p, ok := f.Live.(*corev1.Pod); ok {
 		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {

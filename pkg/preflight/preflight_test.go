@@ -67,7 +67,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 		Children: []client.Object{&appsv1.Deployment{}, &corev1.ConfigMap{}},
 		Paused:   func(a *app) bool { return a.Spec.Paused },
 		Observe: func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
-			return converge.Ours(ctx, r, a, a.Name, &appsv1.Deployment{})
+			return converge.GetOwned(ctx, r, a, a.Name, &appsv1.Deployment{})
 		},
 		Model: func(a *app, d *appsv1.Deployment) converge.Model {
 			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
@@ -430,7 +430,7 @@ func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
 	unknown := 0
 	observe := k.Observe
 	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
-		_, no, err := converge.OursIfKnown(ctx, r, a, "web", &appsv1.StatefulSet{})
+		_, no, err := converge.GetOwnedIfServed(ctx, r, a, "web", &appsv1.StatefulSet{})
 		if err != nil || !no {
 			t.Errorf("unknown %v, %v", no, err)
 		}
@@ -455,7 +455,7 @@ func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := apply.New(appsv1ac.StatefulSet("web", "shop"), func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })
-			in.IfKnown = tc.ifKnown
+			in.Optional = tc.ifKnown
 			srv := newServer(t, object())
 			srv.operate(t)
 			srv.refuse = func(_, what string) error {
@@ -502,12 +502,12 @@ func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
 func TestForeignObjectsAreSeen(t *testing.T) {
 	k := kind{}.kind()
 	k.Children = append(k.Children, &policyv1.PodDisruptionBudget{})
-	k.Foreign = []client.Object{&policyv1.PodDisruptionBudget{}}
+	k.Unowned = []client.Object{&policyv1.PodDisruptionBudget{}}
 	var names []string
 	observe := k.Observe
 	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
 		var l policyv1.PodDisruptionBudgetList
-		if err := converge.Foreign(ctx, r, a, &l); err != nil {
+		if err := converge.ListUnowned(ctx, r, a, &l); err != nil {
 			t.Error(err)
 		}
 		for _, b := range l.Items {
@@ -609,7 +609,7 @@ func TestPodsThatRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o Object
-			o.change("K", "n", apply.Finding{Action: apply.Changed, Live: tc.live, Differences: []apply.Difference{{Path: "metadata.labels.b", Verb: "change"}, {Path: tc.path, Verb: "change"}}})
+			o.change("K", "n", apply.Preview{Action: apply.Changed, Live: tc.live, Differences: []apply.Difference{{Path: "metadata.labels.b", Verb: "change"}, {Path: tc.path, Verb: "change"}}})
 			if o.Pods != tc.want {
 				t.Errorf("%d pods, want %d", o.Pods, tc.want)
 			}

@@ -228,7 +228,7 @@ func indexedAs(o client.Object, by fields.Selector) (bool, error) {
 		if owner, ok := by.RequiresExactMatch(naming.IndexOwner); ok {
 			return string(naming.OwnerUID(o)) == owner, nil
 		}
-		if _, ok := by.RequiresExactMatch(naming.IndexForeign); ok {
+		if _, ok := by.RequiresExactMatch(naming.IndexUnowned); ok {
 			return !naming.IsChild(o), nil
 		}
 	}

@@ -87,10 +87,10 @@ func reader(p *passes) converge.AnyKind {
 					WithAnnotations(map[string]string{naming.AnnotationSource: s.Part("text", "copy")}).
 					WithImmutable(true).WithData(map[string]string{"copy": text})
 				in := apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-				in.Unmade = true // the text is new, so its snapshot was not deleted
+				in.NeverCreated = true // the text is new, so its snapshot was not deleted
 				return converge.Plan{Apply: []apply.Intent{in}}, nil
 			}, UpdateStatusFunc: func(out converge.Outcome) {
-				f := conditions.Finding{Holds: true, Reason: "Read", Message: "none"}
+				f := conditions.Condition{Status: true, Reason: "Read", Message: "none"}
 				if s.Found {
 					f.Message = "text " + s.Content.Data["text"]
 				}
@@ -116,7 +116,7 @@ func source(ns, name, text string) *corev1.ConfigMap {
 }
 
 // told waits until the status of an object contains a text.
-func told(l *testkit.Lab, name, text string) {
+func told(l *testkit.Sandbox, name, text string) {
 	l.Helper()
 	w := &webserverv1.WebServer{}
 	l.Until(name+" to tell "+text, w, name, func() bool {
@@ -135,7 +135,7 @@ const (
 func TestChangesOfWhatIsReferredToAreSeen(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
-	l := env.NewLab(t, subject(p))
+	l := env.NewSandbox(t, subject(p))
 	ns := l.Namespace
 	l.Create(source(ns, "cfg", "one"))
 	l.Create(source(ns, "bystander", "x"))
@@ -199,7 +199,7 @@ func TestChangesOfWhatIsReferredToAreSeen(t *testing.T) {
 // A change while no operator is running is observed by the next one.
 func TestChangeDuringARestart(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, subject(&passes{of: map[client.ObjectKey]int{}}))
+	l := env.NewSandbox(t, subject(&passes{of: map[client.ObjectKey]int{}}))
 	l.Create(object(l.Namespace, "web", "cfg"))
 	l.Start()
 	l.Stalled(&webserverv1.WebServer{}, "web", "ReferenceNotFound")
@@ -220,7 +220,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
 	s := subject(p)
-	labs := []*testkit.Lab{env.NewLab(t, s), env.NewLab(t, s), env.NewLab(t, s)}
+	labs := []*testkit.Sandbox{env.NewSandbox(t, s), env.NewSandbox(t, s), env.NewSandbox(t, s)}
 	run := func() *testkit.Operator {
 		op, err := env.Run(t.Context(), s, nil, labs[0].Namespace, labs[1].Namespace)
 		if err != nil {
@@ -238,7 +238,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	}
 	// For each of the three objects. With several namespaces, a status is
 	// occasionally sent for an earlier version, and refused.
-	expect := func(l *testkit.Lab, what string) {
+	expect := func(l *testkit.Sandbox, what string) {
 		t.Helper()
 		made := map[string]int{}
 		for _, r := range l.Requests() {

@@ -109,16 +109,16 @@ func (r *Reader) Forget(owner types.UID) {
 	delete(r.read, owner)
 }
 
-// ConfigMaps returns the ConfigMaps that owner refers to, by name. copies are
+// ConfigMaps returns the ConfigMaps that owner refers to, by name. snapshots are
 // the ConfigMaps that belong to owner. A failed read does not affect the
 // others.
-func (r *Reader) ConfigMaps(ctx context.Context, owner client.Object, refs []Reference, copies []*corev1.ConfigMap) map[string]Source {
+func (r *Reader) ConfigMaps(ctx context.Context, owner client.Object, refs []Reference, snapshots []*corev1.ConfigMap) map[string]Source {
 	wanted := wanted(refs)
 	r.keep(owner.GetUID(), wanted)
 	if len(wanted) == 0 {
 		return nil
 	}
-	claims := claimsOf(owner, copies)
+	claims := claimsOf(owner, snapshots)
 	found := make(map[string]Source, len(wanted))
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		s, err := r.configMap(ctx, owner, name, wanted[name], claims)

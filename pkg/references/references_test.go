@@ -77,7 +77,7 @@ func copied(claims string, data texts, change ...func(*corev1.ConfigMap)) *corev
 	return c
 }
 
-func copies(cs ...*corev1.ConfigMap) []*corev1.ConfigMap { return cs }
+func snapshots(cs ...*corev1.ConfigMap) []*corev1.ConfigMap { return cs }
 
 var whole = []Reference{{Name: "cfg"}}
 
@@ -94,30 +94,30 @@ func TestACopyOfThatVersionSavesTheRequest(t *testing.T) {
 		"nothing there":           {refs: whole},
 		"gone since":              {nil, source("u", "5", texts{"a": "x"}), whole, nil, 0, "", nil},
 		"no copy":                 {source("u", "5", texts{"a": "x"}), nil, whole, nil, 1, "u/5", texts{"a": "x"}},
-		"a copy":                  {source("u", "5", texts{"a": "?"}), nil, whole, copies(copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
-		"an empty copy":           {source("u", "5", texts{"a": "?"}), nil, whole, copies(copied("cfg@u/5", nil)), 0, "u/5", nil},
-		"of an earlier version":   {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("cfg@u/4", texts{"a": "w"})), 1, "u/5", texts{"a": "x"}},
-		"among earlier ones":      {source("u", "5", nil), nil, whole, copies(copied("cfg@u/4", texts{"a": "w"}), copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
-		"of another of that name": {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("cfg@v/5", texts{"a": "w"})), 1, "u/5", texts{"a": "x"}},
-		"of another one":          {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("other@u/5", texts{"a": "w"})), 1, "u/5", texts{"a": "x"}},
-		"the cache is behind":     {source("u", "5", nil), source("u", "7", nil), whole, copies(copied("cfg@u/7", texts{"a": "y"}), copied("cfg@u/5", texts{"a": "x"})), 0, "u/7", texts{"a": "y"}},
-		"versions are no text":    {source("u", "10", nil), nil, whole, copies(copied("cfg@u/9", texts{"a": "w"}), copied("cfg@u/10", texts{"a": "x"})), 0, "u/10", texts{"a": "x"}},
+		"a copy":                  {source("u", "5", texts{"a": "?"}), nil, whole, snapshots(copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
+		"an empty copy":           {source("u", "5", texts{"a": "?"}), nil, whole, snapshots(copied("cfg@u/5", nil)), 0, "u/5", nil},
+		"of an earlier version":   {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/4", texts{"a": "w"})), 1, "u/5", texts{"a": "x"}},
+		"among earlier ones":      {source("u", "5", nil), nil, whole, snapshots(copied("cfg@u/4", texts{"a": "w"}), copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
+		"of another of that name": {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@v/5", texts{"a": "w"})), 1, "u/5", texts{"a": "x"}},
+		"of another one":          {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("other@u/5", texts{"a": "w"})), 1, "u/5", texts{"a": "x"}},
+		"the cache is behind":     {source("u", "5", nil), source("u", "7", nil), whole, snapshots(copied("cfg@u/7", texts{"a": "y"}), copied("cfg@u/5", texts{"a": "x"})), 0, "u/7", texts{"a": "y"}},
+		"versions are no text":    {source("u", "10", nil), nil, whole, snapshots(copied("cfg@u/9", texts{"a": "w"}), copied("cfg@u/10", texts{"a": "x"})), 0, "u/10", texts{"a": "x"}},
 		"read later than cached":  {source("u", "5", nil), source("u", "6", texts{"a": "y"}), whole, nil, 1, "u/6", texts{"a": "y"}},
-		"two sources in a copy":   {source("u", "5", nil), nil, whole, copies(copied("other@w/1,cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
+		"two sources in a copy":   {source("u", "5", nil), nil, whole, snapshots(copied("other@w/1,cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
 
 		"part of what was read":       {source("u", "5", texts{"a": "x", "b": "y", "c": "z"}), nil, keyed, nil, 1, "u/5", texts{"a": "x", "b": "y"}},
-		"part of a copy":              {source("u", "5", nil), nil, keyed, copies(copied("cfg@u/5", texts{"a": "x", "b": "y", "c": "z"})), 0, "u/5", texts{"a": "x", "b": "y"}},
-		"no such key in a copy":       {source("u", "5", nil), nil, keyed, copies(copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
-		"parts":                       {source("u", "5", nil), nil, keyed, copies(copied("cfg@u/5#a=1.conf,cfg@u/5#b=2.conf", texts{"1.conf": "x", "2.conf": "y", "3.conf": "z"})), 0, "u/5", texts{"a": "x", "b": "y"}},
-		"parts in several":            {source("u", "5", nil), nil, keyed, copies(copied("cfg@u/5#a=f", texts{"f": "x"}), copied("cfg@u/5#b=f", texts{"f": "y"})), 0, "u/5", texts{"a": "x", "b": "y"}},
-		"a part is missing":           {source("u", "5", texts{"a": "x", "b": "y"}), nil, keyed, copies(copied("cfg@u/5#a=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x", "b": "y"}},
-		"a part's file is missing":    {source("u", "5", texts{"a": "x", "b": "y"}), nil, keyed, copies(copied("cfg@u/5#a=f,cfg@u/5#b=g", texts{"f": "x"})), 1, "u/5", texts{"a": "x", "b": "y"}},
-		"a part is of earlier":        {source("u", "5", texts{"a": "x", "b": "y"}), nil, keyed, copies(copied("cfg@u/5#a=f,cfg@u/4#b=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x", "b": "y"}},
-		"parts do for no whole":       {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("cfg@u/5#a=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x"}},
+		"part of a copy":              {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5", texts{"a": "x", "b": "y", "c": "z"})), 0, "u/5", texts{"a": "x", "b": "y"}},
+		"no such key in a copy":       {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
+		"parts":                       {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5#a=1.conf,cfg@u/5#b=2.conf", texts{"1.conf": "x", "2.conf": "y", "3.conf": "z"})), 0, "u/5", texts{"a": "x", "b": "y"}},
+		"parts in several":            {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5#a=f", texts{"f": "x"}), copied("cfg@u/5#b=f", texts{"f": "y"})), 0, "u/5", texts{"a": "x", "b": "y"}},
+		"a part is missing":           {source("u", "5", texts{"a": "x", "b": "y"}), nil, keyed, snapshots(copied("cfg@u/5#a=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x", "b": "y"}},
+		"a part's file is missing":    {source("u", "5", texts{"a": "x", "b": "y"}), nil, keyed, snapshots(copied("cfg@u/5#a=f,cfg@u/5#b=g", texts{"f": "x"})), 1, "u/5", texts{"a": "x", "b": "y"}},
+		"a part is of earlier":        {source("u", "5", texts{"a": "x", "b": "y"}), nil, keyed, snapshots(copied("cfg@u/5#a=f,cfg@u/4#b=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x", "b": "y"}},
+		"parts do for no whole":       {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5#a=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x"}},
 		"whole and part are wanted":   {source("u", "5", texts{"a": "x", "b": "y"}), nil, []Reference{{"cfg", "a"}, {"cfg", ""}}, nil, 1, "u/5", texts{"a": "x", "b": "y"}},
-		"a copy that can be changed":  {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.Immutable = nil })), 1, "u/5", texts{"a": "x"}},
-		"somebody else's copy":        {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "other" })), 1, "u/5", texts{"a": "x"}},
-		"what says nothing":           {source("u", "5", texts{"a": "x"}), nil, whole, copies(copied("", texts{"a": "w"}), copied("cfg", nil), copied("cfg@u/5#a", texts{"a": "w"}), copied("@,#=,cfg@#=a", nil)), 1, "u/5", texts{"a": "x"}},
+		"a copy that can be changed":  {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.Immutable = nil })), 1, "u/5", texts{"a": "x"}},
+		"somebody else's copy":        {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "other" })), 1, "u/5", texts{"a": "x"}},
+		"what says nothing":           {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("", texts{"a": "w"}), copied("cfg", nil), copied("cfg@u/5#a", texts{"a": "w"}), copied("@,#=,cfg@#=a", nil)), 1, "u/5", texts{"a": "x"}},
 		"a reference without a name":  {source("u", "5", texts{"a": "x"}), nil, []Reference{{}}, nil, 0, "-", nil},
 		"no reference (but a source)": {source("u", "5", texts{"a": "x"}), nil, nil, nil, 0, "-", nil},
 	} {
@@ -228,7 +228,7 @@ func TestWhatWasReadIsRememberedUntilItIsCopied(t *testing.T) {
 	refs = whole
 	read(1, "y")
 
-	cs = copies(copied("cfg@u/7", texts{"a": "y"}))
+	cs = snapshots(copied("cfg@u/7", texts{"a": "y"}))
 	read(0, "y")
 	if len(r.read) != 0 {
 		t.Errorf("what is copied is remembered: %v", r.read)
@@ -282,10 +282,10 @@ func TestCopiesAreThoseOfTheOwner(t *testing.T) {
 	b := fake.NewClientBuilder().
 		WithObjects(named("ns", "a", "owner"), named("ns", "b", "owner"), named("ns", "c", "other"), named("elsewhere", "d", "owner")).
 		WithIndex(&corev1.ConfigMap{}, naming.IndexOwner, func(o client.Object) []string { return []string{string(o.GetOwnerReferences()[0].UID)} })
-	if _, err := Copies(t.Context(), fake.NewFakeClient(), owner); err == nil {
+	if _, err := Snapshots(t.Context(), fake.NewFakeClient(), owner); err == nil {
 		t.Error("without an index it found some")
 	}
-	got, err := Copies(t.Context(), b.Build(), owner)
+	got, err := Snapshots(t.Context(), b.Build(), owner)
 	if err != nil {
 		t.Fatal(err)
 	}

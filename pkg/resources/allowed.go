@@ -16,25 +16,25 @@ import (
 // object may have been admitted before the rule existed, and an earlier
 // template may be used again.
 
-// Exposable returns why no requests may be routed from the hosts of an object
+// CheckExpose returns why no requests may be routed from the hosts of an object
 // to its Service, with the names of the fields, or nil if they may.
-func Exposable(platform config.Platform, namespace string, e *common.Expose) error {
+func CheckExpose(platform config.Platform, namespace string, e *common.Expose) error {
 	return platform.RefusesExpose(namespace, e, field.NewPath("spec", "expose")).ToAggregate()
 }
 
-// Granted returns an error of class Stall if no pods may be created from a
+// CheckServiceAccount returns an error of class Stall if no pods may be created from a
 // template. It checks the template rather than the spec, because a revision
 // that is pinned or rolled back to has its own service account. It returns nil
 // for an object that is being deleted, of whose children only the names are
 // used.
-func Granted(platform config.Platform, obj metav1.Object, t *corev1ac.PodTemplateSpecApplyConfiguration) error {
+func CheckServiceAccount(platform config.Platform, obj metav1.Object, t *corev1ac.PodTemplateSpecApplyConfiguration) error {
 	if platform.ServiceAccounts || obj.GetDeletionTimestamp() != nil || t == nil || t.Spec == nil || t.Spec.ServiceAccountName == nil {
 		return nil
 	}
-	return NotGranted(*t.Spec.ServiceAccountName)
+	return ServiceAccountNotAllowed(*t.Spec.ServiceAccountName)
 }
 
-// NotGranted returns the error for pods that may not run as a service account.
-func NotGranted(serviceAccount string) error {
+// ServiceAccountNotAllowed returns the error for pods that may not run as a service account.
+func ServiceAccountNotAllowed(serviceAccount string) error {
 	return fault.Stalled(common.ReasonNotAllowed, "spec.pod.serviceAccountName: pods may not run as %q: %s", serviceAccount, config.NoServiceAccounts)
 }

@@ -85,7 +85,7 @@ func (r Rolling) intent() apply.Intent {
 		ac.Spec.WithReplicas(*r.Replicas)
 	} else {
 		ac.WithAnnotations(map[string]string{naming.AnnotationScaledBy: "HorizontalPodAutoscaler"})
-		in.HandOver = replicasStay
+		in.ReleaseFields = replicasStay
 	}
 	in.Exclusive = exclusive(r.Template)
 	return in
@@ -166,8 +166,8 @@ func or[T any](v *T, unset T) T {
 func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	var s conditions.State
 	if d == nil {
-		s.Available = conditions.Finding{Reason: common.ReasonMinimumReplicasUnavailable, Message: "there is no Deployment yet"}
-		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Deployment is being created"}
+		s.Available = conditions.Condition{Reason: common.ReasonMinimumReplicasUnavailable, Message: "there is no Deployment yet"}
+		s.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "the Deployment is being created"}
 		return s
 	}
 	s.Available = deploymentAvailable(d, want)
@@ -176,19 +176,19 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	complete := seen && st.UpdatedReplicas == want && st.Replicas == want && st.AvailableReplicas == want
 	switch {
 	case complete && want == 0:
-		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
+		s.Ready = conditions.Condition{Status: true, Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
 	case complete:
-		s.Ready = conditions.Finding{Holds: true, Reason: common.ReasonServing, Message: pods(want) + " up to date and available"}
+		s.Ready = conditions.Condition{Status: true, Reason: common.ReasonServing, Message: pods(want) + " up to date and available"}
 	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
 		c := condition(d, appsv1.DeploymentReplicaFailure)
-		s.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonReplicaFailure, Message: "pods cannot be created: " + withoutNames(c.Message)}
+		s.Stalled = conditions.Condition{Status: true, Reason: common.ReasonReplicaFailure, Message: "pods cannot be created: " + withoutNames(c.Message)}
 	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):
-		s.Stalled = conditions.Finding{
-			Holds: true, Reason: common.ReasonRolloutFailed,
+		s.Stalled = conditions.Condition{
+			Status: true, Reason: common.ReasonRolloutFailed,
 			Message: "the rollout did not get on within its deadline; kubectl describe the pods says why",
 		}
 	default:
-		s.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: fmt.Sprintf("waiting for %s to be updated and available", pods(want))}
+		s.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: fmt.Sprintf("waiting for %s to be updated and available", pods(want))}
 	}
 	return s
 }
@@ -196,17 +196,17 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 // Complete reports whether all pods are created from the current spec of the
 // Deployment and available.
 func Complete(d *appsv1.Deployment) bool {
-	return d != nil && DeploymentState(d, replicas(d)).Ready.Holds
+	return d != nil && DeploymentState(d, replicas(d)).Ready.Status
 }
 
-func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Finding {
+func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Condition {
 	switch {
 	case is(d, appsv1.DeploymentAvailable, corev1.ConditionTrue) && d.Status.AvailableReplicas > 0:
-		return conditions.Finding{Holds: true, Reason: common.ReasonMinimumReplicasAvailable, Message: "the minimum of replicas serves"}
+		return conditions.Condition{Status: true, Reason: common.ReasonMinimumReplicasAvailable, Message: "the minimum of replicas serves"}
 	case want == 0 && d.Status.AvailableReplicas == 0:
-		return conditions.Finding{Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
+		return conditions.Condition{Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
 	default:
-		return conditions.Finding{Reason: common.ReasonMinimumReplicasUnavailable, Message: "fewer replicas serve than the rollout may leave"}
+		return conditions.Condition{Reason: common.ReasonMinimumReplicasUnavailable, Message: "fewer replicas serve than the rollout may leave"}
 	}
 }
 

@@ -62,7 +62,7 @@ func TestDeploymentState(t *testing.T) {
 				}
 				return reason
 			}
-			got := reasons{mark(s.Available.Holds, s.Available.Reason), mark(s.Ready.Holds, s.Ready.Reason), mark(s.Stalled.Holds, s.Stalled.Reason)}
+			got := reasons{mark(s.Available.Status, s.Available.Reason), mark(s.Ready.Status, s.Ready.Reason), mark(s.Stalled.Status, s.Stalled.Reason)}
 			if diff := cmp.Diff(tc.is, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -74,7 +74,7 @@ func TestStateBeforeKubernetesHasSeenTheSpecIsProgress(t *testing.T) {
 	d := deployment(3, 3, 3, 3, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "old"))
 	d.Generation = 3
 	s := DeploymentState(d, 3)
-	if s.Ready.Holds || s.Stalled.Holds || s.Ready.Reason != common.ReasonProgressing {
+	if s.Ready.Status || s.Stalled.Status || s.Ready.Reason != common.ReasonProgressing {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -157,14 +157,14 @@ func sentAs(t *testing.T, in apply.Intent) string {
 func TestDeployment_StartsAnAutoscaledOneOnlyIfItIsCreated(t *testing.T) {
 	r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(20)), Initial: true, Selector: selector}
 	created := Deployment(r)
-	if created.HandOver != nil || !strings.Contains(sentAs(t, created), `"replicas":20`) {
+	if created.ReleaseFields != nil || !strings.Contains(sentAs(t, created), `"replicas":20`) {
 		t.Error("it is not created with the given number")
 	}
 	if created.IfExists == nil {
 		t.Fatal("one that exists is brought to the number that a new one starts with")
 	}
 	exists := created.IfExists(nil)
-	if exists.HandOver == nil || strings.Contains(sentAs(t, exists), "replicas") {
+	if exists.ReleaseFields == nil || strings.Contains(sentAs(t, exists), "replicas") {
 		t.Error("one that exists does not keep its number")
 	}
 	if diff := cmp.Diff(created.Exclusive, exists.Exclusive); diff != "" {

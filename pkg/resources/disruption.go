@@ -74,7 +74,7 @@ func Covered(others []policyv1.PodDisruptionBudget, pods map[string]string) stri
 // Unevictable adds to the message of the Ready condition that an unowned budget
 // selects the pods in addition to the one that the spec requests.
 func Unevictable(s *conditions.State, spec *common.PodDisruptionBudget, others []policyv1.PodDisruptionBudget, pods map[string]string) {
-	if name := Covered(others, pods); name != "" && spec != nil && s.Ready.Holds {
+	if name := Covered(others, pods); name != "" && spec != nil && s.Ready.Status {
 		s.Ready.Message += fmt.Sprintf("; PodDisruptionBudget %q selects the pods too, and Kubernetes evicts no pod of two budgets: remove it, or spec.podDisruptionBudget", name)
 	}
 }

@@ -16,24 +16,24 @@ import (
 
 // TakenByIngress reports whether an ingress controller routes requests from the
 // hosts of an Ingress. The Ingress is nil if it does not exist.
-func TakenByIngress(i *networkingv1.Ingress) conditions.Finding {
+func TakenByIngress(i *networkingv1.Ingress) conditions.Condition {
 	switch {
 	case i == nil:
-		return conditions.Finding{Reason: common.ReasonProgressing, Message: "the Ingress is being created"}
+		return conditions.Condition{Reason: common.ReasonProgressing, Message: "the Ingress is being created"}
 	case len(i.Status.LoadBalancer.Ingress) == 0:
-		return conditions.Finding{Reason: common.ReasonWaiting, Message: "no ingress controller has given the Ingress an address; some never do"}
+		return conditions.Condition{Reason: common.ReasonWaiting, Message: "no ingress controller has given the Ingress an address; some never do"}
 	default:
-		return conditions.Finding{Holds: true, Reason: common.ReasonAccepted, Message: "an ingress controller leads the hosts here"}
+		return conditions.Condition{Status: true, Reason: common.ReasonAccepted, Message: "an ingress controller leads the hosts here"}
 	}
 }
 
 // TakenByGateway reports whether the controllers of the route's parent have
 // accepted it. The route is nil if it does not exist.
-func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Finding {
+func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Condition {
 	if r == nil {
-		return conditions.Finding{Reason: common.ReasonProgressing, Message: "the HTTPRoute is being created"}
+		return conditions.Condition{Reason: common.ReasonProgressing, Message: "the HTTPRoute is being created"}
 	}
-	waiting := conditions.Finding{Reason: common.ReasonWaiting, Message: "no Gateway has looked at the HTTPRoute; spec.expose.gateway.parentRef names one that does not exist, or whose controller does not run"}
+	waiting := conditions.Condition{Reason: common.ReasonWaiting, Message: "no Gateway has looked at the HTTPRoute; spec.expose.gateway.parentRef names one that does not exist, or whose controller does not run"}
 	parents := slices.SortedFunc(slices.Values(r.Status.Parents), func(a, b gatewayv1.RouteParentStatus) int {
 		return strings.Compare(string(a.ControllerName), string(b.ControllerName))
 	})
@@ -44,14 +44,14 @@ func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Finding {
 			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < r.Generation || c.Status == metav1.ConditionUnknown:
 				return waiting
 			case c.Status == metav1.ConditionFalse:
-				return conditions.Finding{Reason: common.ReasonNotAccepted, Message: fmt.Sprintf("the Gateway says %s: %s", c.Reason, clip(c.Message))}
+				return conditions.Condition{Reason: common.ReasonNotAccepted, Message: fmt.Sprintf("the Gateway says %s: %s", c.Reason, clip(c.Message))}
 			}
 		}
 	}
 	if len(parents) == 0 {
 		return waiting
 	}
-	return conditions.Finding{Holds: true, Reason: common.ReasonAccepted, Message: "the Gateway leads the hosts here"}
+	return conditions.Condition{Status: true, Reason: common.ReasonAccepted, Message: "the Gateway leads the hosts here"}
 }
 
 // clip limits the message of another controller to the length that a condition

@@ -16,6 +16,6 @@ func PodMonitor(name, namespace string, labels, selector map[string]string, port
 		PodMetricsEndpoints: []monitoring.PodMetricsEndpoint{{Port: port, Interval: spec.Interval}},
 	}
 	in := apply.New(ac, func() *monitoring.PodMonitor { return &monitoring.PodMonitor{} })
-	in.IfKnown = true // the object works without it
+	in.Optional = true // the object works without it
 	return in
 }

@@ -39,15 +39,15 @@ const (
 // failure is the reason why a rollout does not make progress.
 type failure struct {
 	reason string
-	// what describes the failure without anything that differs between
+	// summary describes the failure without anything that differs between
 	// attempts; details may contain the last lines of a log.
-	what, details string
-	// blameless reports that the revision is not the cause, but the cluster,
+	summary, details string
+	// transient reports that the revision is not the cause, but the cluster,
 	// which has no capacity, or the namespace, which does not admit the pods.
 	// Such a failure can end at any time without a change of the spec.
-	blameless bool
-	// final reports that the failure does not need to wait for a deadline.
-	final bool
+	transient bool
+	// terminal reports that the failure does not need to wait for a deadline.
+	terminal bool
 	// certain reports that the kubelet has named the missing object.
 	certain bool
 	// mounting reports that volumes of the pod may not be mounted yet. Only an
@@ -58,9 +58,9 @@ type failure struct {
 
 func (f failure) message() string {
 	if f.details == "" {
-		return f.what
+		return f.summary
 	}
-	return f.what + ": " + f.details
+	return f.summary + ": " + f.details
 }
 
 // without returns f without those lines of its details that contain mark.
@@ -78,17 +78,17 @@ func (f *failure) without(mark string) *failure {
 // they mount: the operator has no permission to read them. A missing object,
 // like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
-	f := diagnose(dep, pods, d.Serving.hash).without(d.question.Harmless)
+	f := diagnose(dep, pods, d.Serving.hash).without(d.question.IgnoreLogLines)
 	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
 		return f
 	}
 	mounts := d.mounts(dep.Spec.Template.Spec.Volumes)
 	if !f.mounting || len(mounts) == 0 {
-		f.what += "; kubectl describe the pods"
+		f.summary += "; kubectl describe the pods"
 		return f
 	}
-	f.reason, f.blameless = common.ReasonReferenceNotFound, true
-	f.what += ": its pod mounts " + strings.Join(mounts, ", ") + "; create what is missing, or name another (kubectl describe the pods says which)"
+	f.reason, f.transient = common.ReasonReferenceNotFound, true
+	f.summary += ": its pod mounts " + strings.Join(mounts, ", ") + "; create what is missing, or name another (kubectl describe the pods says which)"
 	return f
 }
 
@@ -102,7 +102,7 @@ func (d *Decision) mounts(volumes []corev1.Volume) []string {
 		}
 	}
 	configMap := func(name, volume string, optional *bool) {
-		if !d.isCopy(name) {
+		if !d.isSnapshot(name) {
 			add("ConfigMap", name, volume, optional)
 		}
 	}
@@ -128,9 +128,9 @@ func (d *Decision) mounts(volumes []corev1.Volume) []string {
 	return all
 }
 
-// isCopy reports whether the name of a ConfigMap has the form that NewCopy
+// isSnapshot reports whether the name of a ConfigMap has the form that NewSnapshot
 // generates.
-func (d *Decision) isCopy(name string) bool {
+func (d *Decision) isSnapshot(name string) bool {
 	i := strings.LastIndexByte(name, '-')
 	return i > 0 && strings.HasPrefix(name, d.question.Name+"-") && len(name)-i-1 == copyHash &&
 		strings.Trim(name[i+1:], "0123456789abcdef") == ""
@@ -151,8 +151,8 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 	}
 	if message := resources.ReplicaFailure(d); worst == nil && message != "" {
 		worst = &failure{
-			reason: ReasonRefused, what: "pods cannot be created: " + message + fault.Advice(message), rank: 1,
-			blameless: fault.OfNamespace(message),
+			reason: ReasonRefused, summary: "pods cannot be created: " + message + fault.Advice(message), rank: 1,
+			transient: fault.OfNamespace(message),
 		}
 	}
 	return worst
@@ -161,15 +161,15 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 func diagnosePod(p *corev1.Pod) *failure {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &failure{reason: common.ReasonUnschedulable, what: "no node takes the pods; kubectl describe them", blameless: true, rank: 1}
+			return &failure{reason: common.ReasonUnschedulable, summary: "no node takes the pods; kubectl describe them", transient: true, rank: 1}
 		}
 	}
 	for _, s := range p.Status.InitContainerStatuses {
 		if f := diagnoseContainer(s); f != nil {
 			f.mounting = f.mounting && !readyToStart(p)
 			if s.Name == ConfigTest && f.reason == ReasonCrash {
-				f.reason, f.what, f.rank = ReasonConfigInvalid, "the configuration is refused", 6
-				f.final = s.RestartCount+1 >= testsFail
+				f.reason, f.summary, f.rank = ReasonConfigInvalid, "the configuration is refused", 6
+				f.terminal = s.RestartCount+1 >= testsFail
 			}
 			return f
 		}
@@ -195,27 +195,27 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
 		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
-			return &failure{reason: ReasonImagePull, what: s.Image + ": the image cannot be pulled", details: pullError(w), rank: 4}
+			return &failure{reason: ReasonImagePull, summary: s.Image + ": the image cannot be pulled", details: pullError(w), rank: 4}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-			f := &failure{reason: ReasonNotCreated, what: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
+			f := &failure{reason: ReasonNotCreated, summary: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
 			if missing(w.Message) {
-				f.reason, f.blameless, f.certain = common.ReasonReferenceNotFound, true, true
-				f.what, f.details = f.message()+"; create it, or name another", ""
+				f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
+				f.summary, f.details = f.message()+"; create it, or name another", ""
 			}
 			return f
 		case "PodInitializing", "ContainerCreating", "":
 			if s.LastTerminationState.Terminated == nil {
-				return &failure{reason: ReasonNotCreated, what: "container " + s.Name + " has not been created", mounting: true, rank: 2}
+				return &failure{reason: ReasonNotCreated, summary: "container " + s.Name + " has not been created", mounting: true, rank: 2}
 			}
 		}
 	}
 	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
 		if t != nil && (t.ExitCode != 0 || !s.Ready && s.RestartCount > 0) {
-			return &failure{reason: ReasonCrash, what: fmt.Sprintf("container %s exits with code %d", s.Name, t.ExitCode) + because(t), details: clip(t.Message), rank: 5}
+			return &failure{reason: ReasonCrash, summary: fmt.Sprintf("container %s exits with code %d", s.Name, t.ExitCode) + because(t), details: clip(t.Message), rank: 5}
 		}
 	}
 	if s.State.Running != nil && !s.Ready {
-		return &failure{reason: ReasonNotReady, what: "container " + s.Name + " runs and does not become ready", rank: 3}
+		return &failure{reason: ReasonNotReady, summary: "container " + s.Name + " runs and does not become ready", rank: 3}
 	}
 	return nil
 }

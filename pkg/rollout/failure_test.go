@@ -75,7 +75,7 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h")
 			got, final := "", false
 			if f != nil {
-				got, final = f.reason+": "+f.message(), f.final
+				got, final = f.reason+": "+f.message(), f.terminal
 			}
 			if got != tc.want || final != tc.final {
 				t.Errorf("got %q (final: %v), want %q (%v)", got, final, tc.want, tc.final)
@@ -94,7 +94,7 @@ func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
 		`container has runAsNonRoot and image will run as root (pod: "web-x1_shop(123)", container: web)`: `container web cannot be created`,
 	} {
 		f := diagnoseContainer(corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", message)})
-		if f == nil || f.what != want {
+		if f == nil || f.summary != want {
 			t.Errorf("%s: %+v", message, f)
 		}
 	}

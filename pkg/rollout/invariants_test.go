@@ -96,7 +96,7 @@ func (c *chain) settle() {
 		c.reconcile()
 		c.cluster()
 	}
-	if d, err := Decide(c.question(), c.seen); err == nil && c.healthy && c.failed == d.Asked.name && !d.pinned &&
+	if d, err := Decide(c.question(), c.seen); err == nil && c.healthy && c.failed == d.Desired.name && !d.pinned &&
 		c.rollout.OnFailure != common.OnFailureHalt && d.Serving.name == c.failed {
 		c.t.Errorf("what failed serves, and something was healthy: %+v", c.status.Revisions)
 	}
@@ -117,7 +117,7 @@ func (c *chain) reconcile() {
 	if after != before && d.Serving.name == c.failed && !d.pinned {
 		c.t.Errorf("revision %d failed, and is rolled out again", d.Serving.Number)
 	}
-	if after != before && c.failed == d.Asked.name && !d.pinned && c.rollout.OnFailure == common.OnFailureHalt {
+	if after != before && c.failed == d.Desired.name && !d.pinned && c.rollout.OnFailure == common.OnFailureHalt {
 		c.t.Errorf("Halt changed what serves to revision %d", d.Serving.Number)
 	}
 	numbers := map[int64]string{}
@@ -134,7 +134,7 @@ func (c *chain) reconcile() {
 		c.failed = ""
 	}
 	c.healthy = c.healthy || m.healthy.known()
-	if strings.HasPrefix(c.image, "web:bad") && m.healthy.known() && m.healthy.name == d.Asked.name {
+	if strings.HasPrefix(c.image, "web:bad") && m.healthy.known() && m.healthy.name == d.Desired.name {
 		c.t.Errorf("%s is healthy, of which no pod was available", c.image)
 	}
 }

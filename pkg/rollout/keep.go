@@ -19,7 +19,7 @@ import (
 // Deployment that does not exist is not created with it. asked reports whether
 // the decision is about the revision that the spec asks for.
 // is about what the spec asks for.
-func DecideOrKeep(q Question, seen Seen, decide func() (Decision, error), refuses func(*corev1ac.PodTemplateSpecApplyConfiguration) error) (d Decision, asked bool, err error) {
+func DecideOrKeep(q Input, seen Observed, decide func() (Decision, error), refuses func(*corev1ac.PodTemplateSpecApplyConfiguration) error) (d Decision, asked bool, err error) {
 	d, err = decide()
 	if d.Template != nil {
 		refused := refuses(d.Template)

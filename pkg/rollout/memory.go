@@ -174,8 +174,8 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 // which costs no additional request. With it, a lost status or history does not
 // make the operator roll out the failed revision again.
 func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
-	if d.memory.failed.is(d.Asked) && d.Serving.name != d.Asked.name {
-		deployment.Annotate(naming.AnnotationFailedRevision, d.Asked.name)
+	if d.memory.failed.is(d.Desired) && d.Serving.name != d.Desired.name {
+		deployment.Annotate(naming.AnnotationFailedRevision, d.Desired.name)
 	}
 	return deployment
 }

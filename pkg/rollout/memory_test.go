@@ -283,8 +283,8 @@ func TestDecide_ReusesNoNumber(t *testing.T) {
 	w.status.LastActions = []common.Action{{Revision: 7}}
 	w.seen.Revisions = nil
 	w.image = "web:3"
-	if d := w.decide(); d.Asked.Number != 8 {
-		t.Errorf("the next revision has number %d", d.Asked.Number)
+	if d := w.decide(); d.Desired.Number != 8 {
+		t.Errorf("the next revision has number %d", d.Desired.Number)
 	}
 }
 
@@ -293,8 +293,8 @@ func TestDecide_KeepsARevisionThatTheCacheDoesNotShow(t *testing.T) {
 	w.seen.Revisions = nil
 	w.env = "1" // another version of the operator decides
 	d := w.decide()
-	if d.Asked.Number != 1 || d.Asked.name != w.status.Revisions.CurrentName || d.Keep.Unmade {
-		t.Errorf("revision %d %s, never created: %v", d.Asked.Number, d.Asked.name, d.Keep.Unmade)
+	if d.Desired.Number != 1 || d.Desired.name != w.status.Revisions.CurrentName || d.Keep.NeverCreated {
+		t.Errorf("revision %d %s, never created: %v", d.Desired.Number, d.Desired.name, d.Keep.NeverCreated)
 	}
 	if w.is("restored from the Deployment", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1}); !slices.Contains(w.status.PendingChanges, "spec.containers[web].env would be added") {
 		t.Errorf("pods are replaced, or the changes that wait are lost: %v", w.status.PendingChanges)

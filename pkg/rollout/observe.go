@@ -15,8 +15,8 @@ import (
 // Pods makes changes of pods trigger a reconcile of the object that they belong
 // to. key is the label whose value is the object's name, and fixed are the
 // other labels of the pods.
-func Pods(key string, fixed map[string]string) converge.Related {
-	return converge.Related{Object: &corev1.Pod{}, Of: func(pod client.Object) string {
+func Pods(key string, fixed map[string]string) converge.Watch {
+	return converge.Watch{Object: &corev1.Pod{}, Of: func(pod client.Object) string {
 		l := pod.GetLabels()
 		for k, v := range fixed {
 			if l[k] != v {
@@ -29,10 +29,10 @@ func Pods(key string, fixed map[string]string) converge.Related {
 
 // Observe reads from the cache what the rollouts of an object depend on. Pods
 // are read even at rest, because replaced pods may run a different image.
-func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string) (Seen, error) {
-	var s Seen
+func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string) (Observed, error) {
+	var s Observed
 	var err error
-	if s.Deployment, err = converge.Ours(ctx, r, owner, deployment, &appsv1.Deployment{}); err != nil {
+	if s.Deployment, err = converge.GetOwned(ctx, r, owner, deployment, &appsv1.Deployment{}); err != nil {
 		return s, err
 	}
 	var revisions appsv1.ControllerRevisionList

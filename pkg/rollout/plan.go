@@ -14,7 +14,7 @@ import (
 // template mounts have been written: an unrecorded revision cannot be rolled
 // back to or distinguished from the next one, and pods without their snapshot
 // do not start. Until then it keeps the template of the last decision.
-func (d *Decision) Deployment(plan converge.Plan, seen Seen, build func(*corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent) apply.Intent {
+func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent) apply.Intent {
 	in := d.Mark(build(d.Template))
 	mounts := map[string]bool{}
 	mentioned(d.Template, mounts)

@@ -30,20 +30,20 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
 		// The Deployment does not have the decided template: it was not written
 		// in this reconcile.
-		if state.Ready.Holds {
-			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "the Deployment is not yet as it should be"}
+		if state.Ready.Status {
+			state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "the Deployment is not yet as it should be"}
 		}
 		return state
 	}
 	m := d.memory
 	m.current = referenceTo(d.Serving)
-	if !d.unasked && !m.failed.is(d.Asked) {
+	if !d.unasked && !m.failed.is(d.Desired) {
 		m.failed = reference{}
 	}
-	if m.failed.is(d.Asked) {
-		m.failed = referenceTo(d.Asked) // a status of an earlier version, or the annotation, is incomplete
+	if m.failed.is(d.Desired) {
+		m.failed = referenceTo(d.Desired) // a status of an earlier version, or the annotation, is incomplete
 	}
-	complete := state.Ready.Holds
+	complete := state.Ready.Status
 	proven := complete && dep.Status.AvailableReplicas > 0
 	if proven {
 		status.Image, status.ImageID = serves(dep, pods, container, d.Serving.hash, *status)
@@ -55,8 +55,8 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	switch {
 	case d.RolledBack():
 		story := d.story(*status, d.instead(state, dep, pods, want))
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: story}
-		state.Ready = conditions.Finding{Reason: common.ReasonRolledBack, Message: story}
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: story}
+		state.Ready = conditions.Condition{Reason: common.ReasonRolledBack, Message: story}
 	case proven || complete && !m.failed.is(d.Serving):
 		if d.pinned {
 			state.Ready.Message += fmt.Sprintf("; revision %d is pinned", d.Serving.Number)
@@ -64,7 +64,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	default:
 		d.judge(&state, status, &m, dep, pods, out)
 	}
-	if m.failed.is(d.Asked) {
+	if m.failed.is(d.Desired) {
 		status.LastActions = d.amend(status.LastActions, out.Now)
 	}
 	status.Revisions = m.revisions()
@@ -75,50 +75,50 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
 	f := d.diagnose(dep, pods)
 	late := resources.PastDeadline(dep)
-	if !late && f != nil && !f.blameless && d.untimed(dep) {
+	if !late && f != nil && !f.transient && d.untimed(dep) {
 		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
-			out.LookAgain(left)
+			out.RequeueAfter(left)
 		} else {
 			late = true
 		}
-	} else if late && (f == nil || !f.blameless) {
+	} else if late && (f == nil || !f.transient) {
 		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
 			late = false
-			state.Stalled = conditions.Finding{}
-			state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: "pods that could not start before have their time to become ready"}
-			out.LookAgain(left)
+			state.Stalled = conditions.Condition{}
+			state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "pods that could not start before have their time to become ready"}
+			out.RequeueAfter(left)
 		}
 	}
 	switch {
-	case m.failed.is(d.Asked) && !d.pinned: // until it serves, or the spec asks for something else
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
-	case f != nil && f.mounting && f.blameless && !late:
+	case m.failed.is(d.Desired) && !d.pinned: // until it serves, or the spec asks for something else
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
+	case f != nil && f.mounting && f.transient && !late:
 		// Every rollout mounts volumes for a moment, which is not worth
 		// reporting.
 		if left := d.patience(pods, out.Now); left > 0 {
-			out.LookAgain(left)
+			out.RequeueAfter(left)
 		} else {
-			state.Ready.Message += "; " + f.what
+			state.Ready.Message += "; " + f.summary
 		}
-	case f != nil && f.blameless:
+	case f != nil && f.transient:
 		if late || f.certain || f.reason == ReasonRefused {
 			reason := f.reason
 			if reason == ReasonRefused {
 				reason = common.ReasonReplicaFailure
 			}
-			state.Stalled = conditions.Finding{Holds: true, Reason: reason, Message: f.what}
+			state.Stalled = conditions.Condition{Status: true, Reason: reason, Message: f.summary}
 		} else {
-			state.Ready.Message += "; " + f.what
+			state.Ready.Message += "; " + f.summary
 		}
 	case d.pinned && late:
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: fmt.Sprintf("revision %d, which is pinned, does not become healthy: %s", d.Serving.Number, reasonOf(f).what)}
-	case !d.pinned && !d.held && (late || f != nil && f.final):
-		m.failed = referenceTo(d.Asked)
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: fmt.Sprintf("revision %d, which is pinned, does not become healthy: %s", d.Serving.Number, reasonOf(f).summary)}
+	case !d.pinned && !d.held && (late || f != nil && f.terminal):
+		m.failed = referenceTo(d.Desired)
 		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
-		state.Stalled = conditions.Finding{Holds: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
 	case f != nil && f.rank > 3: // containers need time to be created and to become ready
-		state.Stalled = conditions.Finding{}
-		state.Ready = conditions.Finding{Reason: common.ReasonProgressing, Message: waiting(state.Ready.Message) + f.what}
+		state.Stalled = conditions.Condition{}
+		state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: waiting(state.Ready.Message) + f.summary}
 	}
 }
 
@@ -131,7 +131,7 @@ func waiting(message string) string {
 
 func reasonOf(f *failure) failure {
 	if f == nil {
-		return failure{reason: ReasonDeadline, what: "the rollout did not get on within its deadline"}
+		return failure{reason: ReasonDeadline, summary: "the rollout did not get on within its deadline"}
 	}
 	return *f
 }
@@ -190,7 +190,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
-		} else if f := diagnosePod(&p); f != nil && !f.blameless {
+		} else if f := diagnosePod(&p); f != nil && !f.transient {
 			return 0
 		}
 	}
@@ -249,7 +249,7 @@ func start(p *corev1.Pod) time.Time {
 
 // record prepends the action for a failure to the earlier actions.
 func (d *Decision) record(earlier []common.Action, f failure, now time.Time) []common.Action {
-	return prepend(earlier, common.Action{Type: d.action(), Reason: f.reason, Message: f.message(), Revision: d.Asked.Number, Time: metav1.NewTime(now).Rfc3339Copy()})
+	return prepend(earlier, common.Action{Type: d.action(), Reason: f.reason, Message: f.message(), Revision: d.Desired.Number, Time: metav1.NewTime(now).Rfc3339Copy()})
 }
 
 func prepend(earlier []common.Action, a common.Action) []common.Action {
@@ -269,7 +269,7 @@ func (d *Decision) action() common.ActionType {
 // amend corrects the recorded action if another one is taken because
 // rollout.onFailure was changed.
 func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action {
-	i := slices.IndexFunc(actions, func(a common.Action) bool { return a.Revision == d.Asked.Number })
+	i := slices.IndexFunc(actions, func(a common.Action) bool { return a.Revision == d.Desired.Number })
 	if i < 0 || d.pinned || d.held || actions[i].Type == d.action() {
 		return actions
 	}
@@ -292,7 +292,7 @@ func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action
 func (d *Decision) story(status common.RolloutStatus, done string) string {
 	what := "the rollout failed"
 	for _, a := range status.LastActions {
-		if a.Revision == d.Asked.Number {
+		if a.Revision == d.Desired.Number {
 			what = a.Message
 			break
 		}
@@ -319,12 +319,12 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 	switch {
 	case want == 0:
 		return fmt.Sprintf("revision %d is used instead", n)
-	case state.Available.Holds:
+	case state.Available.Status:
 		return fmt.Sprintf("revision %d serves", n)
 	}
 	message := fmt.Sprintf("revision %d, to which it was rolled back, is not available", n)
 	if f := diagnose(dep, pods, d.Serving.hash); f != nil && f.rank > 3 {
-		message += ": " + f.what
+		message += ": " + f.summary
 	}
 	return message
 }

@@ -221,7 +221,7 @@ func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 	message := func(w *world) string {
 		s := w.decide()
 		state := s.Report(w.status.DeepCopy(), w.seen.Deployment, w.seen.Pods, 3, "web", converge.Outcome{Now: w.now})
-		if state.Stalled.Holds {
+		if state.Stalled.Status {
 			return state.Stalled.Message
 		}
 		return state.Ready.Message

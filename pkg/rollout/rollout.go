@@ -48,8 +48,8 @@ import (
 // for a Deployment.
 const defaultHistory = 10
 
-// Seen is the observed state that a rollout depends on.
-type Seen struct {
+// Observed is the observed state that a rollout depends on.
+type Observed struct {
 	// Deployment is nil if it does not exist or is unowned.
 	Deployment *appsv1.Deployment
 	// Revisions are those of the object.
@@ -58,8 +58,8 @@ type Seen struct {
 	Pods []corev1.Pod
 }
 
-// Question is the input of a decision.
-type Question struct {
+// Input is the input of a decision.
+type Input struct {
 	// Kind, Namespace and Name identify the object.
 	Kind, Namespace, Name string
 	// Labels are the labels of revisions.
@@ -77,10 +77,10 @@ type Question struct {
 	// Conditions are those of the object. They contain, by the operator's own
 	// clock, since when it has been waiting for pods.
 	Conditions []metav1.Condition
-	// Harmless marks log lines that containers always write and that do not
+	// IgnoreLogLines marks log lines that containers always write and that do not
 	// explain a failure: those that contain it. If it is "", no line is
 	// ignored.
-	Harmless string
+	IgnoreLogLines string
 }
 
 // Revision is one set of inputs and the template generated from it.
@@ -109,23 +109,23 @@ func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error
 
 // Decision is which template is deployed, and which revisions are kept.
 type Decision struct {
-	// Asked is the revision that the spec asks for.
-	Asked Revision
+	// Desired is the revision that the spec asks for.
+	Desired Revision
 	// Serving is the revision that should serve.
 	Serving Revision
 	// Template is the template of Serving.
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
-	// Keep is the intent to store Asked.
+	// Keep is the intent to store Desired.
 	Keep apply.Intent
 	// Restore is the intent to store Serving if it is missing from the history,
 	// or nil.
 	Restore *apply.Intent
 	// Prune are revisions that are no longer needed.
 	Prune []client.Object
-	// Kept are the revisions that are kept, including Asked.
+	// Kept are the revisions that are kept, including Desired.
 	Kept []Revision
 
-	question Question
+	question Input
 	pending  []string
 	memory   memory
 	// back is the revision that a failed rollout is rolled back to, if any.
@@ -148,7 +148,7 @@ type contents struct {
 // this revision is not available. The decision that is returned with it keeps
 // the revision that is serving, if that is known, so that the Deployment can
 // still be scaled and repaired.
-func Decide(q Question, seen Seen) (Decision, error) {
+func Decide(q Input, seen Observed) (Decision, error) {
 	d := Decision{question: q, memory: remembered(q.Status)}
 	history := sorted(seen.Revisions)
 	inputs, err := hashOf(q.Kind, q.Inputs)
@@ -160,24 +160,24 @@ func Decide(q Question, seen Seen) (Decision, error) {
 		return d, err
 	}
 	fresh.name = q.Name + "-" + inputs
-	if d.Asked, err = d.asked(fresh, history, seen.Deployment); err != nil {
+	if d.Desired, err = d.asked(fresh, history, seen.Deployment); err != nil {
 		return d, err
 	}
-	if d.Asked.hash != fresh.hash {
-		kept, err := d.Asked.Template()
+	if d.Desired.hash != fresh.hash {
+		kept, err := d.Desired.Template()
 		if err != nil {
 			return d, err
 		}
 		d.pending = differences(kept, fresh.fresh)
 	}
-	if d.Asked.live == nil {
-		history = append(history, d.Asked)
+	if d.Desired.live == nil {
+		history = append(history, d.Desired)
 	}
-	if d.Keep, err = d.Asked.intent(q); err != nil {
+	if d.Keep, err = d.Desired.intent(q); err != nil {
 		return d, err
 	}
 	// A revision that the status refers to has been created before.
-	d.Keep.Unmade = d.Asked.live == nil && !d.memory.names(d.Asked)
+	d.Keep.NeverCreated = d.Desired.live == nil && !d.memory.names(d.Desired)
 	return d, d.decide(history, seen.Deployment)
 }
 
@@ -254,7 +254,7 @@ func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
 // revision is neither kept nor serving. The caller must not modify the
 // Deployment then. Unlike Decide, LastKnown does not report a pinned revision
 // that is not kept, because the caller already has an error to report.
-func LastKnown(q Question, seen Seen) (Decision, error) {
+func LastKnown(q Input, seen Observed) (Decision, error) {
 	d := Decision{question: q, memory: remembered(q.Status), pending: q.Status.PendingChanges, unasked: true}
 	history := sorted(seen.Revisions)
 	d.Kept = history
@@ -262,13 +262,13 @@ func LastKnown(q Question, seen Seen) (Decision, error) {
 	known.observe(seen.Deployment, history)
 	// The revision that the spec last asked for is assumed to be still wanted.
 	var ok bool
-	if d.Asked, ok = known.failed.in(history); !ok {
-		if d.Asked, ok = known.current.in(history); !ok {
+	if d.Desired, ok = known.failed.in(history); !ok {
+		if d.Desired, ok = known.current.in(history); !ok {
 			return d, d.decideLost(seen.Deployment)
 		}
 	}
 	var err error
-	if d.Keep, err = d.Asked.intent(q); err != nil {
+	if d.Keep, err = d.Desired.intent(q); err != nil {
 		return d, err
 	}
 	if err := d.decide(history, seen.Deployment); d.Template == nil {
@@ -285,7 +285,7 @@ func (d *Decision) decideLost(live *appsv1.Deployment) error {
 		return err
 	}
 	d.memory.observe(live, []Revision{lost})
-	d.Asked, d.Serving, d.Template = lost, lost, lost.fresh
+	d.Desired, d.Serving, d.Template = lost, lost, lost.fresh
 	d.Kept = append(d.Kept, lost)
 	d.Keep, err = lost.intent(d.question)
 	return err
@@ -293,7 +293,7 @@ func (d *Decision) decideLost(live *appsv1.Deployment) error {
 
 // serving selects the revision that should serve.
 func (d *Decision) serving(history []Revision) (Revision, error) {
-	if back, ok := d.memory.healthy.in(history); ok && back.name != d.Asked.name {
+	if back, ok := d.memory.healthy.in(history); ok && back.name != d.Desired.name {
 		d.back = &back
 	}
 	if r := d.question.Rollout; r != nil && r.PinnedRevision != nil {
@@ -304,8 +304,8 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 		return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
 			"spec.rollout.pinnedRevision: there is no revision %d; kept are %s", *r.PinnedRevision, numbers(history))
 	}
-	if !d.memory.failed.is(d.Asked) {
-		return d.Asked, nil
+	if !d.memory.failed.is(d.Desired) {
+		return d.Desired, nil
 	}
 	if d.onFailure() == common.OnFailureHalt || !d.memory.healthy.known() {
 		// Halt never changes which revision serves. After a rollback or a pin,
@@ -314,14 +314,14 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 			return current, nil
 		}
 	}
-	if !d.memory.healthy.known() || d.memory.healthy.is(d.Asked) {
-		return d.Asked, nil
+	if !d.memory.healthy.known() || d.memory.healthy.is(d.Desired) {
+		return d.Desired, nil
 	}
 	if d.back != nil {
 		return *d.back, nil
 	}
 	return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
-		"revision %d failed, and revision %d, which was healthy, is no longer kept: change the spec, or rollout.restartedAt, to go on", d.Asked.Number, d.memory.healthy.number)
+		"revision %d failed, and revision %d, which was healthy, is no longer kept: change the spec, or rollout.restartedAt, to go on", d.Desired.Number, d.memory.healthy.number)
 }
 
 // keep splits the history into the revisions to keep and those to prune.
@@ -331,7 +331,7 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 		limit = int(*r.RevisionHistoryLimit)
 	}
 	before := remembered(d.question.Status)
-	inUse := []reference{referenceTo(d.Asked), referenceTo(d.Serving), d.memory.current, d.memory.healthy, before.current, before.healthy}
+	inUse := []reference{referenceTo(d.Desired), referenceTo(d.Serving), d.memory.current, d.memory.healthy, before.current, before.healthy}
 	for _, r := range slices.Backward(history) { // newest first
 		switch {
 		case r.live == nil || slices.ContainsFunc(inUse, func(ref reference) bool { return ref.is(r) }):
@@ -390,7 +390,7 @@ func (d *Decision) PodLabels(live *appsv1.Deployment) map[string]string {
 // RolledBack reports whether an earlier revision should serve because the one
 // that the spec asks for failed.
 func (d *Decision) RolledBack() bool {
-	return !d.pinned && !d.held && d.Serving.name != d.Asked.name
+	return !d.pinned && !d.held && d.Serving.name != d.Desired.name
 }
 
 func (d *Decision) onFailure() common.FailurePolicy {
@@ -401,7 +401,7 @@ func (d *Decision) onFailure() common.FailurePolicy {
 }
 
 // intent returns the intent to store a revision.
-func (r Revision) intent(q Question) (apply.Intent, error) {
+func (r Revision) intent(q Input) (apply.Intent, error) {
 	raw, err := r.data()
 	if err != nil {
 		return apply.Intent{}, fmt.Errorf("encoding revision %d: %w", r.Number, err)
@@ -412,7 +412,7 @@ func (r Revision) intent(q Question) (apply.Intent, error) {
 		WithData(runtime.RawExtension{Raw: raw}).
 		WithRevision(r.Number),
 		func() *appsv1.ControllerRevision { return &appsv1.ControllerRevision{} })
-	in.Bound = true
+	in.DeleteOnOrphan = true
 	return in, nil
 }
 

@@ -30,7 +30,7 @@ type world struct {
 	env     string // set by a newer version of the operator
 	rollout common.Rollout
 	status  common.RolloutStatus
-	seen    Seen
+	seen    Observed
 	now     time.Time
 	// volumes are those of the Deployment.
 	volumes []corev1.Volume
@@ -54,13 +54,13 @@ func serving(t *testing.T) *world {
 	return w
 }
 
-func (w *world) question() Question {
+func (w *world) question() Input {
 	c := corev1ac.Container().WithName("web").WithImage(w.image)
 	if w.env != "" {
 		c.WithEnv(corev1ac.EnvVar().WithName("ADDED").WithValue(w.env))
 	}
 	template := corev1ac.PodTemplateSpec().WithLabels(map[string]string{"app": "web"}).WithSpec(corev1ac.PodSpec().WithContainers(c))
-	return Question{
+	return Input{
 		Kind: "Web", Namespace: "ns", Name: "web", Labels: map[string]string{"app": "web"},
 		Inputs: []any{w.image, w.rollout.Inputs()}, Template: Restarted(template, &w.rollout),
 		Rollout: &w.rollout, Status: w.status, Conditions: w.conditions,
@@ -123,7 +123,7 @@ func (w *world) follow(d Decision) string {
 		}
 		return reason
 	}
-	return strings.Join([]string{brief(s.Ready.Holds, s.Ready.Reason), brief(s.Stalled.Holds, s.Stalled.Reason)}, " ")
+	return strings.Join([]string{brief(s.Ready.Status, s.Ready.Reason), brief(s.Stalled.Status, s.Stalled.Reason)}, " ")
 }
 
 func (w *world) standing(name string) int {
@@ -302,7 +302,7 @@ func TestFirstRevisionHasNowhereToGoBackTo(t *testing.T) {
 	w.rolls(crashing)
 	w.is("failed", " +RolloutFailed", common.Revisions{Current: 1, Failed: 1})
 	w.is("stays", " +RolloutFailed", common.Revisions{Current: 1, Failed: 1})
-	if s := w.decide().Asked.Number; s != 1 {
+	if s := w.decide().Desired.Number; s != 1 {
 		t.Errorf("asks for revision %d", s)
 	}
 	w.image = "web:1"
@@ -526,8 +526,8 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestEveryDecisionIsRepeatable(t *testing.T) {
 	w := serving(t)
 	a, b := w.decide(), w.decide()
-	if a.Asked.hash != b.Asked.hash || a.Keep.Name != b.Keep.Name {
-		t.Errorf("%q %q, then %q %q", a.Asked.hash, a.Keep.Name, b.Asked.hash, b.Keep.Name)
+	if a.Desired.hash != b.Desired.hash || a.Keep.Name != b.Keep.Name {
+		t.Errorf("%q %q, then %q %q", a.Desired.hash, a.Keep.Name, b.Desired.hash, b.Keep.Name)
 	}
 }
 
@@ -551,7 +551,7 @@ func TestLastKnown_KeepsServingWhatWasDecided(t *testing.T) {
 		"the status is lost":                      {func(w *world) { w.status = common.RolloutStatus{} }, "web:1", 1},
 		"the Deployment is lost":                  {func(w *world) { w.seen.Deployment = nil }, "web:1", 1},
 		"the history is lost":                     {func(w *world) { w.seen.Revisions = nil }, "web:1", 1},
-		"the history and the Deployment are lost": {func(w *world) { w.seen = Seen{} }, "", 0},
+		"the history and the Deployment are lost": {func(w *world) { w.seen = Observed{} }, "", 0},
 		"a rollout is in progress": {func(w *world) {
 			w.image = "web:2"
 			w.pass()
@@ -593,8 +593,8 @@ func TestLastKnown_KeepsServingWhatWasDecided(t *testing.T) {
 			if d.Template != nil {
 				image = *d.Template.Spec.Containers[0].Image
 			}
-			if image != tc.image || d.Asked.Number != tc.asked {
-				t.Errorf("got image %q, revision %d is asked for; want %q, %d", image, d.Asked.Number, tc.image, tc.asked)
+			if image != tc.image || d.Desired.Number != tc.asked {
+				t.Errorf("got image %q, revision %d is asked for; want %q, %d", image, d.Desired.Number, tc.image, tc.asked)
 			}
 			if len(d.Prune) != 0 || len(d.Kept) < len(w.seen.Revisions) {
 				t.Errorf("prunes %d, keeps %d of %d revisions", len(d.Prune), len(d.Kept), len(w.seen.Revisions))

@@ -156,7 +156,7 @@ func points(writes int) []point {
 type reference struct {
 	mask   mask
 	view   map[string]string
-	tally  map[string]tally
+	tally  map[string]writeCounts
 	loose  map[string]bool // resources that are counted together
 	writes int             // the maximum of all runs
 	runs   []*result
@@ -166,7 +166,7 @@ type reference struct {
 type result struct {
 	point    point
 	state    state
-	tally    map[string]tally
+	tally    map[string]writeCounts
 	writes   int
 	reached  bool // the crash happened
 	findings []Finding

@@ -20,13 +20,13 @@ import (
 // one that was lost, and one that reports an intermediate state.
 const spareUpdates = 2
 
-// tally counts successful writes of one object.
-type tally struct{ creates, updates, deletes int }
+// writeCounts counts successful writes of one object.
+type writeCounts struct{ creates, updates, deletes int }
 
 // tallies counts the writes by "resource/name". If the server chose the name of an
 // object, its creation is counted for the resource.
-func tallies(rs []Request) map[string]tally {
-	all := map[string]tally{}
+func tallies(rs []Request) map[string]writeCounts {
+	all := map[string]writeCounts{}
 	for _, q := range rs {
 		if !q.IsWrite() || !q.Succeeded() {
 			continue
@@ -50,7 +50,7 @@ func isDelete(q Request) bool { return q.Verb == "delete" || q.Verb == "deleteco
 
 // compareTallies returns the differences. Creates and deletes must be the same,
 // because users notice each of them; updates are compared only if spare > 0.
-func compareTallies(want, got map[string]tally, spare int) []string {
+func compareTallies(want, got map[string]writeCounts, spare int) []string {
 	keys := map[string]bool{}
 	for k := range want {
 		keys[k] = true
@@ -93,14 +93,14 @@ func loose(runs []*result) map[string]bool {
 }
 
 // fold counts the objects of loose resources together.
-func fold(all map[string]tally, loose map[string]bool) map[string]tally {
-	folded := map[string]tally{}
+func fold(all map[string]writeCounts, loose map[string]bool) map[string]writeCounts {
+	folded := map[string]writeCounts{}
 	for key, t := range all {
 		if resource := resourceIn(key); loose[resource] {
 			key = resource + " whose names vary"
 		}
 		sum := folded[key]
-		folded[key] = tally{sum.creates + t.creates, sum.updates + t.updates, sum.deletes + t.deletes}
+		folded[key] = writeCounts{sum.creates + t.creates, sum.updates + t.updates, sum.deletes + t.deletes}
 	}
 	return folded
 }
@@ -111,7 +111,7 @@ func resourceIn(key string) string {
 }
 
 // most returns the larger number of updates of two tallies.
-func most(a, b map[string]tally) map[string]tally {
+func most(a, b map[string]writeCounts) map[string]writeCounts {
 	all := maps.Clone(a)
 	for k, t := range b {
 		if old, ok := all[k]; ok {
@@ -188,9 +188,9 @@ func isOurs(u *unstructured.Unstructured) bool {
 	return u.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
 }
 
-// strays returns the children that had no owner, even if only for an instant: a
+// checkOwners returns the children that had no owner, even if only for an instant: a
 // crash at that time would have left them forever.
-func strays(h *history, scheme *runtime.Scheme) []string {
+func checkOwners(h *history, scheme *runtime.Scheme) []string {
 	var found []string
 	h.replay(scheme, func(e change, _ *world) {
 		if u := e.object; !e.gone && isOurs(u) && metav1.GetControllerOf(u) == nil {
@@ -226,12 +226,12 @@ func claimsOf(u *unstructured.Unstructured) claims {
 	return c
 }
 
-// lies returns the statements in the status of a parent that were false.
+// checkStatus returns the statements in the status of a parent that were false.
 //
 // An operator cannot know what happens while it writes: it is not responsible if a
 // child is deleted while it sets Ready to True. So Ready is false only if the
 // children were never correct since the generation that it describes was created.
-func (r *run) lies(h *history) []string {
+func (r *run) checkStatus(h *history) []string {
 	var found []string
 	lie := func(u *unstructured.Unstructured, format string, args ...any) {
 		s := fmt.Sprintf("%s %s, generation %d: ", u.GetKind(), u.GetName(), u.GetGeneration()) + fmt.Sprintf(format, args...)

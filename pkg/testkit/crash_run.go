@@ -27,8 +27,8 @@ type run struct {
 	parents  []schema.GroupVersionKind
 	kinds    []schema.GroupVersionKind // parents and children
 	lines    *lines
-	operator *Operator // the running one
-	wires    []*wire   // of all operators, in the order of their starts
+	operator *Operator            // the running one
+	wires    []*crashingTransport // of all operators, in the order of their starts
 	result   *result
 }
 
@@ -232,7 +232,7 @@ func (r *run) restart(ctx context.Context) error {
 	return r.start(ctx)
 }
 
-func (r *run) wire() *wire { return r.wires[len(r.wires)-1] }
+func (r *run) wire() *crashingTransport { return r.wires[len(r.wires)-1] }
 
 // until is Eventually with the time limit of the campaign.
 func (r *run) until(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
@@ -342,8 +342,8 @@ func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart
 		return err
 	}
 	find("ownership", owners)
-	find("status", r.lies(h))
-	find("ownership", strays(h, r.Env.Scheme))
+	find("status", r.checkStatus(h))
+	find("ownership", checkOwners(h, r.Env.Scheme))
 	if len(r.result.findings) > 0 {
 		where := "no crash"
 		if r.result.reached {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wire is the transport of one operator. It can crash the operator at a write: from
+// crashingTransport is the transport of one operator. It can crash the operator at a write: from
 // then on none of its requests reaches the server.
-type wire struct {
+type crashingTransport struct {
 	name      string // which operator of a run, for the list of requests
 	namespace string
 	lines     *lines
@@ -34,12 +34,12 @@ type wire struct {
 // errCrashed is the error of the requests of a killed operator.
 var errCrashed = errors.New("the operator has crashed")
 
-func newWire(name, namespace string, l *lines) *wire {
-	return &wire{name: name, namespace: namespace, lines: l, last: time.Now(), crashed: make(chan struct{})}
+func newWire(name, namespace string, l *lines) *crashingTransport {
+	return &crashingTransport{name: name, namespace: namespace, lines: l, last: time.Now(), crashed: make(chan struct{})}
 }
 
-// wrap adds the wire to the configuration of an operator.
-func (w *wire) wrap(cfg *rest.Config) {
+// wrap adds the crashing transport to the configuration of an operator.
+func (w *crashingTransport) wrap(cfg *rest.Config) {
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) { return w.send(next, r) })
 	})
@@ -50,28 +50,28 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // arm counts writes from now on, and crashes at the given one.
-func (w *wire) arm(at int, after bool) {
+func (w *crashingTransport) arm(at int, after bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes, w.at, w.after = 0, at, after
 }
 
 // kill simulates a crash between two requests.
-func (w *wire) kill() {
+func (w *crashingTransport) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.die("between two requests")
 }
 
 // die is called with mu held.
-func (w *wire) die(point string) {
+func (w *crashingTransport) die(point string) {
 	if !w.dead {
 		w.dead, w.point = true, point
 		close(w.crashed)
 	}
 }
 
-func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+func (w *crashingTransport) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	aside := isAside(r)
 	i, err := w.leave(r, aside)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 }
 
 // leave decides whether a request reaches the server, and numbers the writes.
-func (w *wire) leave(r *http.Request, aside bool) (int, error) {
+func (w *crashingTransport) leave(r *http.Request, aside bool) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dead {
@@ -119,7 +119,7 @@ func (w *wire) leave(r *http.Request, aside bool) (int, error) {
 }
 
 // arrive records a response, and reports whether it is lost in a crash.
-func (w *wire) arrive(r *http.Request, i int, answer *http.Response, err error) (lost bool) {
+func (w *crashingTransport) arrive(r *http.Request, i int, answer *http.Response, err error) (lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flying--
@@ -139,30 +139,30 @@ func (w *wire) arrive(r *http.Request, i int, answer *http.Response, err error) 
 	return w.dead
 }
 
-func (w *wire) describe(r *http.Request) string {
+func (w *crashingTransport) describe(r *http.Request) string {
 	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/"), "/apis/")
 	return r.Method + " " + strings.Replace(path, "namespaces/"+w.namespace+"/", "", 1)
 }
 
 // quiet reports whether nothing was sent or answered for that long.
-func (w *wire) quiet(long time.Duration) bool {
+func (w *crashingTransport) quiet(long time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.flying == 0 && time.Since(w.last) >= long
 }
 
 // idle reports whether no request is waiting for its response.
-func (w *wire) idle() bool { return w.quiet(0) }
+func (w *crashingTransport) idle() bool { return w.quiet(0) }
 
 // writesSent returns the number of writes since arm.
-func (w *wire) writesSent() int {
+func (w *crashingTransport) writesSent() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes
 }
 
 // writesAnswered returns the number of all writes that the server has answered.
-func (w *wire) writesAnswered() int {
+func (w *crashingTransport) writesAnswered() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.answered

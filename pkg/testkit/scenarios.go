@@ -22,7 +22,7 @@ const specimenName = "web"
 
 // Crashes kills the operator before and after each write of the scenarios that all
 // kinds share, and of those that a kind adds.
-func (e *Env) Crashes(t *testing.T, s Specimen, more ...Scenario) {
+func (e *Env) Crashes(t *testing.T, s KindUnderTest, more ...Scenario) {
 	scenarios := []Scenario{
 		{Name: "create", Act: s.create, Converged: s.Ready},
 		s.Editing("edit", s.Edit),
@@ -46,12 +46,12 @@ func (e *Env) Crashes(t *testing.T, s Specimen, more ...Scenario) {
 }
 
 // Editing returns the scenario of an edit.
-func (s Specimen) Editing(name string, change func(converge.Object)) Scenario {
+func (s KindUnderTest) Editing(name string, change func(converge.Object)) Scenario {
 	return Scenario{Name: name, Prepare: s.Prepared(nil), Act: s.edit(change), Converged: s.Ready}
 }
 
 // Losing returns the scenario of a child that is deleted manually.
-func (s Specimen) Losing(child client.Object) Scenario {
+func (s KindUnderTest) Losing(child client.Object) Scenario {
 	return Scenario{
 		Name: "lose-" + resourceOf(child), Prepare: s.Prepared(nil), Converged: s.Ready,
 		Act: func(ctx context.Context, w World) error {
@@ -66,7 +66,7 @@ func (s Specimen) Losing(child client.Object) Scenario {
 
 // Prepared creates an object, which change modifies first, and waits until it is
 // Ready.
-func (s Specimen) Prepared(change func(converge.Object)) func(context.Context, World) error {
+func (s KindUnderTest) Prepared(change func(converge.Object)) func(context.Context, World) error {
 	return func(ctx context.Context, w World) error {
 		o := s.New(w.Namespace, specimenName)
 		if change != nil {
@@ -80,7 +80,7 @@ func (s Specimen) Prepared(change func(converge.Object)) func(context.Context, W
 }
 
 // Ready reports whether the object is Ready, and whether its children really exist.
-func (s Specimen) Ready(ctx context.Context, w World) (bool, error) {
+func (s KindUnderTest) Ready(ctx context.Context, w World) (bool, error) {
 	o := s.New(w.Namespace, specimenName)
 	if err := w.Get(ctx, specimenName, o); err != nil {
 		return false, err
@@ -92,18 +92,18 @@ func (s Specimen) Ready(ctx context.Context, w World) (bool, error) {
 	return err == nil, err
 }
 
-func (s Specimen) create(ctx context.Context, w World) error {
+func (s KindUnderTest) create(ctx context.Context, w World) error {
 	return w.Create(ctx, s.New(w.Namespace, specimenName))
 }
 
-func (s Specimen) edit(change func(converge.Object)) func(context.Context, World) error {
+func (s KindUnderTest) edit(change func(converge.Object)) func(context.Context, World) error {
 	return func(ctx context.Context, w World) error {
 		o := s.New(w.Namespace, specimenName)
 		return w.Edit(ctx, specimenName, o, func() { change(o) })
 	}
 }
 
-func (s Specimen) remove(ctx context.Context, w World) error {
+func (s KindUnderTest) remove(ctx context.Context, w World) error {
 	o := s.New(w.Namespace, specimenName)
 	if err := w.Get(ctx, specimenName, o); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s Specimen) remove(ctx context.Context, w World) error {
 
 // gone reports whether the object is deleted, and its children are deleted too or
 // released.
-func (s Specimen) gone(children bool) func(context.Context, World) (bool, error) {
+func (s KindUnderTest) gone(children bool) func(context.Context, World) (bool, error) {
 	return func(ctx context.Context, w World) (bool, error) {
 		if err := w.Get(ctx, specimenName, s.New(w.Namespace, specimenName)); !apierrors.IsNotFound(err) {
 			return false, err
@@ -138,7 +138,7 @@ func (s Specimen) gone(children bool) func(context.Context, World) (bool, error)
 	}
 }
 
-func (s Specimen) finalized(ctx context.Context, w World) (bool, error) {
+func (s KindUnderTest) finalized(ctx context.Context, w World) (bool, error) {
 	if ok, err := s.Ready(ctx, w); !ok {
 		return false, err
 	}

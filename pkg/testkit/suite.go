@@ -27,8 +27,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Specimen describes a kind for the tests that all kinds share.
-type Specimen struct {
+// KindUnderTest describes a kind for the tests that all kinds share.
+type KindUnderTest struct {
 	// Subject is the controller of the kind.
 	Subject Subject
 	// New returns an object, which it does not create.
@@ -67,16 +67,16 @@ type Specimen struct {
 
 // slack is the additional time that creation may take: ExpectOf allows one write of
 // the status in each of these intervals.
-func (s Specimen) slack() time.Duration {
+func (s KindUnderTest) slack() time.Duration {
 	if s.Restated {
 		return settle
 	}
 	return 0
 }
 
-func (s Specimen) status() string { return "patch " + s.Resource + "/status 200" }
+func (s KindUnderTest) status() string { return "patch " + s.Resource + "/status 200" }
 
-func (s Specimen) each(name, request string, code string) []string {
+func (s KindUnderTest) each(name, request string, code string) []string {
 	var rs []string
 	for _, c := range s.Children(name) {
 		rs = append(rs, request+" "+resourceOf(c)+" "+code)
@@ -86,7 +86,7 @@ func (s Specimen) each(name, request string, code string) []string {
 
 // creation returns the requests of a creation: the children, the status, and the
 // status again for readiness.
-func (s Specimen) creation(name string) []string {
+func (s KindUnderTest) creation(name string) []string {
 	return slices.Concat(s.each(name, "patch", "201"), s.Created, []string{s.status(), s.status()})
 }
 
@@ -105,8 +105,8 @@ func builtinKind(o client.Object) schema.GroupVersionKind {
 
 // Budget counts the requests during the life of an object: creation, changes by
 // other clients, a restart, an edit, deletion.
-func (e *Env) Budget(t *testing.T, s Specimen) {
-	l := e.NewLab(t, s.Subject).Start()
+func (e *Env) Budget(t *testing.T, s KindUnderTest) {
+	l := e.NewSandbox(t, s.Subject).Start()
 	const name = "web"
 	obj := s.New(l.Namespace, name)
 	began := time.Now()
@@ -142,8 +142,8 @@ func (e *Env) Budget(t *testing.T, s Specimen) {
 
 // Orphaning counts the requests of a deletion with the policy Orphan, and checks
 // the remaining children.
-func (e *Env) Orphaning(t *testing.T, s Specimen) {
-	l := e.NewLab(t, s.Subject).Start()
+func (e *Env) Orphaning(t *testing.T, s KindUnderTest) {
+	l := e.NewSandbox(t, s.Subject).Start()
 	const name = "web"
 	obj := s.New(l.Namespace, name)
 	s.Orphan(obj)
@@ -166,8 +166,8 @@ func (e *Env) Orphaning(t *testing.T, s Specimen) {
 // OrphaningUndecided deletes an object for which no template can be selected,
 // because its pinned revision does not exist: it is deleted nevertheless, and
 // orphans its children.
-func (e *Env) OrphaningUndecided(t *testing.T, s Specimen) {
-	l := e.NewLab(t, s.Subject).Start()
+func (e *Env) OrphaningUndecided(t *testing.T, s KindUnderTest) {
+	l := e.NewSandbox(t, s.Subject).Start()
 	const name = "web"
 	obj := s.New(l.Namespace, name)
 	s.Orphan(obj)
@@ -194,8 +194,8 @@ func (e *Env) OrphaningUndecided(t *testing.T, s Specimen) {
 // what happens in a foreground deletion: that release is rejected, and the other
 // children have been released when it is retried. The same is done with snapshots.
 // prepare are objects that the specimen refers to, which are created first.
-func (e *Env) OrphaningRaced(t *testing.T, s Specimen, prepare ...client.Object) {
-	l := e.NewLab(t, s.Subject)
+func (e *Env) OrphaningRaced(t *testing.T, s KindUnderTest, prepare ...client.Object) {
+	l := e.NewSandbox(t, s.Subject)
 	for _, o := range prepare {
 		o.SetNamespace(l.Namespace)
 		l.Create(o)
@@ -245,7 +245,7 @@ func (e *Env) OrphaningRaced(t *testing.T, s Specimen, prepare ...client.Object)
 }
 
 // snapshots returns the ConfigMaps that are children.
-func snapshots(l *Lab) []corev1.ConfigMap {
+func snapshots(l *Sandbox) []corev1.ConfigMap {
 	l.Helper()
 	var all corev1.ConfigMapList
 	if err := l.Admin.List(l.Context(), &all, client.InNamespace(l.Namespace), client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}); err != nil {
@@ -306,7 +306,7 @@ func (c *collector) collect(r *http.Request) error {
 }
 
 // released checks that the children exist and have no owner.
-func (s Specimen) released(l *Lab, name string) {
+func (s KindUnderTest) released(l *Sandbox, name string) {
 	l.Helper()
 	for _, child := range s.Children(name) {
 		l.Get(child, child.GetName())
@@ -320,8 +320,8 @@ func (s Specimen) released(l *Lab, name string) {
 }
 
 // Drifting changes and removes every field of every child's intent.
-func (e *Env) Drifting(t *testing.T, s Specimen) {
-	l := e.NewLab(t, s.Subject).Start()
+func (e *Env) Drifting(t *testing.T, s KindUnderTest) {
+	l := e.NewSandbox(t, s.Subject).Start()
 	obj := s.New(l.Namespace, "web")
 	l.Create(obj)
 	l.Ready(obj, "web")
@@ -355,15 +355,15 @@ func (e *Env) Drifting(t *testing.T, s Specimen) {
 	}
 }
 
-// Foreign creates an unowned object with the name of each child in turn: it must
+// Unowned creates an unowned object with the name of each child in turn: it must
 // never be written, the conflict must be reported, and resolved when the object is
 // deleted. The objects are given without a namespace.
-func (e *Env) Foreign(t *testing.T, s Specimen, theirs ...client.Object) {
+func (e *Env) Unowned(t *testing.T, s KindUnderTest, theirs ...client.Object) {
 	for _, their := range theirs {
 		gvk := builtinKind(their)
 		t.Run(gvk.Kind, func(t *testing.T) {
 			t.Parallel()
-			l := e.NewLab(t, s.Subject)
+			l := e.NewSandbox(t, s.Subject)
 			their.SetNamespace(l.Namespace)
 			l.Create(their)
 			l.Start()
@@ -398,8 +398,8 @@ func with(labels map[string]string, k, v string) map[string]string {
 // Namespaces runs the operator for two of three namespaces. Objects in the third
 // one must not be reconciled. In the others nothing may be written twice, although
 // the client does not wait until it can read its own writes there.
-func (e *Env) Namespaces(t *testing.T, s Specimen) {
-	labs := []*Lab{e.NewLab(t, s.Subject), e.NewLab(t, s.Subject), e.NewLab(t, s.Subject)}
+func (e *Env) Namespaces(t *testing.T, s KindUnderTest) {
+	labs := []*Sandbox{e.NewSandbox(t, s.Subject), e.NewSandbox(t, s.Subject), e.NewSandbox(t, s.Subject)}
 	op, err := e.Run(t.Context(), s.Subject, nil, labs[0].Namespace, labs[1].Namespace)
 	if err != nil {
 		t.Fatal(err)

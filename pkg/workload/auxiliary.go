@@ -40,22 +40,22 @@ func observeChildren(ctx context.Context, r converge.Reader, o client.Object, we
 	var s Children
 	var errs [7]error
 	s.Budgets, errs[6] = budgets(ctx, r, o)
-	s.Budget, errs[1] = converge.Ours(ctx, r, o, o.GetName(), &policyv1.PodDisruptionBudget{})
-	s.NetworkPolicy, errs[2] = converge.Ours(ctx, r, o, o.GetName(), &networkingv1.NetworkPolicy{})
+	s.Budget, errs[1] = converge.GetOwned(ctx, r, o, o.GetName(), &policyv1.PodDisruptionBudget{})
+	s.NetworkPolicy, errs[2] = converge.GetOwned(ctx, r, o, o.GetName(), &networkingv1.NetworkPolicy{})
 	if !web {
 		return s, errors.Join(errs[:]...)
 	}
-	s.Autoscaler, errs[0] = converge.Ours(ctx, r, o, o.GetName(), &autoscalingv2.HorizontalPodAutoscaler{})
-	s.Ingress, errs[3] = converge.Ours(ctx, r, o, o.GetName(), &networkingv1.Ingress{})
-	s.Route, s.NoRoutes, errs[4] = converge.OursIfKnown(ctx, r, o, o.GetName(), &gatewayv1.HTTPRoute{})
-	s.PodMonitor, s.NoPodMonitors, errs[5] = converge.OursIfKnown(ctx, r, o, o.GetName(), &monitoring.PodMonitor{})
+	s.Autoscaler, errs[0] = converge.GetOwned(ctx, r, o, o.GetName(), &autoscalingv2.HorizontalPodAutoscaler{})
+	s.Ingress, errs[3] = converge.GetOwned(ctx, r, o, o.GetName(), &networkingv1.Ingress{})
+	s.Route, s.NoRoutes, errs[4] = converge.GetOwnedIfServed(ctx, r, o, o.GetName(), &gatewayv1.HTTPRoute{})
+	s.PodMonitor, s.NoPodMonitors, errs[5] = converge.GetOwnedIfServed(ctx, r, o, o.GetName(), &monitoring.PodMonitor{})
 	return s, errors.Join(errs[:]...)
 }
 
 // budgets reads the unowned budgets in an object's namespace.
 func budgets(ctx context.Context, r client.Reader, o client.Object) ([]policyv1.PodDisruptionBudget, error) {
 	var l policyv1.PodDisruptionBudgetList
-	err := converge.Foreign(ctx, r, o, &l)
+	err := converge.ListUnowned(ctx, r, o, &l)
 	return l.Items, err
 }
 
@@ -74,8 +74,8 @@ type Wanted struct {
 	// Refused is the reason why the platform configuration does not allow the
 	// hosts, or nil if it does.
 	Refused error
-	// Least is the minimum number of pods.
-	Least int32
+	// MinReplicas is the minimum number of pods.
+	MinReplicas int32
 	// Ports are the ports of the pod that accept connections.
 	Ports []*corev1ac.ContainerPortApplyConfiguration
 	// Metrics is the name of the port to scrape, or "" if there is none.
@@ -92,7 +92,7 @@ type Wanted struct {
 // Isolate adds the NetworkPolicy to a plan. Call it before the Deployment is
 // added, because no pod may run before the policy that isolates it exists.
 func (s Children) Isolate(plan *converge.Plan, w Wanted) {
-	converge.Stand(plan, w.NetworkPolicy != nil, func() apply.Intent {
+	converge.ApplyOrPrune(plan, w.NetworkPolicy != nil, func() apply.Intent {
 		var ports []corev1ac.ContainerPortApplyConfiguration
 		for _, p := range w.Ports {
 			ports = append(ports, *p)
@@ -101,29 +101,29 @@ func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 	}, s.NetworkPolicy)
 }
 
-// Stand adds the other auxiliary resources to a plan: to Apply if they should
+// ApplyOrPrune adds the other auxiliary resources to a plan: to Apply if they should
 // exist, and otherwise, if they exist, to Prune.
-func (s Children) Stand(plan *converge.Plan, w Wanted) {
+func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	name, ns, own := w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels
-	converge.Stand(plan, w.Autoscaling != nil, func() apply.Intent {
+	converge.ApplyOrPrune(plan, w.Autoscaling != nil, func() apply.Intent {
 		return resources.HorizontalPodAutoscaler(name, ns, own, w.Deployment, w.Autoscaling)
 	}, s.Autoscaler)
 
-	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.Least, resources.Covered(s.Budgets, w.Pods))
-	converge.Stand(plan, wanted, func() apply.Intent { return budget }, s.Budget)
+	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.MinReplicas, resources.Covered(s.Budgets, w.Pods))
+	converge.ApplyOrPrune(plan, wanted, func() apply.Intent { return budget }, s.Budget)
 
-	converge.Stand(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {
+	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {
 		return resources.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Ingress)
 
 	// A kind that the cluster does not serve is planned nevertheless, so that
 	// the child is created once it is served. It cannot be released, however.
 	going := w.Owner.GetDeletionTimestamp() != nil
-	converge.Stand(plan, w.exposedBy(common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
+	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
 		return resources.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Route)
 
-	converge.Stand(plan, w.Metrics != "" && !(going && s.NoPodMonitors), func() apply.Intent {
+	converge.ApplyOrPrune(plan, w.Metrics != "" && !(going && s.NoPodMonitors), func() apply.Intent {
 		return resources.PodMonitor(name, ns, own, own, w.Metrics, w.Monitoring)
 	}, s.PodMonitor)
 }

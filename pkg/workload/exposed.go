@@ -21,7 +21,7 @@ func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome)
 	}
 	f, stands := s.taken(w, out)
 	holds := metav1.ConditionFalse
-	if f.Holds {
+	if f.Status {
 		holds = metav1.ConditionTrue
 	}
 	conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, holds, f.Reason, f.Message)
@@ -33,21 +33,21 @@ func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome)
 
 // taken reports whether the hosts are accepted, and whether the Ingress or
 // HTTPRoute exists.
-func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Finding, stands bool) {
+func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition, stands bool) {
 	ns, name := w.Owner.GetNamespace(), w.Owner.GetName()
 	switch {
 	case w.Refused != nil: // the Ingress or HTTPRoute is being deleted
-		return conditions.Finding{Reason: common.ReasonNotAllowed, Message: w.Refused.Error()}, false
+		return conditions.Condition{Reason: common.ReasonNotAllowed, Message: w.Refused.Error()}, false
 	case w.Expose.Type == common.ExposeIngress:
-		i := converge.Standing(out, "Ingress", ns, name, s.Ingress)
+		i := converge.ChildOrObserved(out, "Ingress", ns, name, s.Ingress)
 		return resources.TakenByIngress(i), i != nil
 	case s.NoRoutes:
-		return conditions.Finding{
+		return conditions.Condition{
 			Reason:  common.ReasonFeatureUnavailable,
 			Message: "this cluster has no HTTPRoutes; install the Gateway API, or use type Ingress",
 		}, false
 	default:
-		r := converge.Standing(out, "HTTPRoute", ns, name, s.Route)
+		r := converge.ChildOrObserved(out, "HTTPRoute", ns, name, s.Route)
 		return resources.TakenByGateway(r), r != nil
 	}
 }

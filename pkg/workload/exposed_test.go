@@ -120,7 +120,7 @@ func TestRefusedHostsAreLedNowhere(t *testing.T) {
 			w.Refused = refused
 			s := Children{Ingress: ingress("192.0.2.1"), Route: route()}
 			var plan converge.Plan
-			s.Stand(&plan, w)
+			s.ApplyOrPrune(&plan, w)
 			var made, deleted []string
 			for _, in := range plan.Apply {
 				made = append(made, in.Kind)

@@ -72,8 +72,8 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Paused: k.Paused,
 		Children: children, Optional: optional,
 		Workload:   &appsv1.Deployment{},
-		Related:    []converge.Related{rollout.Pods(k.PodLabel, k.FixedPodLabels)},
-		Foreign:    []client.Object{&policyv1.PodDisruptionBudget{}},
+		Watches:    []converge.Watch{rollout.Pods(k.PodLabel, k.FixedPodLabels)},
+		Unowned:    []client.Object{&policyv1.PodDisruptionBudget{}},
 		References: k.ConfigMaps,
 		Observe:    k.observe,
 		Model:      func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
@@ -89,24 +89,24 @@ func (k Kind[T]) Converge() converge.AnyKind {
 type Observed struct {
 	// Offline reports that no cluster was observed.
 	Offline bool
-	// Seen has all pods that carry the labels of the object, at any time.
-	rollout.Seen
+	// Observed has all pods that carry the labels of the object, at any time.
+	rollout.Observed
 	Children
 	Service *corev1.Service
-	// Sources are the ConfigMaps that the spec refers to, by name, and Copies
+	// Sources are the ConfigMaps that the spec refers to, by name, and Snapshots
 	// the snapshots that belong to the object. Secrets are digests of the
 	// Secrets that the spec refers to, nil if none may be read.
-	Sources map[string]references.Source
-	Copies  []*corev1.ConfigMap
-	Secrets map[string]references.SecretDigest
+	Sources   map[string]references.Source
+	Snapshots []*corev1.ConfigMap
+	Secrets   map[string]references.SecretDigest
 }
 
 func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
-	o := Observed{Offline: r.Offline, Sources: r.Sources, Copies: r.Copies, Secrets: r.Secrets}
+	o := Observed{Offline: r.Offline, Sources: r.Sources, Snapshots: r.Snapshots, Secrets: r.Secrets}
 	var errs [3]error
-	o.Seen, errs[0] = rollout.Observe(ctx, r, obj, obj.GetName(), k.Labels(obj))
+	o.Observed, errs[0] = rollout.Observe(ctx, r, obj, obj.GetName(), k.Labels(obj))
 	o.Children, errs[1] = observeChildren(ctx, r, obj, k.Web)
-	o.Service, errs[2] = converge.Ours(ctx, r, obj, k.ServiceName(obj), &corev1.Service{})
+	o.Service, errs[2] = converge.GetOwned(ctx, r, obj, k.ServiceName(obj), &corev1.Service{})
 	if err := errors.Join(errs[:]...); err != nil || o.Pods != nil {
 		return o, err
 	}

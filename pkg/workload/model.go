@@ -29,7 +29,7 @@ type Object interface {
 	// decides about values that the spec leaves open.
 	Adopt(kept *corev1ac.PodTemplateSpecApplyConfiguration) (template *corev1ac.PodTemplateSpecApplyConfiguration, ok bool)
 	// Snapshots returns the ConfigMaps that the template mounts.
-	Snapshots() []rollout.Copy
+	Snapshots() []rollout.Snapshot
 	// Deployment returns the Deployment with a template. build returns it for a
 	// selector.
 	Deployment(build func(selector map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent
@@ -51,7 +51,7 @@ func (Defaults) Adopt(*corev1ac.PodTemplateSpecApplyConfiguration) (*corev1ac.Po
 }
 
 // Snapshots returns none.
-func (Defaults) Snapshots() []rollout.Copy { return nil }
+func (Defaults) Snapshots() []rollout.Snapshot { return nil }
 
 // State returns the state as it is.
 func (Defaults) State(s conditions.State, _ *corev1.Service) conditions.State { return s }
@@ -137,25 +137,25 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	m := &Model{object: k.Object(obj, o), observed: o, web: k.Web}
 	m.spec = m.object.Spec()
 	s := m.spec
-	q := rollout.Question{
+	q := rollout.Input{
 		Kind: s.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Labels: s.Labels,
-		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Harmless: s.IgnoreLogLines,
+		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, IgnoreLogLines: s.IgnoreLogLines,
 	}
-	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Seen,
-		func() (rollout.Decision, error) { return decide(m.object, q, o.Seen) },
+	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
+		func() (rollout.Decision, error) { return decide(m.object, q, o.Observed) },
 		func(t *corev1ac.PodTemplateSpecApplyConfiguration) error {
-			return resources.Granted(k.Platform, obj, t)
+			return resources.CheckServiceAccount(k.Platform, obj, t)
 		})
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
-		Least: s.least(), Ports: s.Ports, Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
-		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.Exposable(k.Platform, obj.GetNamespace(), s.Expose),
+		MinReplicas: s.least(), Ports: s.Ports, Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
+		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
 		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
 	}
 	return m
 }
 
-func decide(x Object, q rollout.Question, seen rollout.Seen) (rollout.Decision, error) {
+func decide(x Object, q rollout.Input, seen rollout.Observed) (rollout.Decision, error) {
 	var err error
 	if q.Inputs, q.Template, err = x.Pods(); err != nil {
 		return rollout.Decision{}, err
@@ -164,7 +164,7 @@ func decide(x Object, q rollout.Question, seen rollout.Seen) (rollout.Decision, 
 	if err != nil {
 		return d, err
 	}
-	kept, err := d.Asked.Template()
+	kept, err := d.Desired.Template()
 	if err != nil {
 		return d, err
 	}
@@ -180,21 +180,21 @@ func decide(x Object, q rollout.Question, seen rollout.Seen) (rollout.Decision, 
 // is recorded before it is used, and no pod runs before it is isolated.
 func (m *Model) Plan() (converge.Plan, error) {
 	o, d, owner := m.observed, &m.Decision, m.spec.Owner
-	var snapshots []rollout.Copy
+	var snapshots []rollout.Snapshot
 	if m.current {
 		snapshots = m.object.Snapshots()
 	}
-	stay, stale, unreadable := d.Copies(snapshots, o.Copies, m.spec.Labels)
+	stay, stale, unreadable := d.Snapshots(snapshots, o.Snapshots, m.spec.Labels)
 	plan := d.Complete(converge.Plan{Apply: stay})
 	o.Isolate(&plan, m.auxiliary)
 	// Of an object that is being deleted only the names of the children matter,
 	// and all of them do: children that were released are not observed any more.
 	deleting := !owner.GetDeletionTimestamp().IsZero()
 	if d.Template != nil || deleting {
-		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Seen, m.Deployment))
+		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Observed, m.Deployment))
 	}
 	m.object.AddService(&plan, d.Template != nil)
-	o.Stand(&plan, m.auxiliary)
+	o.ApplyOrPrune(&plan, m.auxiliary)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: owner.GetName()})
 	plan.Prune = append(plan.Prune, stale...) // after the revisions that mount them
 	if deleting {
@@ -245,15 +245,15 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	ns, status := owner.GetNamespace(), owner.GetStatus()
 	r := Result{
 		Outcome: out, Decision: m.Decision, Current: m.current,
-		Deployment: converge.Standing(out, "Deployment", ns, owner.GetName(), o.Deployment),
-		Service:    converge.Standing(out, "Service", ns, s.Service, o.Service),
+		Deployment: converge.ChildOrObserved(out, "Deployment", ns, owner.GetName(), o.Deployment),
+		Service:    converge.ChildOrObserved(out, "Service", ns, s.Service, o.Service),
 	}
 	want := s.Wanted(r.Deployment)
 	state := m.Decision.Report(s.RolloutStatus, r.Deployment, o.Pods, want, s.Container, out)
 	state = m.object.State(state, r.Service)
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
 	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
-	r.Serves = state.Ready.Holds && want > 0
+	r.Serves = state.Ready.Status && want > 0
 	r.hosts = func() []common.Address { return o.Exposed(m.auxiliary, status, out) }
 	m.object.UpdateStatus(r)
 }

@@ -47,9 +47,9 @@ func redirect(ns, name string) *v1alpha1.Redirect {
 	}
 }
 
-func specimen() testkit.Specimen {
+func specimen() testkit.KindUnderTest {
 	kind := Kind(config.Default())
-	return testkit.Specimen{
+	return testkit.KindUnderTest{
 		Subject: testkit.Subject{
 			Children: kind.Watched(),
 			Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, kind, a, 2) },
@@ -116,7 +116,7 @@ func TestCrash(t *testing.T)          { env.Crashes(t, specimen()) }
 
 func TestUnowned(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "web"}
-	env.Foreign(t, specimen(),
+	env.Unowned(t, specimen(),
 		&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}},
 		&policyv1.PodDisruptionBudget{ObjectMeta: named, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}},
 	)
@@ -141,7 +141,7 @@ func TestRender(t *testing.T) {
 
 func TestPreflight(t *testing.T) {
 	t.Parallel()
-	l := env.NewLab(t, specimen().Subject).Start()
+	l := env.NewSandbox(t, specimen().Subject).Start()
 	r := redirect(l.Namespace, "web")
 	l.Create(r)
 	l.Ready(r, "web")

@@ -93,8 +93,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) keeper(l Lifetimes) *Keeper {
-	k := &Keeper{Secret: "cert", Configuration: "op", Services: []string{"hook", "metrics"}, Lifetimes: l}
+func (w *world) keeper(l Lifetimes) *Rotator {
+	k := &Rotator{Secret: "cert", Configuration: "op", Services: []string{"hook", "metrics"}, Lifetimes: l}
 	now := func() time.Time { return w.now }
 	k.init(w, "ns", now, now)
 	return k
@@ -173,7 +173,7 @@ func (w *world) setBundle(i int, bundle []byte) {
 }
 
 // run advances the clock. After a crash it starts the operator again.
-func (w *world) run(k *Keeper, d time.Duration) *Keeper {
+func (w *world) run(k *Rotator, d time.Duration) *Rotator {
 	for end, still := w.now.Add(d), 0; w.now.Before(end); {
 		again, err := k.keep(w.t.Context())
 		switch {
@@ -252,7 +252,7 @@ func parse(t *testing.T, raw string) *x509.Certificate {
 
 // rested fails the test if the world is not consistent when there is nothing
 // left to do.
-func (w *world) rested(k *Keeper) {
+func (w *world) rested(k *Rotator) {
 	w.t.Helper()
 	m := read(w.data, w.now)
 	if m.signer == nil || m.serving == nil || len(m.bundle) != 1 || !m.signedBy(m.bundle[0]) {
@@ -504,7 +504,7 @@ func TestSecretOfTheFormerRotatorIsTakenOver(t *testing.T) {
 func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(short)
-	if _, err := k.GetCertificate(nil); err == nil || k.Ready(nil) == nil || len(k.Ends()) != 0 {
+	if _, err := k.GetCertificate(nil); err == nil || k.Ready(nil) == nil || len(k.Expiries()) != 0 {
 		t.Error("there is a certificate before there is one")
 	}
 	for range 2 { // creates it, and injects the CA
@@ -522,7 +522,7 @@ func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
 	if err := k.Ready(nil); err != nil {
 		t.Error(err)
 	}
-	ends := k.Ends()
+	ends := k.Expiries()
 	if got, want := ends["serving"].Sub(w.placed), short.Validity; got != want {
 		t.Errorf("the certificate ends in %s, want %s", got, want)
 	}
@@ -628,7 +628,7 @@ func TestKeeper_AddsTheReleaseThatIsMissing(t *testing.T) {
 }
 
 func TestEveryReplicaKeepsTheCertificate(t *testing.T) {
-	if (&Keeper{}).NeedLeaderElection() {
+	if (&Rotator{}).NeedLeaderElection() {
 		t.Error("only the leader could answer admission")
 	}
 }

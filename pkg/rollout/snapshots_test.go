@@ -17,19 +17,19 @@ import (
 
 func TestNameOfACopy(t *testing.T) {
 	data, binary := map[string]string{"a": "1", "b": "2"}, map[string][]byte{"c": {3}}
-	first := NewCopy("web", "Kind", "app", data, binary)
-	if again := NewCopy("web", "Kind", "app", data, binary); again.Name != first.Name {
+	first := NewSnapshot("web", "Kind", "app", data, binary)
+	if again := NewSnapshot("web", "Kind", "app", data, binary); again.Name != first.Name {
 		t.Errorf("%s, and then %s", first.Name, again.Name)
 	}
 	names := map[string]bool{first.Name: true}
-	for what, c := range map[string]Copy{
-		"another kind":      NewCopy("web", "Other", "app", data, binary),
-		"another source":    NewCopy("web", "Kind", "else", data, binary),
-		"another value":     NewCopy("web", "Kind", "app", map[string]string{"a": "1", "b": "3"}, binary),
-		"a key more":        NewCopy("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "d": ""}, binary),
-		"the parts shifted": NewCopy("web", "Kind", "app", map[string]string{"a": "1b", "": "2"}, binary),
-		"text for binary":   NewCopy("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "c": "\x03"}, nil),
-		"another object":    NewCopy("shop", "Kind", "app", data, binary),
+	for what, c := range map[string]Snapshot{
+		"another kind":      NewSnapshot("web", "Other", "app", data, binary),
+		"another source":    NewSnapshot("web", "Kind", "else", data, binary),
+		"another value":     NewSnapshot("web", "Kind", "app", map[string]string{"a": "1", "b": "3"}, binary),
+		"a key more":        NewSnapshot("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "d": ""}, binary),
+		"the parts shifted": NewSnapshot("web", "Kind", "app", map[string]string{"a": "1b", "": "2"}, binary),
+		"text for binary":   NewSnapshot("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "c": "\x03"}, nil),
+		"another object":    NewSnapshot("shop", "Kind", "app", data, binary),
 	} {
 		if names[c.Name] {
 			t.Errorf("%s has the name of one before: %s", what, c.Name)
@@ -46,13 +46,13 @@ func TestWhichCopiesStay(t *testing.T) {
 		return Revision{live: &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"template":{"spec":` + template + `}}`)}}}
 	}
 	all := []*corev1.ConfigMap{live("web-env", "a"), live("web-from", "a"), live("web-mounted", "a"), live("web-projected", "a"), live("web-init", "a"), live("web-old", "a"), live("web-none", ""), live("web-new", "a")}
-	d := Decision{question: Question{Namespace: "ns"}, Kept: []Revision{
+	d := Decision{question: Input{Namespace: "ns"}, Kept: []Revision{
 		kept(`{"containers":[{"env":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"web-env","key":"k"}}}],"envFrom":[{"configMapRef":{"name":"web-from"}}]}]}`),
 		kept(`{"initContainers":[{"envFrom":[{"configMapRef":{"name":"web-init"}}]}],"volumes":[{"configMap":{"name":"web-mounted"}},{"projected":{"sources":[{"configMap":{"name":"web-projected"}},{"secret":{"name":"s"}}]}}]}`),
 		kept(`{"volumes":[{"configMap":{"name":"web-new"}}]}`),
 	}}
 	stays := func(d Decision) (stay, prune []string, err error) {
-		in, out, err := d.Copies([]Copy{{Name: "web-new"}, {Name: "web-unused"}}, all, nil)
+		in, out, err := d.Snapshots([]Snapshot{{Name: "web-new"}, {Name: "web-unused"}}, all, nil)
 		for _, i := range in {
 			stay = append(stay, i.Name)
 		}
@@ -78,7 +78,7 @@ func TestCopiesOf_ReportsFailedReads(t *testing.T) {
 	refused := errors.New("refused")
 	for _, optional := range []bool{false, true} {
 		uses := []resources.Use{{Field: "spec.envFrom[0]", Name: "cfg", Optional: optional}}
-		all, err := CopiesOf("web", "WebServer", uses, map[string]references.Source{"cfg": {Err: refused}})
+		all, err := SnapshotsOf("web", "WebServer", uses, map[string]references.Source{"cfg": {Err: refused}})
 		if len(all) != 0 || !errors.Is(err, refused) {
 			t.Errorf("optional %v: got %v, %v", optional, all, err)
 		}

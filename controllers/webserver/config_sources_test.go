@@ -127,7 +127,7 @@ func names(t *testing.T, w *webserverv1.WebServer, sources map[string]references
 		t.Fatal(err)
 	}
 	var all []string
-	for _, c := range m.copies() {
+	for _, c := range m.snapshots() {
 		all = append(all, c.Name)
 	}
 	return all
@@ -186,7 +186,7 @@ func TestCopiesSayWhatTheyAreCopiesOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, c := range m.copies() {
+			for _, c := range m.snapshots() {
 				got = append(got, c.Source)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -21,11 +21,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// Copy is a snapshot of content that pods use: an immutable ConfigMap that is
+// Snapshot is a snapshot of content that pods use: an immutable ConfigMap that is
 // named by its content. If pods used the user's ConfigMap, changes would reach
 // them without a rollout, and an earlier revision would no longer find its
 // content.
-type Copy struct {
+type Snapshot struct {
 	// Name is the name of the ConfigMap.
 	Name string
 	// Source identifies the ConfigMap, and its version, of which this is a
@@ -39,11 +39,11 @@ type Copy struct {
 // copyHash is the length of the hash in the name of a snapshot.
 const copyHash = 16
 
-// NewCopy returns a snapshot named prefix-hash. The hash includes kind and of,
+// NewSnapshot returns a snapshot named prefix-hash. The hash includes kind and of,
 // the name of the source, so that objects of two kinds, and two sources with
 // the same content, never share a ConfigMap: each snapshot identifies its
 // source.
-func NewCopy(prefix, kind, of string, data map[string]string, binary map[string][]byte) Copy {
+func NewSnapshot(prefix, kind, of string, data map[string]string, binary map[string][]byte) Snapshot {
 	h := sha256.New()
 	part := func(s string) { fmt.Fprintf(h, "%d %s", len(s), s) } // writing to a hash never fails
 	part(kind)
@@ -57,7 +57,7 @@ func NewCopy(prefix, kind, of string, data map[string]string, binary map[string]
 		part(k)
 		part(string(binary[k]))
 	}
-	return Copy{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:copyHash], Data: data, BinaryData: binary}
+	return Snapshot{Name: prefix + "-" + hex.EncodeToString(h.Sum(nil))[:copyHash], Data: data, BinaryData: binary}
 }
 
 // Find returns the ConfigMap that a field of the spec refers to. The error
@@ -72,18 +72,18 @@ func Find(sources map[string]references.Source, field, name string) (references.
 	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
 }
 
-// CopiesOf returns snapshots of the complete ConfigMaps that are used, by the
+// SnapshotsOf returns snapshots of the complete ConfigMaps that are used, by the
 // names of these. A missing optional ConfigMap has no snapshot. The error lists
 // all required ConfigMaps that are missing and all ConfigMaps that could not be
 // read, optional or not.
-func CopiesOf(prefix, kind string, uses []resources.Use, sources map[string]references.Source) (map[string]Copy, error) {
-	all := map[string]Copy{}
+func SnapshotsOf(prefix, kind string, uses []resources.Use, sources map[string]references.Source) (map[string]Snapshot, error) {
+	all := map[string]Snapshot{}
 	var errs []error
 	told := map[string]bool{}
 	for _, u := range uses {
 		s, err := Find(sources, u.Field, u.Name)
 		if err == nil {
-			c := NewCopy(prefix, kind, u.Name, s.Content.Data, s.Content.BinaryData)
+			c := NewSnapshot(prefix, kind, u.Name, s.Content.Data, s.Content.BinaryData)
 			c.Source = s.Whole()
 			all[u.Name] = c
 		} else if (!u.Optional || sources[u.Name].Err != nil) && !told[u.Name] {
@@ -95,7 +95,7 @@ func CopiesOf(prefix, kind string, uses []resources.Use, sources map[string]refe
 }
 
 // Intent returns the intent to create the snapshot.
-func (c Copy) Intent(namespace string, labels map[string]string) apply.Intent {
+func (c Snapshot) Intent(namespace string, labels map[string]string) apply.Intent {
 	ac := corev1ac.ConfigMap(c.Name, namespace).WithLabels(labels).WithImmutable(true)
 	if c.Source != "" {
 		ac.WithAnnotations(map[string]string{naming.AnnotationSource: c.Source})
@@ -109,12 +109,12 @@ func (c Copy) Intent(namespace string, labels map[string]string) apply.Intent {
 	return apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 }
 
-// Copies returns the snapshots that should exist: those of the spec, and the
+// Snapshots returns the snapshots that should exist: those of the spec, and the
 // live ones that a kept revision refers to. prune contains the other live
 // snapshots. ConfigMaps that are not snapshots are in neither. If nothing was
 // decided, all are kept. Apply the snapshots before the Deployment, because a
 // pod that does not find a mounted ConfigMap waits for a minute or two.
-func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
+func (d *Decision) Snapshots(asked []Snapshot, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
 	used := map[string]bool{}
 	for _, r := range d.Kept {
 		t, broken := r.Template()
@@ -134,7 +134,7 @@ func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[str
 		if needed && !fresh[c.Name] {
 			fresh[c.Name] = true
 			in := c.Intent(namespace, labels)
-			in.Unmade = d.Keep.Unmade
+			in.NeverCreated = d.Keep.NeverCreated
 			stay = append(stay, in)
 		}
 	}
@@ -143,7 +143,7 @@ func (d *Decision) Copies(asked []Copy, live []*corev1.ConfigMap, labels map[str
 		switch {
 		case fresh[cm.Name] || source == "" || cm.DeletionTimestamp != nil:
 		case used[cm.Name] || len(d.Kept) == 0 || err != nil:
-			stay = append(stay, Copy{Name: cm.Name, Source: source, Data: cm.Data, BinaryData: cm.BinaryData}.Intent(cm.Namespace, labels))
+			stay = append(stay, Snapshot{Name: cm.Name, Source: source, Data: cm.Data, BinaryData: cm.BinaryData}.Intent(cm.Namespace, labels))
 		default:
 			prune = append(prune, cm)
 		}

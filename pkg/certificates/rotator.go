@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Keeper manages the certificate of one operator. Its fields must be set before
+// Rotator manages the certificate of one operator. Its fields must be set before
 // it is added to a manager.
-type Keeper struct {
+type Rotator struct {
 	// Secret is the name of the Secret with the certificate, in the namespace
 	// of the operator.
 	Secret string
@@ -108,7 +108,7 @@ func (c configuration) trusts(bundle []byte) bool {
 
 // AddTo adds the keeper to a manager. It runs in every replica. namespace is
 // that of the Secret.
-func (k *Keeper) AddTo(mgr manager.Manager, namespace string) error {
+func (k *Rotator) AddTo(mgr manager.Manager, namespace string) error {
 	if k.Lifetimes == (Lifetimes{}) {
 		k.Lifetimes = DefaultLifetimes()
 	}
@@ -126,7 +126,7 @@ func (k *Keeper) AddTo(mgr manager.Manager, namespace string) error {
 // init sets the clocks: elapsed measures durations, and date determines whether
 // certificates are valid. They are separate, because neither setting a clock
 // nor switching to another one may shorten or extend a pause.
-func (k *Keeper) init(s store, namespace string, elapsed, date func() time.Time) {
+func (k *Rotator) init(s store, namespace string, elapsed, date func() time.Time) {
 	k.store, k.elapsed, k.date, k.wake = s, elapsed, date, make(chan struct{}, 1)
 	k.names = slices.Clone(k.Hosts)
 	for _, s := range k.Services {
@@ -136,10 +136,10 @@ func (k *Keeper) init(s store, namespace string, elapsed, date func() time.Time)
 
 // NeedLeaderElection returns false: every replica serves, and any may start
 // first.
-func (k *Keeper) NeedLeaderElection() bool { return false }
+func (k *Rotator) NeedLeaderElection() bool { return false }
 
 // GetCertificate returns the current certificate, for a tls.Config.
-func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (k *Rotator) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if s := k.current.Load(); s != nil {
 		return s.serving, nil
 	}
@@ -148,7 +148,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 
 // Ready is a readiness check. It returns an error until the certificate exists
 // and, unless the keeper is read-only, its CA is in the webhook configurations.
-func (k *Keeper) Ready(*http.Request) error {
+func (k *Rotator) Ready(*http.Request) error {
 	if k.current.Load() == nil {
 		return errors.New("there is no certificate yet")
 	}
@@ -158,9 +158,9 @@ func (k *Keeper) Ready(*http.Request) error {
 	return nil
 }
 
-// Ends returns the expiry times of the serving certificate and of its CA. It
+// Expiries returns the expiry times of the serving certificate and of its CA. It
 // omits a certificate that does not exist or is not known.
-func (k *Keeper) Ends() map[string]time.Time {
+func (k *Rotator) Expiries() map[string]time.Time {
 	ends := map[string]time.Time{}
 	if s := k.current.Load(); s != nil {
 		ends["serving"] = s.serving.Leaf.NotAfter
@@ -172,7 +172,7 @@ func (k *Keeper) Ends() map[string]time.Time {
 }
 
 // Start manages the certificate until the context ends.
-func (k *Keeper) Start(ctx context.Context) error {
+func (k *Rotator) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("certificates").WithValues("secret", k.Secret))
 	failed := make(chan error, 1)
 	if c, ok := k.store.(*cluster); ok {
@@ -205,7 +205,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 }
 
 // look wakes up the loop.
-func (k *Keeper) look() {
+func (k *Rotator) look() {
 	select {
 	case k.wake <- struct{}{}:
 	default: // it is about to run
@@ -213,7 +213,7 @@ func (k *Keeper) look() {
 }
 
 // take serves the certificate in the Secret from now on, if it is valid.
-func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
+func (k *Rotator) take(ctx context.Context, data map[string][]byte) {
 	m := read(data, k.date())
 	if m.serving == nil && k.ReadOnly && len(data[corev1.TLSCertKey]) > 0 {
 		// The Secret may lack the CA, which the API server may trust
@@ -239,7 +239,7 @@ func (k *Keeper) take(ctx context.Context, data map[string][]byte) {
 }
 
 // pass takes the next step, and returns when to check again.
-func (k *Keeper) pass(ctx context.Context) time.Duration {
+func (k *Rotator) pass(ctx context.Context) time.Duration {
 	again, err := k.keep(ctx)
 	switch {
 	case err == nil:
@@ -260,7 +260,7 @@ func (k *Keeper) pass(ctx context.Context) time.Duration {
 
 // keep takes at most one step. If there is none to take, it injects the bundle
 // into the configurations that lack it.
-func (k *Keeper) keep(ctx context.Context) (time.Duration, error) {
+func (k *Rotator) keep(ctx context.Context) (time.Duration, error) {
 	// The configurations are read first. If the Secret changes after it was
 	// read, the new bundle is injected either before the write below, which
 	// then is a conflict, or after it, which corrects the configurations.
@@ -356,7 +356,7 @@ const manyWrites = 6
 // pause returns how long the Secret must not be written yet. Every write is
 // followed by a short pause. If there are manyWrites, the oldest of them must
 // be an overlap ago.
-func (k *Keeper) pause(elapsed time.Time) time.Duration {
+func (k *Rotator) pause(elapsed time.Time) time.Duration {
 	k.written = k.written[max(0, len(k.written)-manyWrites):]
 	if len(k.written) == 0 {
 		return 0
@@ -371,7 +371,7 @@ func (k *Keeper) pause(elapsed time.Time) time.Duration {
 }
 
 // logClock logs that the local clock is wrong, once until that changes.
-func (k *Keeper) logClock(ctx context.Context, local, now time.Time) {
+func (k *Rotator) logClock(ctx context.Context, local, now time.Time) {
 	off := now.Sub(local)
 	if adrift := off.Abs() > tolerance; adrift != k.adrift {
 		k.adrift = adrift
@@ -382,7 +382,7 @@ func (k *Keeper) logClock(ctx context.Context, local, now time.Time) {
 }
 
 // logMissing logs which configurations do not exist, once until that changes.
-func (k *Keeper) logMissing(ctx context.Context, configurations []configuration) {
+func (k *Rotator) logMissing(ctx context.Context, configurations []configuration) {
 	missing := map[string]bool{}
 	for _, c := range configurations {
 		if c.missing {
@@ -396,7 +396,7 @@ func (k *Keeper) logMissing(ctx context.Context, configurations []configuration)
 }
 
 // next returns when the next step is due if no object changes.
-func (k *Keeper) next(m material, now, elapsed time.Time) time.Duration {
+func (k *Rotator) next(m material, now, elapsed time.Time) time.Duration {
 	soonest := m.due(k.Lifetimes, k.names)
 	if ca := m.bundle[0].NotAfter.Add(-k.Lifetimes.CARenewBefore); ca.Before(soonest) {
 		soonest = ca

@@ -105,9 +105,9 @@ func (e *Env) NewNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// Lab is a namespace with an operator that watches only this namespace, and records
+// Sandbox is a namespace with an operator that watches only this namespace, and records
 // the requests of that operator there.
-type Lab struct {
+type Sandbox struct {
 	*testing.T
 	*Env
 	Namespace string
@@ -117,14 +117,14 @@ type Lab struct {
 	seen    int
 }
 
-// NewLab creates a namespace. Start starts the operator.
-func (e *Env) NewLab(t *testing.T, s Subject) *Lab {
+// NewSandbox creates a namespace. Start starts the operator.
+func (e *Env) NewSandbox(t *testing.T, s Subject) *Sandbox {
 	t.Helper()
-	return &Lab{T: t, Env: e, Namespace: e.NewNamespace(t), subject: s}
+	return &Sandbox{T: t, Env: e, Namespace: e.NewNamespace(t), subject: s}
 }
 
 // Start starts an operator, which is stopped when the test ends at the latest.
-func (l *Lab) Start() *Lab {
+func (l *Sandbox) Start() *Sandbox {
 	l.Helper()
 	op, err := l.Env.Run(l.Context(), l.subject, nil, l.Namespace)
 	if err != nil {
@@ -136,14 +136,14 @@ func (l *Lab) Start() *Lab {
 }
 
 // Restart stops the operator and starts another one, with empty caches.
-func (l *Lab) Restart() {
+func (l *Sandbox) Restart() {
 	l.Helper()
 	l.Stop()
 	l.Start()
 }
 
 // Stop stops the operator.
-func (l *Lab) Stop() {
+func (l *Sandbox) Stop() {
 	l.Helper()
 	if err := l.op.Stop(); err != nil {
 		l.Fatal(err)
@@ -152,7 +152,7 @@ func (l *Lab) Stop() {
 
 // Requests returns the requests of the operator since the last call, once it has
 // sent none for a second. Later ones are returned by the next call.
-func (l *Lab) Requests() []Request {
+func (l *Sandbox) Requests() []Request {
 	l.Helper()
 	rs, err := l.Audit.Quiet(l.Context(), l.Namespace, time.Second)
 	if err != nil {
@@ -165,7 +165,7 @@ func (l *Lab) Requests() []Request {
 
 // Expect fails unless exactly these requests were sent since the last call, in any
 // order: "patch deployments 200".
-func (l *Lab) Expect(what string, want ...string) {
+func (l *Sandbox) Expect(what string, want ...string) {
 	l.Helper()
 	l.ExpectOf(0, "", what, want...)
 }
@@ -177,7 +177,7 @@ const settle = 5 * time.Second
 // ExpectOf is Expect for an operation that took that long. Each time it exceeds the
 // delay of counts in the status, as it may on a busy machine, one additional write
 // of the status is allowed.
-func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) {
+func (l *Sandbox) ExpectOf(took time.Duration, status, what string, want ...string) {
 	l.Helper()
 	got := []string{}
 	for _, r := range l.Requests() {
@@ -203,7 +203,7 @@ func (l *Lab) ExpectOf(took time.Duration, status, what string, want ...string) 
 // because a controller of Kubernetes had just written a status, and the read that
 // follows each of them. Whether that happens depends on timing, so a budget allows
 // two per resource (docs/decisions/0020).
-func (l *Lab) withoutLostRaces(requests []string) []string {
+func (l *Sandbox) withoutLostRaces(requests []string) []string {
 	kept, refused, unread := []string{}, map[string]int{}, map[string]int{}
 	for _, r := range requests {
 		write, lost := strings.CutSuffix(r, " 409")
@@ -234,7 +234,7 @@ func count(all []string, what string) int {
 }
 
 // Create creates an object as the admin.
-func (l *Lab) Create(obj client.Object) {
+func (l *Sandbox) Create(obj client.Object) {
 	l.Helper()
 	if err := l.Admin.Create(l.Context(), obj); err != nil {
 		l.Fatal(err)
@@ -242,7 +242,7 @@ func (l *Lab) Create(obj client.Object) {
 }
 
 // Get reads an object in the namespace of the lab.
-func (l *Lab) Get(obj client.Object, name string) {
+func (l *Sandbox) Get(obj client.Object, name string) {
 	l.Helper()
 	if err := l.Admin.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: name}, obj); err != nil {
 		l.Fatal(err)
@@ -250,7 +250,7 @@ func (l *Lab) Get(obj client.Object, name string) {
 }
 
 // Edit changes an object as a user with kubectl would.
-func (l *Lab) Edit(obj client.Object, name string, change func()) {
+func (l *Sandbox) Edit(obj client.Object, name string, change func()) {
 	l.Helper()
 	l.Get(obj, name)
 	before := obj.DeepCopyObject().(client.Object)
@@ -262,7 +262,7 @@ func (l *Lab) Edit(obj client.Object, name string, change func()) {
 
 // Eventually waits until ok returns true, and fails the test if that takes too
 // long.
-func (l *Lab) Eventually(what string, ok func(context.Context) (bool, error)) {
+func (l *Sandbox) Eventually(what string, ok func(context.Context) (bool, error)) {
 	l.Helper()
 	if err := Eventually(l.Context(), what, ok); err != nil {
 		l.Fatal(err)
@@ -270,7 +270,7 @@ func (l *Lab) Eventually(what string, ok func(context.Context) (bool, error)) {
 }
 
 // Until reads an object repeatedly until ok returns true.
-func (l *Lab) Until(what string, obj client.Object, name string, ok func() bool) {
+func (l *Sandbox) Until(what string, obj client.Object, name string, ok func() bool) {
 	l.Helper()
 	l.Eventually(what, func(ctx context.Context) (bool, error) {
 		err := l.Admin.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, obj)
@@ -279,7 +279,7 @@ func (l *Lab) Until(what string, obj client.Object, name string, ok func() bool)
 }
 
 // Ready waits until an object is Ready in its current generation.
-func (l *Lab) Ready(obj converge.Object, name string) {
+func (l *Sandbox) Ready(obj converge.Object, name string) {
 	l.Helper()
 	l.Until(name+" to be Ready", obj, name, func() bool {
 		st := obj.GetStatus()
@@ -288,7 +288,7 @@ func (l *Lab) Ready(obj converge.Object, name string) {
 }
 
 // Stalled waits until an object is Stalled for a reason, and returns the message.
-func (l *Lab) Stalled(obj converge.Object, name, reason string) string {
+func (l *Sandbox) Stalled(obj converge.Object, name, reason string) string {
 	l.Helper()
 	var message string
 	l.Until(name+" to be Stalled for "+reason, obj, name, func() bool {
@@ -303,7 +303,7 @@ func (l *Lab) Stalled(obj converge.Object, name, reason string) string {
 }
 
 // Gone waits until an object does not exist any more.
-func (l *Lab) Gone(obj client.Object, name string) {
+func (l *Sandbox) Gone(obj client.Object, name string) {
 	l.Helper()
 	l.Eventually(fmt.Sprintf("%T %s to be gone", obj, name), func(ctx context.Context) (bool, error) {
 		err := l.Admin.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, obj)

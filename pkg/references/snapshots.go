@@ -13,19 +13,19 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Copies returns the ConfigMaps that belong to owner: current and earlier
+// Snapshots returns the ConfigMaps that belong to owner: current and earlier
 // snapshots of sources, and all others. They are read from the cache of
 // children, by naming.IndexOwner.
-func Copies(ctx context.Context, ours client.Reader, owner client.Object) ([]*corev1.ConfigMap, error) {
+func Snapshots(ctx context.Context, ours client.Reader, owner client.Object) ([]*corev1.ConfigMap, error) {
 	var all corev1.ConfigMapList
 	if err := ours.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexOwner: string(owner.GetUID())}); err != nil {
 		return nil, fmt.Errorf("listing the ConfigMaps of %q: %w", owner.GetName(), err)
 	}
-	copies := make([]*corev1.ConfigMap, 0, len(all.Items))
+	snapshots := make([]*corev1.ConfigMap, 0, len(all.Items))
 	for i := range all.Items {
-		copies = append(copies, &all.Items[i])
+		snapshots = append(snapshots, &all.Items[i])
 	}
-	return copies, nil
+	return snapshots, nil
 }
 
 // version identifies one state of one object.
@@ -73,9 +73,9 @@ func (c claim) String() string {
 
 // claimsOf returns the claims of owner's snapshots. A mutable ConfigMap is
 // ignored, because it may have been modified.
-func claimsOf(owner client.Object, copies []*corev1.ConfigMap) []claim {
+func claimsOf(owner client.Object, snapshots []*corev1.ConfigMap) []claim {
 	var all []claim
-	for _, cp := range copies {
+	for _, cp := range snapshots {
 		if cp.Immutable == nil || !*cp.Immutable || naming.OwnerUID(cp) != owner.GetUID() {
 			continue
 		}

@@ -72,11 +72,11 @@ func configKey(r *webserverv1.ConfigMapKeyReference) string {
 // content. Pods never mount a ConfigMap of config or content itself, because a
 // change of it would reach serving pods untested.
 type material struct {
-	config  *rollout.Copy // nil for the configuration of the image
-	content *rollout.Copy // nil for the files of the image, or of another image
+	config  *rollout.Snapshot // nil for the configuration of the image
+	content *rollout.Snapshot // nil for the files of the image, or of another image
 	// volumes are snapshots of the ConfigMaps that spec.pod.volumes refers to, by
 	// their names. An optional ConfigMap that does not exist has none.
-	volumes map[string]rollout.Copy
+	volumes map[string]rollout.Snapshot
 	// hashes are hashes of the content of the users' ConfigMaps, by purpose. A
 	// change of one replaces the pods. The text that the operator generates around
 	// a user's snippet is not included, so that a newer version of that text does
@@ -86,10 +86,10 @@ type material struct {
 	secrets string
 }
 
-// copies returns the snapshots in m.
-func (m material) copies() []rollout.Copy {
-	var all []rollout.Copy
-	for _, c := range []*rollout.Copy{m.config, m.content} {
+// snapshots returns the snapshots in m.
+func (m material) snapshots() []rollout.Snapshot {
+	var all []rollout.Snapshot
+	for _, c := range []*rollout.Snapshot{m.config, m.content} {
 		if c != nil {
 			all = append(all, *c)
 		}
@@ -162,7 +162,7 @@ func (m *material) findConfig(w *webserverv1.WebServer, o workload.Observed) err
 		source = found.Part(key, snippetFile)
 		m.hashes["config"] = hash(map[string]string{key: text}, nil)
 	}
-	c := rollout.NewCopy(w.Name+"-config", webserverv1.Kind, "", s.files(), nil)
+	c := rollout.NewSnapshot(w.Name+"-config", webserverv1.Kind, "", s.files(), nil)
 	c.Source = source
 	m.config = &c
 	return nil
@@ -185,7 +185,7 @@ func (m *material) findContent(w *webserverv1.WebServer, o workload.Observed) er
 	for name, text := range c.Files {
 		files.Data[name] = string(text)
 	}
-	content := rollout.NewCopy(w.Name+"-content", webserverv1.Kind, "", files.Data, files.BinaryData)
+	content := rollout.NewSnapshot(w.Name+"-content", webserverv1.Kind, "", files.Data, files.BinaryData)
 	content.Source = source
 	m.content = &content
 	return nil
@@ -197,7 +197,7 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o workload.Observed) er
 	}
 	configMaps, _ := resources.Uses(options(w, material{}))
 	var err error
-	m.volumes, err = rollout.CopiesOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
+	m.volumes, err = rollout.SnapshotsOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
 	for name, c := range m.volumes {
 		m.hashes["volumes/"+name] = hash(c.Data, c.BinaryData)
 	}
@@ -206,5 +206,5 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o workload.Observed) er
 
 // hash returns a string that identifies the content.
 func hash(data map[string]string, binary map[string][]byte) string {
-	return rollout.NewCopy("", webserverv1.Kind, "", data, binary).Name
+	return rollout.NewSnapshot("", webserverv1.Kind, "", data, binary).Name
 }

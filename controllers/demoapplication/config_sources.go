@@ -37,12 +37,12 @@ func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
 	return secrets
 }
 
-// copies returns the snapshots that pods use instead of mutable ConfigMaps, by the
+// snapshots returns the snapshots that pods use instead of mutable ConfigMaps, by the
 // name of the ConfigMap. The error lists all ConfigMaps that are missing.
-func copies(a *demoapplicationv1.DemoApplication, o workload.Observed) (map[string]rollout.Copy, error) {
+func snapshots(a *demoapplicationv1.DemoApplication, o workload.Observed) (map[string]rollout.Snapshot, error) {
 	if !follows(a) || o.Offline {
 		return nil, nil
 	}
 	configMaps, _ := resources.Uses(options(a, nil))
-	return rollout.CopiesOf(a.Name, demoapplicationv1.Kind, configMaps, o.Sources)
+	return rollout.SnapshotsOf(a.Name, demoapplicationv1.Kind, configMaps, o.Sources)
 }

@@ -16,7 +16,7 @@ func foreign() []client.Object { return []client.Object{&policyv1.PodDisruptionB
 // indexForeign indexes unowned objects, so that they are found without reading
 // all owned ones.
 func indexForeign(mgr manager.Manager, children []client.Object) error {
-	return index(mgr, children, foreign(), naming.IndexForeign, isForeign)
+	return index(mgr, children, foreign(), naming.IndexUnowned, isForeign)
 }
 
 // isForeign returns the value of naming.IndexForeign for an object.
@@ -24,5 +24,5 @@ func isForeign(o client.Object) []string {
 	if naming.IsChild(o) {
 		return nil
 	}
-	return []string{naming.Foreign}
+	return []string{naming.Unowned}
 }
