@@ -174,9 +174,10 @@ func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner appl
 		plan, err = model.Plan()
 	}
 	unwritten := r.write(ctx, obj, owner, plan, seen, out)
-	if err == nil { // otherwise the plan may lack children
-		r.applier.ForgetOthers(owner, plan.Apply)
-	}
+	// A plan that comes with an error may lack children. For those, the memory saves
+	// at most one request, but revisions would accumulate in it as long as the error
+	// persists.
+	r.applier.ForgetOthers(owner, plan.Apply)
 	return model, errors.Join(err, unread, unwritten)
 }
 

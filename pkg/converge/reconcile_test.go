@@ -920,6 +920,26 @@ func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
 }
 
 // The API server rejects an event with a longer note.
+// A plan may come with an error for as long as a user likes, for example while a
+// pinned revision does not exist, and each edit may add a revision.
+func TestReconciler_ForgetsChildrenThatAnUndecidedPlanDoesNotName(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	uid := l.stored().UID
+	if n := l.applier.Remembered(uid, "ConfigMap"); n != 1 {
+		t.Fatalf("%d children are remembered, want 1", n)
+	}
+	undecided := fault.Stalled(common.ReasonReferenceNotFound, "undecided")
+	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) { return Plan{}, undecided }
+	l.Reconciler.kind = l.kind.erase()
+	if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.applier.Remembered(uid, "ConfigMap"); n != 0 {
+		t.Errorf("%d children are remembered, and the plan names none", n)
+	}
+}
+
 func TestReconciler_ClipsNotesOfEvents(t *testing.T) {
 	for _, offset := range []string{"", "x", "xx"} {
 		l := newLoop(t, object())
