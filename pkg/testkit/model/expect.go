@@ -2,8 +2,10 @@ package model
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -133,7 +135,7 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.mayBeReady = want == 0
 	default:
 		e.why = "the spec does not work, and an earlier one did"
-		e.mayBeReady = want == 0
+		e.mayBeReady = want == 0 || w.keepsRunning(spec, in)
 		healthyWorks, _ := w.works(m.healthy, in)
 		halt := text(spec, "rollout", "onFailure") == "Halt"
 		// A missing ConfigMap or Secret that pods use directly prevents new pods of
@@ -206,6 +208,29 @@ func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 		works = works && !wrong
 	}
 	return works, complete
+}
+
+// keepsRunning reports whether pods that run can be those of a spec although new
+// ones would not start: they were started before a ConfigMap or Secret that they
+// mount as it is was deleted.
+func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
+	if inputsOf(spec, nil) != inputsOf(w.memory.healthy, nil) {
+		return false
+	}
+	snapshots := w.kind.Restarts
+	if on, ok, _ := unstructured.NestedBool(spec, "rollout", "restartOnConfigChange"); ok {
+		snapshots = on
+	}
+	unmounted := runtimeCopy(spec)
+	if volumes, ok, _ := unstructured.NestedSlice(unmounted, "pod", "volumes"); ok {
+		pod, _ := unmounted["pod"].(map[string]any)
+		pod["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
+			volume, _ := v.(map[string]any)
+			return !snapshots || !has(volume, "configMap")
+		})
+	}
+	works, _ := w.works(unmounted, in)
+	return works
 }
 
 // conflict reports whether an unowned object has the name of a child that a spec

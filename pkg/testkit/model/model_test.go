@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 func TestChain_RoundTrip(t *testing.T) {
@@ -81,6 +84,70 @@ func TestMemory_MayBeLost(t *testing.T) {
 			child.SetNamespace("ns")
 			child.SetOwnerReferences(tc.owners)
 			if got := m.mayBeLost(object, child); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestIsGivenAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		controlled, annotated bool
+		tool                  string
+		want                  bool
+	}{
+		"owned":                                {controlled: true, annotated: true, tool: naming.ManagedBy, want: false},
+		"owned, with the label of a tool":      {controlled: true, annotated: true, tool: "Helm", want: false},
+		"disowned":                             {annotated: true, tool: naming.ManagedBy, want: false},
+		"disowned, without label":              {annotated: true, want: false},
+		"disowned, with the label of a tool":   {annotated: true, tool: "Helm", want: true},
+		"disowned, and without the annotation": {tool: naming.ManagedBy, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			child := &unstructured.Unstructured{}
+			if tc.controlled {
+				child.SetOwnerReferences([]metav1.OwnerReference{{UID: "1", Controller: new(true)}})
+			}
+			if tc.annotated {
+				child.SetAnnotations(map[string]string{naming.AnnotationOwner: "1"})
+			}
+			if tc.tool != "" {
+				child.SetLabels(map[string]string{naming.LabelManagedBy: tc.tool})
+			}
+			if got := isGivenAway(child); got != tc.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestWorld_KeepsRunning(t *testing.T) {
+	k, err := kindNamed("demoapplication")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(s string) map[string]any {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(s), &m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	const mounts = `"pod":{"volumes":[{"name":"c","configMap":{"name":"cm"}}]}`
+	for name, tc := range map[string]struct {
+		healthy, spec string
+		want          bool
+	}{
+		"it was mounted":                {`{"image":"nginx:1.27.1",` + mounts + `}`, `{"image":"nginx:1.27.1","replica":3,` + mounts + `}`, true},
+		"a snapshot was mounted":        {`{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},` + mounts + `}`, `{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},` + mounts + `}`, false},
+		"it was not mounted":            {`{"image":"nginx:1.27.1"}`, `{"image":"nginx:1.27.1",` + mounts + `}`, false},
+		"another image":                 {`{"image":"nginx:1.27.1",` + mounts + `}`, `{"image":"nginx:1.27.2",` + mounts + `}`, false},
+		"variables are taken from it":   {`{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, `{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, false},
+		"the image does not run either": {`{"image":"nginx:crash",` + mounts + `}`, `{"image":"nginx:crash",` + mounts + `}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &World{kind: k, memory: memory{healthy: decode(tc.healthy)}}
+			if got := w.keepsRunning(decode(tc.spec), nil); got != tc.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -234,11 +234,20 @@ func (s *scene) workload() metav1.Object {
 	return nil
 }
 
-// isGivenAway reports whether the workload has neither an owner nor the annotation
-// that names one: it is unowned, and the operator must not modify it.
+// isGivenAway reports whether the workload has no owner, and either lacks the
+// annotation that names one or has the label of another tool: it is unowned, and
+// the operator must not modify it.
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
-	return child != nil && metav1.GetControllerOf(child) == nil && child.GetAnnotations()[naming.AnnotationOwner] == ""
+	return child != nil && isGivenAway(child)
+}
+
+func isGivenAway(child metav1.Object) bool {
+	if metav1.GetControllerOf(child) != nil {
+		return false
+	}
+	tool := child.GetLabels()[naming.LabelManagedBy]
+	return child.GetAnnotations()[naming.AnnotationOwner] == "" || tool != "" && tool != naming.ManagedBy
 }
 
 // judgePods checks that the pods are those that the model expects.
