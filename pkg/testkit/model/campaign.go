@@ -130,7 +130,14 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 			}
 		})
 	}
+	saved := began
 	for seed := c.Seed; time.Since(began) < c.Time && chains.Err() == nil; seed++ {
+		if c.Pairs != "" && time.Since(saved) > time.Minute { // the campaign may be interrupted
+			if s.Pairs.Save(c.Pairs) != nil {
+				break // reported below
+			}
+			saved = time.Now()
+		}
 		select {
 		case seeds <- seed:
 		case <-chains.Done():
