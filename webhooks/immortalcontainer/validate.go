@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	"github.com/platform-operator/platform-operator/webhooks/blocks"
+	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
 // Validate returns the errors of an ImmortalContainer that the schema and its
@@ -12,5 +12,5 @@ import (
 func Validate(i *immortalv1alpha1.ImmortalContainer) field.ErrorList {
 	spec := field.NewPath("spec")
 	// The container declares no ports, so a probe cannot refer to one by name.
-	return append(blocks.Probes(i.Spec.Probes, nil, spec.Child("probes")), blocks.Pod(i.Spec.Pod, spec.Child("pod"))...)
+	return append(shared.Probes(i.Spec.Probes, nil, spec.Child("probes")), shared.Pod(i.Spec.Pod, spec.Child("pod"))...)
 }

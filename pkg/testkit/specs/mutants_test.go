@@ -19,7 +19,7 @@ import (
 // judged returns the packages with statements that reject objects.
 func judged() []string {
 	return []string{
-		"webhooks/blocks", "webhooks/demoapplication", "webhooks/immortalcontainer", "webhooks/memcached",
+		"webhooks/shared", "webhooks/demoapplication", "webhooks/immortalcontainer", "webhooks/memcached",
 		"webhooks/policy", "webhooks/webserver", "pkg/naming", "pkg/config",
 	}
 }

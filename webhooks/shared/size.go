@@ -1,4 +1,4 @@
-package blocks
+package shared
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
-// Package blocks validates the parts of a spec that several kinds share, as far
+// Package shared validates the parts of a spec that several kinds share, as far
 // as the schema and its CEL rules cannot.
-package blocks
+package shared
 
 import (
 	"path"
