@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -63,12 +62,18 @@ func loadConfig(getenv func(string) string) (config, error) {
 	return c, nil
 }
 
-func (c config) binDir() string        { return filepath.Join(c.CacheDir, "bin") }
-func (c config) specFile() string      { return filepath.Join(c.StateDir, "cluster.json") }
-func (c config) lockFile() string      { return c.StateDir + ".lock" }
-func (c config) pkiDir() string        { return filepath.Join(c.StateDir, "pki") }
-func (c config) kubeconfig() string    { return filepath.Join(c.StateDir, "kubeconfig") }
-func (c config) auditLog() string      { return filepath.Join(c.StateDir, "audit", "audit.log") }
+func (c config) binDir() string { return filepath.Join(c.CacheDir, "bin") }
+
+func (c config) specFile() string { return filepath.Join(c.StateDir, "cluster.json") }
+
+func (c config) lockFile() string { return c.StateDir + ".lock" }
+
+func (c config) pkiDir() string { return filepath.Join(c.StateDir, "pki") }
+
+func (c config) kubeconfig() string { return filepath.Join(c.StateDir, "kubeconfig") }
+
+func (c config) auditLog() string { return filepath.Join(c.StateDir, "audit", "audit.log") }
+
 func (c config) registryStore() string { return filepath.Join(c.StateDir, "registry") }
 
 // ownBinary is the copy of this program the nodes run from: rebuilding or
@@ -76,6 +81,7 @@ func (c config) registryStore() string { return filepath.Join(c.StateDir, "regis
 func (c config) ownBinary() string { return filepath.Join(c.StateDir, "cluster") }
 
 func (c config) nodeDir(node int) string { return filepath.Join(c.StateDir, nodeName(node)) }
+
 func (c config) nodeLogs(node int) string {
 	return filepath.Join(c.nodeDir(node), "logs")
 }
@@ -92,50 +98,19 @@ func (c config) registrySocket(node int) string {
 	return filepath.Join(c.nodeDir(node), "registry.sock")
 }
 
-func (c config) switchNetns() string           { return c.Prefix + "-switch" }
-func (c config) nodeNetns(node int) string     { return fmt.Sprintf("%s-node%d", c.Prefix, node) }
-func (c config) nodeCgroup(node int) string    { return fmt.Sprintf("%s-node%d", c.Prefix, node) }
+func (c config) switchNetns() string { return c.Prefix + "-switch" }
+
+func (c config) nodeNetns(node int) string { return fmt.Sprintf("%s-node%d", c.Prefix, node) }
+
+func (c config) nodeCgroup(node int) string { return fmt.Sprintf("%s-node%d", c.Prefix, node) }
+
 func (c config) nodeNetnsFile(node int) string { return filepath.Join(netnsDir, c.nodeNetns(node)) }
 
-// The addresses are the same in every cluster: each lives in network
-// namespaces of its own, with no way out, so nothing can collide.
-const (
-	podNetwork     = "10.244.0.0/16"
-	serviceNetwork = "10.96.0.0/16"
-	apiServiceIP   = "10.96.0.1"
-	dnsServiceIP   = "10.96.0.10"
-	apiServerPort  = "6443"
-	registryPort   = "5000"
-	maxNodes       = 8
-	controlNode    = 1 // runs etcd, the API server, the controllers and the registry too
-)
+// The network: one namespace holds a bridge, the switch; every node has a
+// namespace of its own with an eth0 plugged into it. No namespace has a way
+// out: a packet to a pod, a service or a node can reach nothing else, and
+// nothing outside can reach the cluster. The machine's own namespace is not
+// touched at all.
 
-func nodeName(node int) string { return fmt.Sprintf("node%d", node) }
-func nodeIP(node int) string   { return fmt.Sprintf("10.10.10.%d", node) }
-func podCIDR(node int) string  { return fmt.Sprintf("10.244.%d.0/24", node-1) }
-func apiServerURL() string     { return "https://" + nodeIP(controlNode) + ":" + apiServerPort }
-func registryAddress() string  { return nodeIP(controlNode) + ":" + registryPort }
-
-// parseNode understands "node2".
-func parseNode(s string) (int, bool) {
-	var n int
-	if _, err := fmt.Sscanf(s, "node%d", &n); err != nil || nodeName(n) != s || n < 1 || n > maxNodes {
-		return 0, false
-	}
-	return n, true
-}
-
-// defaultUmask replaces the caller's while something is built or started: a
-// strict one would make images whose files only root can read.
-const defaultUmask = 0o022
-
-// makeDirs creates folders only root may look into: they hold keys and
-// sockets that give full control of the cluster.
-func makeDirs(dirs ...string) error {
-	for _, dir := range dirs {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("creating %s: %w", dir, err)
-		}
-	}
-	return nil
-}
+// netnsDir is where `ip netns` keeps its handles.
+const netnsDir = "/run/netns"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
 // The same files give the same digest, whenever they were written.
@@ -108,76 +105,6 @@ func TestTagsDiffer(t *testing.T) {
 				t.Errorf("%s:%s is the same image as %s", im.repository, tag, other)
 			}
 			seen[digest.String()] = im.repository + ":" + tag
-		}
-	}
-}
-
-// A registry that is stopped and started again still has its images.
-func TestStoreSurvivesRestart(t *testing.T) {
-	ctx := context.Background()
-	dir := t.TempDir()
-	layer, err := filesLayer([]layerFile{{path: "a/b", mode: 0o644, content: []byte("hello")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := assemble(v1.Config{Cmd: []string{"x"}}, layer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := push(ctx, before.transport(), "library/x:1", im); err != nil {
-		t.Fatal(err)
-	}
-
-	copied := t.TempDir()
-	if err := seedStore(dir, copied); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range []string{dir, copied} {
-		after, err := openStore(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ref, err := name.NewTag(registryAddress()+"/library/x:1", name.Insecure)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := remote.Image(ref, remote.WithTransport(after.transport()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, _ := im.Digest()
-		if digest, err := got.Digest(); err != nil || digest != want {
-			t.Errorf("digest %s, %v; want %s", digest, err, want)
-		}
-		pulled, err := got.Layers()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r, err := pulled[0].Compressed(); err != nil {
-			t.Errorf("the layer cannot be read: %v", err)
-		} else {
-			_ = r.Close()
-		}
-	}
-}
-
-func TestCanonicalName(t *testing.T) {
-	for in, want := range map[string]string{
-		"manager:dev":        "docker.io/library/manager:dev",
-		"team/manager:dev":   "docker.io/team/manager:dev",
-		"ghcr.io/acme/app:1": "ghcr.io/acme/app:1",
-		"manager":            "docker.io/library/manager:latest",
-	} {
-		ref, err := name.NewTag(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := canonicalName(ref); got != want {
-			t.Errorf("canonicalName(%s) = %s, want %s", in, got, want)
 		}
 	}
 }

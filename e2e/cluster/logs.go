@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -42,4 +43,23 @@ func printLog(c config, node int, component string, follow bool, out io.Writer) 
 		return fmt.Errorf("printing the log: %w", err)
 	}
 	return nil
+}
+
+// tail returns the end of a log file, indented.
+func tail(path string, lines int) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "    (no log: " + err.Error() + ")"
+	}
+	defer func() { _ = f.Close() }()
+	const enough = 64 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > enough {
+		_, _ = f.Seek(-enough, 2)
+	}
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(f)
+	if b.Len() == 0 {
+		return "    (the log is empty)"
+	}
+	return lastLines(b.String(), lines)
 }

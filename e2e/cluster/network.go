@@ -10,15 +10,6 @@ import (
 	"syscall"
 )
 
-// The network: one namespace holds a bridge, the switch; every node has a
-// namespace of its own with an eth0 plugged into it. No namespace has a way
-// out: a packet to a pod, a service or a node can reach nothing else, and
-// nothing outside can reach the cluster. The machine's own namespace is not
-// touched at all.
-
-// netnsDir is where `ip netns` keeps its handles.
-const netnsDir = "/run/netns"
-
 // nsfsMagic tells a namespace handle from an ordinary file left over there.
 const nsfsMagic = 0x6e736673
 

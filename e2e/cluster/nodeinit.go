@@ -9,9 +9,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// Nodes seen from the machine: switching them on, cutting their power.
+
+const nodeInitCommand = "node-init"
 
 // nodeInit is the life of a node's first process: it makes the node's view of
 // the machine, keeps its components running, and answers on a socket. It never
@@ -61,9 +67,12 @@ func nodeInit(ctx context.Context, stateDir string, node int) error {
 		return err
 	}
 	log.Printf("%s is running", nodeName(node))
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: requestTimeout}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
 	return server.Serve(listener)
 }
+
+// headerTimeout limits how long a client may take to send a request.
+const headerTimeout = 10 * time.Second
 
 // supervisedNode is a node seen from its first process.
 type supervisedNode struct {
@@ -113,4 +122,9 @@ func (n *supervisedNode) writeState() {
 	if err != nil {
 		log.Print(err)
 	}
+}
+
+// componentsFile is where a node notes its processes, for people and scripts.
+func componentsFile(c config, node int) string {
+	return filepath.Join(c.nodeDir(node), "components.json")
 }

@@ -2,17 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,97 +135,4 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp := recorder.Result()
 	resp.Request = r
 	return resp, nil
-}
-
-// serveRegistry is the life of the registry component. It listens inside the
-// cluster's network for containerd, and on a unix socket for `cluster load`,
-// which is outside.
-func serveRegistry(ctx context.Context, dir, address, socket string) error {
-	s, err := openStore(dir)
-	if err != nil {
-		return err
-	}
-	tcp, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listening for image pulls: %w", err)
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the old registry socket: %w", err)
-	}
-	unix, err := net.Listen("unix", socket)
-	if err != nil {
-		return fmt.Errorf("listening for image pushes: %w", err)
-	}
-	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: requestTimeout,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	done := make(chan error, 2)
-	for _, l := range []net.Listener{tcp, unix} {
-		go func() { done <- server.Serve(l) }()
-	}
-	return <-done
-}
-
-// seedStore fills a new cluster's registry with the images of the cache.
-func seedStore(from, to string) error {
-	return linkStore(from, to, "blobs", "manifests")
-}
-
-// linkStore adds parts of one store to another. Layers are hard-linked where
-// possible: no time and no space.
-func linkStore(from, to string, parts ...string) error {
-	for _, sub := range parts {
-		err := filepath.WalkDir(filepath.Join(from, sub), func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			rel, err := filepath.Rel(from, path)
-			if err != nil {
-				return err
-			}
-			target := filepath.Join(to, rel)
-			if d.IsDir() {
-				return makeDirs(target)
-			}
-			err = os.Link(path, target) //nolint:gosec // G122: both folders are writable for root only
-			if err == nil || errors.Is(err, fs.ErrExist) {
-				return nil
-			}
-			return copyFile(path, target, 0o600)
-		})
-		if err != nil {
-			return fmt.Errorf("filling the registry: %w", err)
-		}
-	}
-	return nil
-}
-
-// copyFile copies content, appearing at the target only when complete.
-func copyFile(from, to string, mode os.FileMode) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
-	}
-	defer func() { _ = in.Close() }()
-	out, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*")
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
-	}
-	defer func() { _ = os.Remove(out.Name()) }()
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Chmod(mode)
-	}
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(out.Name(), to)
-	}
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
-	}
-	return nil
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -58,8 +55,8 @@ func TestAddonDirs(t *testing.T) {
 	one, two := config{CacheDir: "/cache/cluster/one"}, config{CacheDir: "/cache/cluster/two"}
 	seen := map[string]bool{}
 	for _, a := range addons() {
-		dir := one.addonDir(a)
-		if dir != two.addonDir(a) {
+		dir := addonDir(one, a)
+		if dir != addonDir(two, a) {
 			t.Errorf("%s: the folder depends on the base", a.name)
 		}
 		if filepath.Dir(dir) != "/cache/addons" || seen[dir] {
@@ -68,7 +65,7 @@ func TestAddonDirs(t *testing.T) {
 		seen[dir] = true
 		changed := a
 		changed.program.ldflags += " -X a.b=c"
-		if one.addonDir(changed) == dir {
+		if addonDir(one, changed) == dir {
 			t.Errorf("%s: another build has the same folder", a.name)
 		}
 		if _, ok := findArtifact(a.name); ok {
@@ -102,61 +99,5 @@ func TestAddonManifests(t *testing.T) {
 		if strings.Contains(manifest, "{{") {
 			t.Errorf("%s is not fully rendered", a.name)
 		}
-	}
-}
-
-func TestHashFiles(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hash := func() string {
-		t.Helper()
-		h, err := hashFiles(dir, "go.mod", "stub")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	write("go.mod", "module x\n")
-	write("stub/a/a.go", "package a\n")
-	before := hash()
-	write("other.go", "package x\n")
-	if hash() != before {
-		t.Error("a file that was not asked for counts")
-	}
-	write("stub/a/a.go", "package b\n")
-	changed := hash()
-	if changed == before {
-		t.Error("a file deep in a folder does not count")
-	}
-	write("stub/b/b.go", "package b\n")
-	if hash() == changed {
-		t.Error("a new file in a folder does not count")
-	}
-	if _, err := hashFiles(dir, "missing"); err == nil {
-		t.Error("a missing file went unnoticed")
-	}
-}
-
-func TestHostProbe(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "shop.example.com" {
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	defer server.Close()
-	if err := hostProbe(server.URL, "shop.example.com").ask(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := httpProbe(server.URL).ask(context.Background()); err == nil {
-		t.Error("it answers to any name")
 	}
 }

@@ -53,20 +53,23 @@ func nodeComponents(s spec, node int) []component {
 	return list
 }
 
-func pki(s spec, file string) string { return filepath.Join(s.config().pkiDir(), file) }
-func bin(s spec, name string) string { return filepath.Join(s.config().binDir(), name) }
-func etc(s spec, node int, file string) string {
+func pkiFile(s spec, file string) string { return filepath.Join(s.config().pkiDir(), file) }
+
+func binFile(s spec, name string) string { return filepath.Join(s.config().binDir(), name) }
+
+func etcFile(s spec, node int, file string) string {
 	return filepath.Join(s.config().nodeDir(node), "etc", file)
 }
 
-func etcdProbe() probe      { return httpProbe("http://127.0.0.1:2379/health") }
+func etcdProbe() probe { return httpProbe("http://127.0.0.1:2379/health") }
+
 func apiServerProbe() probe { return httpProbe(apiServerURL() + "/readyz") }
 
 func etcdComponent(s spec) component {
 	const client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	return component{
 		Name: etcdName,
-		Path: bin(s, "etcd"),
+		Path: binFile(s, "etcd"),
 		Args: []string{
 			"--data-dir=/var/lib/etcd",
 			"--listen-client-urls=" + client,
@@ -92,33 +95,33 @@ func apiServerComponent(s spec) component {
 		"--allow-privileged=true",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--client-ca-file=" + pki(s, "ca.crt"),
-		"--tls-cert-file=" + pki(s, "apiserver.crt"),
-		"--tls-private-key-file=" + pki(s, "apiserver.key"),
+		"--client-ca-file=" + pkiFile(s, "ca.crt"),
+		"--tls-cert-file=" + pkiFile(s, "apiserver.crt"),
+		"--tls-private-key-file=" + pkiFile(s, "apiserver.key"),
 
 		// Node names resolve nowhere but on the nodes.
 		"--kubelet-preferred-address-types=InternalIP",
-		"--kubelet-certificate-authority=" + pki(s, "ca.crt"),
-		"--kubelet-client-certificate=" + pki(s, "apiserver-kubelet-client.crt"),
-		"--kubelet-client-key=" + pki(s, "apiserver-kubelet-client.key"),
+		"--kubelet-certificate-authority=" + pkiFile(s, "ca.crt"),
+		"--kubelet-client-certificate=" + pkiFile(s, "apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + pkiFile(s, "apiserver-kubelet-client.key"),
 
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + pki(s, "service-accounts.pub"),
-		"--service-account-signing-key-file=" + pki(s, "service-accounts.key"),
+		"--service-account-key-file=" + pkiFile(s, "service-accounts.pub"),
+		"--service-account-signing-key-file=" + pkiFile(s, "service-accounts.key"),
 
 		// The aggregation layer: extension API servers (metrics-server) learn
 		// from these headers, under this certificate, who is asking.
-		"--requestheader-client-ca-file=" + pki(s, "front-proxy-ca.crt"),
+		"--requestheader-client-ca-file=" + pkiFile(s, "front-proxy-ca.crt"),
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + pki(s, "front-proxy-client.crt"),
-		"--proxy-client-key-file=" + pki(s, "front-proxy-client.key"),
+		"--proxy-client-cert-file=" + pkiFile(s, "front-proxy-client.crt"),
+		"--proxy-client-key-file=" + pkiFile(s, "front-proxy-client.key"),
 	}
 	if s.Audit {
 		args = append(args,
-			"--audit-policy-file="+etc(s, controlNode, "audit-policy.yaml"),
+			"--audit-policy-file="+etcFile(s, controlNode, "audit-policy.yaml"),
 			"--audit-log-path="+c.auditLog(),
 			"--audit-log-format=json",
 			"--audit-log-maxsize=200", // MB, then the file is rotated
@@ -133,7 +136,7 @@ func apiServerComponent(s spec) component {
 	}
 	return component{
 		Name:    apiServerName,
-		Path:    bin(s, "kube-apiserver"),
+		Path:    binFile(s, "kube-apiserver"),
 		Args:    args,
 		Ports:   []string{nodeIP(controlNode) + ":" + apiServerPort},
 		Needs:   []probe{etcdProbe()},
@@ -142,7 +145,7 @@ func apiServerComponent(s spec) component {
 }
 
 func controllerManagerComponent(s spec) component {
-	kubeconfig := pki(s, "controller-manager.kubeconfig")
+	kubeconfig := pkiFile(s, "controller-manager.kubeconfig")
 	args := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
@@ -150,10 +153,10 @@ func controllerManagerComponent(s spec) component {
 		"--bind-address=127.0.0.1",
 		"--leader-elect=false",
 		"--use-service-account-credentials",
-		"--root-ca-file=" + pki(s, "ca.crt"),
-		"--service-account-private-key-file=" + pki(s, "service-accounts.key"),
-		"--cluster-signing-cert-file=" + pki(s, "ca.crt"),
-		"--cluster-signing-key-file=" + pki(s, "ca.key"),
+		"--root-ca-file=" + pkiFile(s, "ca.crt"),
+		"--service-account-private-key-file=" + pkiFile(s, "service-accounts.key"),
+		"--cluster-signing-cert-file=" + pkiFile(s, "ca.crt"),
+		"--cluster-signing-key-file=" + pkiFile(s, "ca.key"),
 		// With the defaults this process would be what every measurement of
 		// an operator measures: 20 requests per second, 5 Deployments at once.
 		"--kube-api-qps=5000",
@@ -180,7 +183,7 @@ func controllerManagerComponent(s spec) component {
 	}
 	return component{
 		Name:    controllerManagerName,
-		Path:    bin(s, "kube-controller-manager"),
+		Path:    binFile(s, "kube-controller-manager"),
 		Args:    args,
 		Ports:   []string{"127.0.0.1:10257"},
 		Needs:   []probe{apiServerProbe()},
@@ -189,10 +192,10 @@ func controllerManagerComponent(s spec) component {
 }
 
 func schedulerComponent(s spec) component {
-	kubeconfig := pki(s, "scheduler.kubeconfig")
+	kubeconfig := pkiFile(s, "scheduler.kubeconfig")
 	return component{
 		Name: schedulerName,
-		Path: bin(s, "kube-scheduler"),
+		Path: binFile(s, "kube-scheduler"),
 		Args: []string{
 			"--kubeconfig=" + kubeconfig,
 			"--authentication-kubeconfig=" + kubeconfig,
@@ -225,8 +228,8 @@ func registryComponent(s spec) component {
 func containerdComponent(s spec, node int) component {
 	return component{
 		Name:    containerdName,
-		Path:    bin(s, "containerd"),
-		Args:    []string{"--config", etc(s, node, "containerd.toml")},
+		Path:    binFile(s, "containerd"),
+		Args:    []string{"--config", etcFile(s, node, "containerd.toml")},
 		Healthy: socketProbe("/run/containerd/containerd.sock"),
 	}
 }
@@ -234,10 +237,10 @@ func containerdComponent(s spec, node int) component {
 func kubeletComponent(s spec, node int) component {
 	return component{
 		Name: kubeletName,
-		Path: bin(s, "kubelet"),
+		Path: binFile(s, "kubelet"),
 		Args: []string{
-			"--config=" + etc(s, node, "kubelet.yaml"),
-			"--kubeconfig=" + pki(s, nodeName(node)+".kubeconfig"),
+			"--config=" + etcFile(s, node, "kubelet.yaml"),
+			"--kubeconfig=" + pkiFile(s, nodeName(node)+".kubeconfig"),
 			"--hostname-override=" + nodeName(node),
 			"--node-ip=" + nodeIP(node),
 		},
@@ -250,10 +253,14 @@ func kubeletComponent(s spec, node int) component {
 func kubeProxyComponent(s spec, node int) component {
 	return component{
 		Name:    kubeProxyName,
-		Path:    bin(s, "kube-proxy"),
-		Args:    []string{"--config=" + etc(s, node, "kube-proxy.yaml")},
+		Path:    binFile(s, "kube-proxy"),
+		Args:    []string{"--config=" + etcFile(s, node, "kube-proxy.yaml")},
 		Ports:   []string{"0.0.0.0:10256"},
 		Needs:   []probe{apiServerProbe()},
 		Healthy: httpProbe("http://127.0.0.1:10256/healthz"),
 	}
+}
+
+func controlPlaneNames() []string {
+	return []string{etcdName, apiServerName, controllerManagerName, schedulerName}
 }

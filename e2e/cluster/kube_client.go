@@ -57,7 +57,7 @@ func (a apiClient) nodesReady(ctx context.Context) (int, error) {
 }
 
 // applyCoreDNS installs cluster DNS.
-func (a apiClient) applyCoreDNS(ctx context.Context, s spec) error {
+func (a apiClient) applyCoreDNS(ctx context.Context) error {
 	// Where each kind of the manifest goes; applying needs the full path.
 	paths := map[string]string{
 		"ServiceAccount":     "/api/v1/namespaces/kube-system/serviceaccounts/coredns",
@@ -67,7 +67,9 @@ func (a apiClient) applyCoreDNS(ctx context.Context, s spec) error {
 		"Deployment":         "/apis/apps/v1/namespaces/kube-system/deployments/coredns",
 		"Service":            "/api/v1/namespaces/kube-system/services/kube-dns",
 	}
-	manifest, err := render("coredns.yaml", settingsFor(s, controlNode, machine{}))
+	manifest, err := render("coredns.yaml", struct{ DNS, CoreDNSVersion string }{
+		DNS: dnsServiceIP, CoreDNSVersion: strings.TrimPrefix(coreDNSVersion, "v"),
+	})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func status(ctx context.Context, c config, out io.Writer) error {
 				age = time.Since(st.Since).Round(time.Second).String()
 			}
 			good = good && st.Healthy
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", nodeName(n), st.Name, pid, st.word(), age, st.Restarts, st.Doing)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", nodeName(n), st.Name, pid, stateWord(st), age, st.Restarts, st.Doing)
 		}
 		if !linkUp(ctx, c, n) {
 			good = false
@@ -59,8 +59,8 @@ func status(ctx context.Context, c config, out io.Writer) error {
 	return nil
 }
 
-// word is the state in one word.
-func (st processState) word() string {
+// stateWord returns the state of a component in one word.
+func stateWord(st processState) string {
 	switch {
 	case st.Healthy:
 		return "up"

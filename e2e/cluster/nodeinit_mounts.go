@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +64,7 @@ func setUpMounts(s spec, node int) error {
 		keep[dir] = f
 	}
 	dirs := ownedDirs()
-	for _, dir := range sortedKeys(dirs) {
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		source := filepath.Join(c.nodeDir(node), dirs[dir])
 		if err := cover(dir, keep, func() error { return mount(source, dir, "", syscall.MS_BIND) }); err != nil {
 			return err
@@ -91,7 +93,7 @@ func setUpMounts(s spec, node int) error {
 	for name, value := range kubeletSysctls() {
 		files["/proc/sys/"+name] = value + "\n"
 	}
-	for i, path := range sortedKeys(files) {
+	for i, path := range slices.Sorted(maps.Keys(files)) {
 		if err := coverFile(path, files[path], i); err != nil {
 			return err
 		}
@@ -106,7 +108,7 @@ func cover(dir string, keep map[string]*os.File, mountOver func() error) error {
 	if err := mountOver(); err != nil {
 		return err
 	}
-	for _, path := range sortedKeys(keep) {
+	for _, path := range slices.Sorted(maps.Keys(keep)) {
 		if !strings.HasPrefix(path+"/", dir+"/") {
 			continue
 		}

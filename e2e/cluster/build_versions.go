@@ -9,6 +9,14 @@ import (
 	"strings"
 )
 
+// toolArtifact finds something that is only built when asked for.
+func toolArtifact(name string) (artifact, error) {
+	if a, ok := findArtifact(name); ok && name == strings.ToLower(name) && !strings.Contains(name, " ") {
+		return a, nil
+	}
+	return artifact{}, fmt.Errorf("no tool called %q; there is: %s", name, artifactHelm)
+}
+
 // Everything the cluster is made of, in one place. Raising a version here is
 // all it takes: the cache folder is keyed by this table, so the next `up`
 // builds the new one. (hyperkube/go.mod pins Kubernetes and etcd a second

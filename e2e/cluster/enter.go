@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -70,15 +71,16 @@ func execEnv(c config, environ []string) []string {
 	)
 }
 
-// execPlain replaces this process with a command, for clusters that are not
-// ours.
-func execPlain(command []string) error {
-	path, err := exec.LookPath(command[0])
+// probeCommand is the hidden subcommand that probeInside runs.
+const probeCommand = "probe"
+
+// probeInside returns nil if a URL answers inside the cluster's network, when
+// asked under a host name.
+func probeInside(ctx context.Context, c config, url, hostName string) error {
+	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("%s: command not found", command[0])
+		return fmt.Errorf("finding this program: %w", err)
 	}
-	if err := syscall.Exec(path, command, os.Environ()); err != nil {
-		return fmt.Errorf("running %s: %w", command[0], err)
-	}
-	return nil
+	_, err = run(ctx, runOptions{}, "nsenter", "--net="+c.nodeNetnsFile(controlNode), "--", self, probeCommand, url, "--host", hostName)
+	return err
 }

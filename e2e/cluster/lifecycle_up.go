@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -179,7 +178,7 @@ func (u *upRun) build(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	b := builder{u.config}
+	b := builder{cacheDir: u.CacheDir}
 	for _, name := range names {
 		a, ok := findArtifact(name)
 		if !ok {
@@ -193,7 +192,7 @@ func (u *upRun) build(ctx context.Context) error {
 	if u.spec.ControlPlaneOnly {
 		return nil
 	}
-	return u.progress.run("container images", "20 s", func() (string, error) { return b.ensureImages(ctx) })
+	return u.progress.run("container images", "20 s", func() (string, error) { return ensureImages(ctx, u.CacheDir) })
 }
 
 // start brings the nodes up and waits until the cluster can be used.
@@ -251,7 +250,7 @@ func (u *upRun) prepare(ctx context.Context) error {
 			return err
 		}
 		if !u.spec.ControlPlaneOnly {
-			if err := seedStore(u.imageStore(), u.registryStore()); err != nil {
+			if err := seedStore(imageStore(u.CacheDir), u.registryStore()); err != nil {
 				return err
 			}
 		}
@@ -286,10 +285,6 @@ func (u *upRun) startNodes(ctx context.Context) error {
 		return u.explain(err)
 	}
 	return nil
-}
-
-func controlPlaneNames() []string {
-	return []string{etcdName, apiServerName, controllerManagerName, schedulerName}
 }
 
 // refresh brings a running node in line: killed components come back, and when
@@ -339,7 +334,7 @@ func (u *upRun) waitNodes(ctx context.Context) error {
 }
 
 func (u *upRun) waitDNS(ctx context.Context) error {
-	if err := u.api.applyCoreDNS(ctx, u.spec); err != nil {
+	if err := u.api.applyCoreDNS(ctx); err != nil {
 		return err
 	}
 	if err := waitFor(ctx, 100*time.Millisecond, func() bool { return u.api.coreDNSAvailable(ctx) }); err != nil {
@@ -401,12 +396,4 @@ func (u *upRun) explain(cause error) error {
 	}
 	return fmt.Errorf("%w: all components answer; the end of kubelet's log:\n%s",
 		cause, tail(u.logFile(u.spec.Nodes, kubeletName), 15))
-}
-
-// toolArtifact finds something that is only built when asked for.
-func toolArtifact(name string) (artifact, error) {
-	if a, ok := findArtifact(name); ok && name == strings.ToLower(name) && !strings.Contains(name, " ") {
-		return a, nil
-	}
-	return artifact{}, fmt.Errorf("no tool called %q; there is: %s", name, artifactHelm)
 }

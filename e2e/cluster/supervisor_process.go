@@ -5,84 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// reaper starts programs and collects every process that ends. The first
-// process of a pid namespace inherits all orphans (containers' shims among
-// them), so waiting cannot be left to whoever started a program: one loop
-// takes all, and tells those who asked.
-type reaper struct {
-	mu      sync.Mutex
-	waiting map[int]chan syscall.WaitStatus
-}
-
-func newReaper(ctx context.Context) *reaper {
-	r := &reaper{waiting: map[int]chan syscall.WaitStatus{}}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGCHLD)
-	go func() {
-		for {
-			r.collect()
-			select {
-			case <-ctx.Done():
-				return
-			case <-signals:
-			}
-		}
-	}()
-	return r
-}
-
-func (r *reaper) collect() {
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
-		r.mu.Lock()
-		if c, ok := r.waiting[pid]; ok {
-			delete(r.waiting, pid)
-			c <- status
-		}
-		r.mu.Unlock()
-	}
-}
-
-// start runs a program with its output in a file. The channel gets its exit
-// status.
-func (r *reaper) start(path string, args []string, output *os.File) (int, <-chan syscall.WaitStatus, error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return 0, nil, fmt.Errorf("opening %s: %w", os.DevNull, err)
-	}
-	defer func() { _ = null.Close() }()
-	// Held until the process is registered: it may end before we get there.
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	argv := append([]string{path}, args...)
-	p, err := os.StartProcess(path, argv, &os.ProcAttr{ //nolint:gosec // G702: from the component table
-		Dir:   "/",
-		Env:   os.Environ(),
-		Files: []*os.File{null, output, output},
-	})
-	if err != nil {
-		return 0, nil, fmt.Errorf("starting %s: %w", path, err)
-	}
-	pid := p.Pid
-	_ = p.Release() // collect waits for it, not os.Process
-	exited := make(chan syscall.WaitStatus, 1)
-	r.waiting[pid] = exited
-	return pid, exited, nil
-}
 
 // process keeps one component running for as long as it is wanted.
 type process struct {
@@ -97,17 +23,6 @@ type process struct {
 	restarts int
 	doing    string // what it is waiting for, or how it ended
 	wake     chan struct{}
-}
-
-// processState is what a node tells about a component.
-type processState struct {
-	Name     string
-	PID      int // inside the node; 0 when it is not running
-	Since    time.Time
-	Restarts int
-	Wanted   bool
-	Healthy  bool
-	Doing    string
 }
 
 func newProcess(c component, logFile string, changed func()) *process {
@@ -266,9 +181,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// componentsFile is where a node notes its processes, for people and scripts.
-func componentsFile(c config, node int) string {
-	return filepath.Join(c.nodeDir(node), "components.json")
 }

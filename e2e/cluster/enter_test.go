@@ -1,0 +1,23 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestExecEnv(t *testing.T) {
+	c := config{CacheDir: "/cache", StateDir: "/state"}
+	got := execEnv(c, []string{"PATH=/usr/bin", "KUBECONFIG=/theirs", "HOME=/root", "no_proxy=example.com"})
+	for _, want := range []string{"PATH=/cache/bin:/usr/bin", "KUBECONFIG=/state/kubeconfig", "HOME=/root"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is missing from %q", want, got)
+		}
+	}
+	if slices.Contains(got, "KUBECONFIG=/theirs") {
+		t.Errorf("the caller's KUBECONFIG is still in %q", got)
+	}
+	if !slices.ContainsFunc(got, func(kv string) bool { return strings.HasPrefix(kv, "no_proxy=example.com,") }) {
+		t.Errorf("the caller's proxy exceptions are not kept in %q", got)
+	}
+}

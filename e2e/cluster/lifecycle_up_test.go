@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGrow(t *testing.T) {
+	running := spec{Nodes: 2, CacheDir: "/c"}
+	tests := []struct {
+		name    string
+		wanted  spec
+		given   bool
+		want    int
+		wantErr string
+	}{
+		{name: "plain up leaves it alone", wanted: spec{Nodes: 1, CacheDir: "/c"}, want: 2},
+		{name: "same number", wanted: spec{Nodes: 2, CacheDir: "/c"}, given: true, want: 2},
+		{name: "more", wanted: spec{Nodes: 3, CacheDir: "/c"}, given: true, want: 3},
+		{name: "fewer", wanted: spec{Nodes: 1, CacheDir: "/c"}, given: true, wantErr: "cluster down"},
+		{name: "without pods", wanted: spec{Nodes: 1, ControlPlaneOnly: true, CacheDir: "/c"}, wantErr: "--control-plane-only"},
+		{name: "fast failover", wanted: spec{Nodes: 1, FastFailover: true, CacheDir: "/c"}, wantErr: "--fast-failover"},
+		{name: "other versions", wanted: spec{Nodes: 1, CacheDir: "/d"}, wantErr: "versions"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := grow(running, tt.wanted, tt.given)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Fatalf("error = %v, want one about %q", err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil || got.Nodes != tt.want {
+				t.Errorf("grow = %d nodes, %v; want %d", got.Nodes, err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// A registry that is stopped and started again still has its images.
+func TestStoreSurvivesRestart(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	im, err := random.Image(16, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := push(ctx, before.transport(), "library/x:1", im); err != nil {
+		t.Fatal(err)
+	}
+
+	copied := t.TempDir()
+	if err := seedStore(dir, copied); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, copied} {
+		after, err := openStore(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := name.NewTag(registryAddress()+"/library/x:1", name.Insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := remote.Image(ref, remote.WithTransport(after.transport()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := im.Digest()
+		if digest, err := got.Digest(); err != nil || digest != want {
+			t.Errorf("digest %s, %v; want %s", digest, err, want)
+		}
+		pulled, err := got.Layers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := pulled[0].Compressed(); err != nil {
+			t.Errorf("the layer cannot be read: %v", err)
+		} else {
+			_ = r.Close()
+		}
+	}
+}
