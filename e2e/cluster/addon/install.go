@@ -1,0 +1,233 @@
+package addon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/enter"
+	"github.com/platform-operator/platform-operator/e2e/cluster/host"
+	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
+	"github.com/platform-operator/platform-operator/e2e/cluster/load"
+	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
+	"github.com/platform-operator/platform-operator/e2e/cluster/registry"
+	"github.com/platform-operator/platform-operator/e2e/cluster/templates"
+)
+
+// logTimeout bounds reading the log of an add-on that failed.
+const logTimeout = 10 * time.Second
+
+// installation is one run of `addon`.
+type installation struct {
+	config.Config // of the running cluster
+	api           kube.Client
+	timeout       time.Duration
+}
+
+// install applies the add-on's definitions, waits for the API server to know
+// them, and then starts its program.
+func (r installation) install(ctx context.Context, a Addon) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	if a.crds.module != "" {
+		if err := r.define(ctx, a); err != nil {
+			return err
+		}
+	}
+	if !a.runs() {
+		return nil
+	}
+	image, err := r.push(ctx, a)
+	if err != nil {
+		return err
+	}
+	manifest, err := templates.Render(a.manifest, manifestSettings{Image: image, Node: config.NodeName(config.ControlNode), NodeIP: config.NodeIP(config.ControlNode), Host: traefikHost})
+	if err != nil {
+		return err
+	}
+	_, err = r.apply(ctx, manifest)
+	return err
+}
+
+// define applies the add-on's definitions, until objects can be made of them.
+func (r installation) define(ctx context.Context, a Addon) error {
+	files, err := filepath.Glob(filepath.Join(cacheDir(r.Config, a), "crds", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	var all [][]byte
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading a definition of %s: %w", a.Name, err)
+		}
+		all = append(all, content)
+	}
+	applied, err := r.apply(ctx, bytes.Join(all, []byte("\n---\n")))
+	if err != nil {
+		return err
+	}
+	wait := []string{"wait", "--for=condition=Established", "--timeout=" + r.timeout.String()}
+	for object := range strings.FieldsSeq(applied) {
+		// The Gateway API brings an admission policy, too, which has no conditions.
+		if strings.HasPrefix(object, "customresourcedefinition") {
+			wait = append(wait, object)
+		}
+	}
+	_, err = r.kubectl(ctx, nil, wait...)
+	return err
+}
+
+// manifestSettings fill the manifests.
+type manifestSettings struct {
+	Image  string
+	Node   string // where the pod runs
+	NodeIP string
+	Host   string // of the Ingress to ask for
+}
+
+// push makes the image available, and returns its name with the digest:
+// when the same version was rebuilt, the pod is replaced.
+func (r installation) push(ctx context.Context, a Addon) (string, error) {
+	store := filepath.Join(cacheDir(r.Config, a), "image")
+	// What the registry has already is not sent.
+	if err := registry.Link(store, r.RegistryStore(), "blobs"); err != nil {
+		return "", err
+	}
+	s, err := registry.Open(store)
+	if err != nil {
+		return "", err
+	}
+	ref, err := name.NewTag(config.RegistryAddress()+"/"+a.reference(), name.Insecure)
+	if err != nil {
+		return "", fmt.Errorf("naming the image of %s: %w", a.Name, err)
+	}
+	im, err := remote.Image(ref, remote.WithTransport(s.Transport()), remote.WithContext(ctx))
+	if err != nil {
+		return "", fmt.Errorf("reading the image of %s: %w", a.Name, err)
+	}
+	digest, err := im.Digest()
+	if err != nil {
+		return "", fmt.Errorf("reading the image of %s: %w", a.Name, err)
+	}
+	if err := load.Push(ctx, r.Config, a.reference(), im); err != nil {
+		return "", err
+	}
+	return "docker.io/" + a.reference() + "@" + digest.String(), nil
+}
+
+// apply creates or updates objects of any kind, and returns their names.
+// kubectl does it: finding a kind's path takes more than kube.Client has.
+func (r installation) apply(ctx context.Context, manifest []byte) (string, error) {
+	return r.kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "-o", "name", "-f", "-")
+}
+
+// kubectl runs inside the cluster's network.
+func (r installation) kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	args = append([]string{
+		"--net=" + r.NodeNetnsFile(config.ControlNode), "--", filepath.Join(r.BinDir(), "kubectl"),
+		// By default kubectl remembers what kinds there are in HOME, by address,
+		// and the address is the same in all our clusters.
+		"--cache-dir=" + filepath.Join(r.StateDir, "kubectl"),
+	}, args...)
+	return host.Run(ctx, host.Options{Env: enter.Env(r.Config, os.Environ()), Stdin: bytes.NewReader(stdin)}, "nsenter", args...)
+}
+
+// wait returns when the add-on can be used.
+func (r installation) wait(ctx context.Context, a Addon) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	var missing error
+	err := probe.WaitFor(ctx, 200*time.Millisecond, func() bool {
+		now := r.rolledOut(ctx, a)
+		if now == nil {
+			now = a.usable(ctx, r)
+		}
+		// A question that the deadline cut off says nothing.
+		if now == nil || ctx.Err() == nil {
+			missing = now
+		}
+		return now == nil
+	})
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not within %s", r.timeout)
+	}
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	said, logErr := r.kubectl(ctx, nil, "logs", "--namespace", a.space, "deployment/"+a.Name, "--tail=15")
+	if logErr != nil {
+		said = "(there is none)"
+	}
+	return fmt.Errorf("%w: %w; warnings in %s:\n%s\nthe end of its log:\n%s",
+		err, missing, a.space, r.api.PodTrouble(ctx, a.space), host.LastLines(said, 15))
+}
+
+// rolledOut is nil when the add-on's pod is there, and no older one.
+func (r installation) rolledOut(ctx context.Context, a Addon) error {
+	var d struct {
+		Metadata struct{ Generation int }
+		Status   struct{ ObservedGeneration, Replicas, UpdatedReplicas, AvailableReplicas int }
+	}
+	if err := r.api.Get(ctx, "/apis/apps/v1/namespaces/"+a.space+"/deployments/"+a.Name, &d); err != nil {
+		return err
+	}
+	if s := d.Status; s.ObservedGeneration < d.Metadata.Generation || s.Replicas != 1 || s.UpdatedReplicas != 1 || s.AvailableReplicas != 1 {
+		return errors.New("its pod is not ready")
+	}
+	return nil
+}
+
+// metricsUsable is nil when pods and all nodes have been measured.
+func metricsUsable(ctx context.Context, r installation) error {
+	nodes, err := r.api.NodesReady(ctx)
+	if err != nil {
+		return err
+	}
+	for resource, want := range map[string]int{"nodes": nodes, "pods": 1} {
+		var list struct{ Items []json.RawMessage }
+		if err := r.api.Get(ctx, "/apis/metrics.k8s.io/v1beta1/"+resource, &list); err != nil {
+			return err
+		}
+		if len(list.Items) < want {
+			return fmt.Errorf("%d of %d %s are measured", len(list.Items), want, resource)
+		}
+	}
+	return nil
+}
+
+// traefikHost is the name of the Ingress that the add-on brings to ask for.
+const traefikHost = "ping.traefik.internal"
+
+// traefikUsable is nil when Traefik has taken the GatewayClass, and an Ingress
+// answers where users will look.
+func traefikUsable(ctx context.Context, r installation) error {
+	var class struct {
+		Status struct {
+			Conditions []struct{ Type, Status string }
+		}
+	}
+	if err := r.api.Get(ctx, "/apis/gateway.networking.k8s.io/v1/gatewayclasses/traefik", &class); err != nil {
+		return err
+	}
+	accepted := false
+	for _, c := range class.Status.Conditions {
+		accepted = accepted || c.Type == "Accepted" && c.Status == "True"
+	}
+	if !accepted {
+		return errors.New("GatewayClass traefik is not accepted")
+	}
+	return enter.Probe(ctx, r.Config, "http://"+config.NodeIP(config.ControlNode)+"/ping", traefikHost)
+}

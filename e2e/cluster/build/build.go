@@ -1,0 +1,171 @@
+// Package build compiles the programs of the cluster from Go modules into the
+// cache. Its version table names every version and, as a hash, the cache
+// folder.
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/host"
+	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
+)
+
+// Builder turns the version table into programs in the cache.
+type Builder struct {
+	CacheDir string
+}
+
+// Ensure builds an artifact unless the cache has it.
+func (b Builder) Ensure(ctx context.Context, a Artifact) (detail string, err error) {
+	if b.Has(ctx, a) {
+		return "cached", nil
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return "", errors.New("the go command is not in PATH; it is needed to build " + a.Name)
+	}
+	if a.CGO {
+		if _, err := host.EnsureInstalled(ctx, host.RuncRequirements()); err != nil {
+			return "", err
+		}
+	}
+	// Built next to where it goes, then renamed: an interrupted build leaves
+	// nothing that looks finished.
+	target := filepath.Join(b.CacheDir, a.Dir)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return "", fmt.Errorf("creating the cache folder: %w", err)
+	}
+	tmp, err := os.MkdirTemp(b.CacheDir, "build-*")
+	if err != nil {
+		return "", fmt.Errorf("creating a build folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+
+	if a.Module != "" {
+		err = b.buildModule(ctx, a, tmp)
+	} else {
+		err = b.install(ctx, a, tmp)
+	}
+	if err != nil {
+		return "", err
+	}
+	for i, p := range a.Programs {
+		if err := os.Rename(filepath.Join(tmp, p), a.Program(b.CacheDir, i)); err != nil {
+			return "", fmt.Errorf("moving %s into the cache: %w", p, err)
+		}
+	}
+	if a.Name == ArtifactHyperkube {
+		if err := b.linkHyperkube(target, hyperkubeNames()); err != nil {
+			return "", err
+		}
+	}
+	return "built", nil
+}
+
+// Has reports whether an artifact is in the cache and usable.
+func (b Builder) Has(ctx context.Context, a Artifact) bool {
+	for i := range a.Programs {
+		if _, err := os.Stat(a.Program(b.CacheDir, i)); err != nil {
+			return false
+		}
+	}
+	if a.CGO {
+		// Linked against the machine's libraries, which may have gone.
+		return exec.CommandContext(ctx, a.Program(b.CacheDir, 0), "--version").Run() == nil
+	}
+	if a.Module != "" {
+		// The versions are in the key of the cache folder; our own few lines
+		// are not. Without the sources at hand, what is there is used.
+		source, err := moduleSource(a.Module)
+		if err != nil {
+			return true
+		}
+		want, err := hashFiles(source, a.Sources...)
+		if err != nil {
+			return true
+		}
+		got, err := os.ReadFile(b.sourceStamp(a))
+		return err == nil && string(got) == want
+	}
+	return true
+}
+
+func (b Builder) sourceStamp(a Artifact) string { return filepath.Join(b.CacheDir, a.Module+".source") }
+
+// GoEnv makes builds independent of the caller's settings: no workspace, no
+// vendoring, no version control stamp.
+func GoEnv(cgo bool, extra ...string) []string {
+	enabled := "CGO_ENABLED=0"
+	if cgo {
+		enabled = "CGO_ENABLED=1"
+	}
+	env := append(os.Environ(), enabled, "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
+	return append(env, extra...)
+}
+
+// install builds programs of a released module.
+func (b Builder) install(ctx context.Context, a Artifact, into string) error {
+	args := []string{"install", "-trimpath", "-ldflags", a.LDFlags}
+	if a.Tags != "" {
+		args = append(args, "-tags", a.Tags)
+	}
+	for _, p := range a.Packages {
+		args = append(args, p+"@"+a.Version)
+	}
+	// Outside any module: `go install pkg@version` must not read one.
+	_, err := host.Run(ctx, host.Options{Dir: into, Env: GoEnv(a.CGO, "GOBIN="+into)}, "go", args...)
+	return err
+}
+
+// buildModule builds a program in a module next to this one.
+func (b Builder) buildModule(ctx context.Context, a Artifact, into string) error {
+	source, err := moduleSource(a.Module)
+	if err != nil {
+		return err
+	}
+	stamp, err := hashFiles(source, a.Sources...)
+	if err != nil {
+		return fmt.Errorf("reading the sources of %s: %w", a.Name, err)
+	}
+	target := "."
+	if len(a.Packages) > 0 {
+		target = a.Packages[0]
+	}
+	_, err = host.Run(ctx, host.Options{Env: GoEnv(false)}, "go", "build", "-C", source,
+		"-trimpath", "-ldflags", a.LDFlags, "-o", filepath.Join(into, a.Programs[0]), target)
+	if err != nil {
+		return err
+	}
+	return safefile.Write(b.sourceStamp(a), []byte(stamp), 0o644)
+}
+
+// linkHyperkube makes the one binary answer to the components' names.
+func (b Builder) linkHyperkube(dir string, names []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("creating %s: %w", dir, err)
+	}
+	binary, err := filepath.Rel(dir, filepath.Join(filepath.Join(b.CacheDir, "bin"), ArtifactHyperkube))
+	if err != nil {
+		return fmt.Errorf("linking hyperkube: %w", err)
+	}
+	for _, name := range names {
+		link := filepath.Join(dir, name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("replacing the link %s: %w", name, err)
+		}
+		if err := os.Symlink(binary, link); err != nil {
+			return fmt.Errorf("linking hyperkube as %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Assets makes the folder that envtest looks for its programs in.
+func (b Builder) Assets() (string, error) {
+	dir := filepath.Join(b.CacheDir, "assets")
+	return dir, b.linkHyperkube(dir, []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"})
+}

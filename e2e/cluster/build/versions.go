@@ -1,0 +1,150 @@
+package build
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+)
+
+// Everything the cluster is made of, in one place. Raising a version here is
+// all it takes: the cache folder is keyed by this table, so the next `up`
+// builds the new one. (hyperkube/go.mod pins Kubernetes and etcd a second
+// time, because a Go module has to; a test keeps the two in step.)
+const (
+	KubernetesVersion = "v1.36.3"
+	etcdVersion       = "v3.6.8"
+	containerdVersion = "v2.4.2"
+	runcVersion       = "v1.5.2"
+	cniVersion        = "v1.9.1"
+	CoreDNSVersion    = "v1.15.0"
+	helmVersion       = "v4.3.1"
+	PauseVersion      = "3.10"
+)
+
+// Artifact is one `go build` or `go install` that produces programs in the
+// cache.
+type Artifact struct {
+	Name     string
+	Version  string
+	Packages []string // import paths
+	Module   string   // the folder of the module in this repository that builds them; empty: `go install`, each at version
+	Sources  []string // what in that folder the program is made of
+	Dir      string   // folder under the cache the programs land in
+	Programs []string // files that prove it was built
+	LDFlags  string
+	Tags     string
+	CGO      bool
+	Takes    string // rough duration with nothing cached, to set expectations
+}
+
+// The names of the artifacts.
+const (
+	ArtifactHyperkube  = "hyperkube"
+	ArtifactContainerd = "containerd"
+	ArtifactRunc       = "runc"
+	ArtifactCNI        = "CNI plugins"
+	ArtifactCoreDNS    = "coredns"
+	artifactHelm       = "helm"
+)
+
+// artifacts is the build table.
+func artifacts() []Artifact {
+	const (
+		containerd = "github.com/containerd/containerd/v2"
+		plugins    = "github.com/containernetworking/plugins/plugins"
+		versionPkg = "k8s.io/component-base/version"
+	)
+	major, minor := majorMinor(KubernetesVersion)
+	return []Artifact{
+		{
+			Name: ArtifactHyperkube, Version: KubernetesVersion, Dir: "bin", Programs: []string{"hyperkube"}, Takes: "5 min",
+			Module: "hyperkube", Sources: []string{"main.go", "go.mod", "go.sum"},
+			// The API server reports gitVersion at /version, and clients refuse
+			// to talk to a server without one.
+			LDFlags: fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
+				versionPkg, KubernetesVersion, major, minor),
+		},
+		{
+			Name: ArtifactContainerd, Version: containerdVersion, Dir: "bin", Takes: "1 min",
+			Programs: []string{"containerd", "containerd-shim-runc-v2", "ctr"},
+			Packages: []string{containerd + "/cmd/containerd", containerd + "/cmd/containerd-shim-runc-v2", containerd + "/cmd/ctr"},
+			LDFlags:  fmt.Sprintf("-s -w -X %s/version.Version=%s", containerd, containerdVersion),
+		},
+		{
+			// runc enters namespaces from C before Go's runtime starts, and
+			// filters system calls with libseccomp: the one cgo build here.
+			Name: ArtifactRunc, Version: runcVersion, Dir: "bin", Programs: []string{"runc"}, Takes: "10 s",
+			Packages: []string{"github.com/opencontainers/runc"},
+			LDFlags:  "-s -w -X main.version=" + strings.TrimPrefix(runcVersion, "v"),
+			Tags:     "seccomp", CGO: true,
+		},
+		{
+			Name: ArtifactCNI, Version: cniVersion, Dir: "cni", Takes: "5 s",
+			Programs: []string{"bridge", "loopback", "host-local", "portmap"},
+			Packages: []string{plugins + "/main/bridge", plugins + "/main/loopback", plugins + "/ipam/host-local", plugins + "/meta/portmap"},
+			LDFlags:  "-s -w",
+		},
+		{
+			Name: ArtifactCoreDNS, Version: CoreDNSVersion, Dir: "bin", Programs: []string{"coredns"}, Takes: "2 min",
+			Packages: []string{"github.com/coredns/coredns"}, LDFlags: "-s -w",
+		},
+		{
+			Name: artifactHelm, Version: helmVersion, Dir: "bin", Programs: []string{"helm"}, Takes: "2 min",
+			Packages: []string{"helm.sh/helm/v4/cmd/helm"},
+			LDFlags:  "-s -w -X helm.sh/helm/v4/internal/version.version=" + helmVersion,
+		},
+	}
+}
+
+// Find looks a name up in the build table.
+func Find(name string) (Artifact, bool) {
+	for _, a := range artifacts() {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Artifact{}, false
+}
+
+// FindTool looks up a program that is built only on request.
+func FindTool(name string) (Artifact, error) {
+	if a, ok := Find(name); ok && name == strings.ToLower(name) && !strings.Contains(name, " ") {
+		return a, nil
+	}
+	return Artifact{}, fmt.Errorf("no tool called %q; there is: %s", name, artifactHelm)
+}
+
+// hyperkubeNames are the programs the one binary answers to.
+func hyperkubeNames() []string {
+	return []string{
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+	}
+}
+
+// Key names the cache folder. Two checkouts with the same versions
+// share one, and a fresh clone finds it warm.
+func Key() string {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, etcdVersion, PauseVersion)
+	for _, a := range artifacts() {
+		fmt.Fprintln(h, a.Name, a.Version, a.Packages, a.LDFlags, a.Tags, a.CGO)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// majorMinor splits v1.36.3 into 1 and 36.
+func majorMinor(version string) (string, string) {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return "", ""
+	}
+	return parts[0], parts[1]
+}
+
+// Program is the path of a built program inside the cache.
+func (a Artifact) Program(cacheDir string, i int) string {
+	return path.Join(cacheDir, a.Dir, a.Programs[i])
+}

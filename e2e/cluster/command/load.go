@@ -1,0 +1,43 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/load"
+)
+
+func loadCommand() *cobra.Command {
+	o := load.Options{}
+	cmd := &cobra.Command{
+		Use:   "load IMAGE (--binary PROGRAM [--entrypoint /NAME] | --tar FILE)",
+		Short: "Make an image available to pods; prints its digest",
+		Example: `  CGO_ENABLED=0 go build -o bin/manager ./cmd
+  cluster load platform-operator:dev --binary bin/manager --entrypoint /manager
+  cluster load example.com/team/app:1.0 --tar app.tar     from docker save, podman save, ...`,
+		Args: cobra.ExactArgs(1),
+		RunE: withConfig(func(cmd *cobra.Command, c config.Config, args []string) error {
+			if useCurrentCluster(os.Getenv) {
+				return errors.New("with CLUSTER=current, push the image to a registry your cluster pulls from: make image-push")
+			}
+			digest, err := load.Image(cmd.Context(), c, args[0], o, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), digest)
+			return err
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Binary, "binary", "", "statically linked program that becomes the whole image")
+	f.StringVar(&o.Entrypoint, "entrypoint", "", "the program's path in the image (default / and its name)")
+	f.StringVar(&o.Tar, "tar", "", "image archive")
+	cmd.MarkFlagsOneRequired("binary", "tar")
+	cmd.MarkFlagsMutuallyExclusive("binary", "tar")
+	cmd.MarkFlagsMutuallyExclusive("entrypoint", "tar")
+	return cmd
+}

@@ -1,0 +1,139 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/build"
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/logs"
+	"github.com/platform-operator/platform-operator/e2e/cluster/progress"
+	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
+	"github.com/platform-operator/platform-operator/e2e/cluster/state"
+)
+
+func logsCommand() *cobra.Command {
+	node, follow := config.NodeName(config.ControlNode), false
+	cmd := &cobra.Command{
+		Use:   "logs COMPONENT",
+		Short: "Print a component's log",
+		Example: `  cluster logs kube-apiserver
+  cluster logs kubelet --node node2 -f
+  cluster logs node-init            the node's own first process`,
+		Args: cobra.ExactArgs(1),
+		RunE: ownClusterOnly(func(cmd *cobra.Command, c config.Config, args []string) error {
+			n, ok := config.ParseNode(node)
+			if !ok {
+				return fmt.Errorf("--node %q: must be like node1", node)
+			}
+			return logs.Print(c, n, args[0], follow, cmd.OutOrStdout())
+		}),
+	}
+	cmd.Flags().StringVar(&node, "node", node, "the node the component runs on")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing")
+	return cmd
+}
+
+func kubeconfigCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the path of admin's kubeconfig (good inside exec)",
+		Args:  cobra.NoArgs,
+		RunE: ownClusterOnly(func(cmd *cobra.Command, c config.Config, _ []string) error {
+			if _, err := state.Read(c); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig())
+			return err
+		}),
+	}
+}
+
+func auditCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "audit",
+		Short: "Print the path of the API server's audit log (JSON lines)",
+		Long: `Print the path of the API server's audit log, one JSON object per line: who
+did what to which object. Writes by service accounts of the namespace
+platform-operator-system include what they sent, except for secrets. Left out
+are leases, events, health checks, and watches by anyone but the operator.`,
+		Args: cobra.NoArgs,
+		RunE: ownClusterOnly(func(cmd *cobra.Command, c config.Config, _ []string) error {
+			s, err := state.Read(c)
+			if err != nil {
+				return err
+			}
+			if !s.Audit {
+				return errors.New("the cluster was started with --audit=false")
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), c.AuditLog())
+			return err
+		}),
+	}
+}
+
+func assetsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "assets",
+		Short: "Print a folder with etcd, kube-apiserver and kubectl for envtest",
+		Long: `Build what envtest needs, if the cache does not have it, and print the folder:
+etcd, kube-apiserver, kube-controller-manager and kubectl. Needs only Go.`,
+		Example: `  KUBEBUILDER_ASSETS=$(cluster assets) go test ./...`,
+		Args:    cobra.NoArgs,
+		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
+			if err := buildTool(cmd, c, build.ArtifactHyperkube); err != nil {
+				return err
+			}
+			dir, err := build.Builder{CacheDir: c.CacheDir}.Assets()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
+			return err
+		}),
+	}
+}
+
+func toolCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "tool NAME",
+		Short:   "Print the path of a tool, building it first if need be: helm",
+		Example: `  $(cluster tool helm) version`,
+		Args:    cobra.ExactArgs(1),
+		RunE: withConfig(func(cmd *cobra.Command, c config.Config, args []string) error {
+			a, err := build.FindTool(args[0])
+			if err != nil {
+				return err
+			}
+			if err := buildTool(cmd, c, a.Name); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), a.Program(c.CacheDir, 0))
+			return err
+		}),
+	}
+}
+
+// buildTool builds one artifact with progress on standard error: standard
+// output is for the path.
+func buildTool(cmd *cobra.Command, c config.Config, name string) error {
+	a, ok := build.Find(name)
+	if !ok {
+		return fmt.Errorf("nothing called %q can be built", name)
+	}
+	syscall.Umask(safefile.DefaultUmask)
+	if err := os.MkdirAll(c.CacheDir, 0o755); err != nil {
+		return fmt.Errorf("creating the cache folder: %w", err)
+	}
+	unlock, err := safefile.Lock(c.CacheDir+".lock", cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	p := &progress.Reporter{Out: cmd.ErrOrStderr(), Total: 1}
+	return p.Run(a.Name+" "+a.Version, a.Takes, func() (string, error) { return build.Builder{CacheDir: c.CacheDir}.Ensure(cmd.Context(), a) })
+}

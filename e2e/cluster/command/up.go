@@ -1,0 +1,76 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/lifecycle"
+)
+
+// sayCurrent is all that up, down and status do with the user's own cluster.
+func sayCurrent(cmd *cobra.Command) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "using the current kubeconfig context %s\n", currentContext(os.Getenv))
+	return err
+}
+
+func upCommand() *cobra.Command {
+	o := lifecycle.UpOptions{}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster, or what is missing of it",
+		Example: `  cluster up                        one node
+  cluster up --nodes 2              two; while one runs, adds the second
+  cluster up --nodes 2 --fast-failover
+                                    a dead node is noticed in 6 s, its pods replaced in 13 s
+  cluster up --control-plane-only   API server and controllers, no pods
+  cluster up --with helm            also build helm`,
+		Args: cobra.NoArgs,
+		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
+			if useCurrentCluster(os.Getenv) {
+				return sayCurrent(cmd)
+			}
+			o.NodesGiven = cmd.Flags().Changed("nodes")
+			return lifecycle.Up(cmd.Context(), c, o, cmd.OutOrStdout())
+		}),
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Nodes, "nodes", 1, fmt.Sprintf("how many nodes, up to %d", config.MaxNodes))
+	f.BoolVar(&o.ControlPlaneOnly, "control-plane-only", false, "no kubelet, no pods")
+	f.BoolVar(&o.FastFailover, "fast-failover", false, "notice dead nodes in seconds, not in a minute")
+	f.BoolVar(&o.Audit, "audit", true, "write an audit log (see: cluster audit)")
+	f.StringSliceVar(&o.With, "with", nil, "tools to build as well: helm")
+	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long starting may take (building has no limit)")
+	return cmd
+}
+
+func downCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove the cluster: processes, mounts, network, cgroups, files",
+		Args:  cobra.NoArgs,
+		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
+			if useCurrentCluster(os.Getenv) {
+				return sayCurrent(cmd)
+			}
+			return lifecycle.Down(cmd.Context(), c, cmd.OutOrStdout())
+		}),
+	}
+}
+
+func statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show what runs; succeeds when everything is up",
+		Args:  cobra.NoArgs,
+		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
+			if useCurrentCluster(os.Getenv) {
+				return sayCurrent(cmd)
+			}
+			return lifecycle.Status(cmd.Context(), c, cmd.OutOrStdout())
+		}),
+	}
+}

@@ -1,0 +1,32 @@
+package images
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/build"
+	"github.com/platform-operator/platform-operator/e2e/cluster/host"
+)
+
+//go:embed pause/main.go
+var pauseSource []byte
+
+// buildPause compiles the pause program into a folder.
+func buildPause(ctx context.Context, cacheDir, into string) error {
+	src, err := os.MkdirTemp(cacheDir, "build-*")
+	if err != nil {
+		return fmt.Errorf("creating a build folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(src) }()
+	for name, content := range map[string][]byte{"main.go": pauseSource, "go.mod": []byte("module pause\n\ngo 1.26.0\n")} {
+		if err := os.WriteFile(filepath.Join(src, name), content, 0o644); err != nil {
+			return fmt.Errorf("writing pause's source: %w", err)
+		}
+	}
+	_, err = host.Run(ctx, host.Options{Env: build.GoEnv(false)}, "go", "build", "-C", src, "-trimpath", "-ldflags", "-s -w",
+		"-o", filepath.Join(into, "pause"), ".")
+	return err
+}

@@ -1,0 +1,342 @@
+// Package lifecycle starts, inspects, breaks and removes clusters. It combines
+// the packages that each know one part: images, keys, network, nodes.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/build"
+	"github.com/platform-operator/platform-operator/e2e/cluster/component"
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/control"
+	"github.com/platform-operator/platform-operator/e2e/cluster/host"
+	"github.com/platform-operator/platform-operator/e2e/cluster/images"
+	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
+	"github.com/platform-operator/platform-operator/e2e/cluster/network"
+	"github.com/platform-operator/platform-operator/e2e/cluster/nodeconfig"
+	"github.com/platform-operator/platform-operator/e2e/cluster/pki"
+	"github.com/platform-operator/platform-operator/e2e/cluster/power"
+	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
+	"github.com/platform-operator/platform-operator/e2e/cluster/progress"
+	"github.com/platform-operator/platform-operator/e2e/cluster/registry"
+	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
+	"github.com/platform-operator/platform-operator/e2e/cluster/state"
+)
+
+// UpOptions are the flags of `up`.
+type UpOptions struct {
+	Nodes            int
+	NodesGiven       bool // on the command line: without, a running cluster is left as it is
+	ControlPlaneOnly bool
+	FastFailover     bool
+	Audit            bool
+	With             []string
+	Timeout          time.Duration
+}
+
+// Up brings a cluster up, or what is missing of it.
+func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error {
+	if os.Geteuid() != 0 {
+		return errors.New("cluster up needs root: it creates network namespaces, mounts and cgroups")
+	}
+	if o.Nodes < 1 || o.Nodes > config.MaxNodes {
+		return fmt.Errorf("--nodes %d: between 1 and %d", o.Nodes, config.MaxNodes)
+	}
+	if o.ControlPlaneOnly && o.Nodes > 1 {
+		return errors.New("--control-plane-only runs no nodes: leave --nodes out")
+	}
+	for _, tool := range o.With {
+		if _, err := build.FindTool(tool); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	syscall.Umask(safefile.DefaultUmask)
+	unlock, err := safefile.Lock(c.LockFile(), out)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	current, err := state.Read(c)
+	running := err == nil
+	if err != nil && !errors.Is(err, state.ErrNoCluster) {
+		return err
+	}
+	wanted := state.Spec{
+		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, FastFailover: o.FastFailover, Audit: o.Audit,
+		Prefix: c.Prefix, StateDir: c.StateDir, CacheDir: c.CacheDir,
+	}
+	if running {
+		if wanted, err = grow(current, wanted, o.NodesGiven); err != nil {
+			return err
+		}
+		if wanted == current && len(o.With) == 0 && allUp(ctx, c, current) {
+			fmt.Fprintf(out, "already up: %s, for %s\n", describe(current), since(c))
+			return nil
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	u := &upRun{Config: c, spec: wanted, options: o, api: kube.NewClient(c)}
+	if running {
+		u.before = current
+	}
+	u.progress = &progress.Reporter{Out: out}
+	if err := u.build(ctx); err != nil {
+		return err
+	}
+	if err := u.start(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "up: %s, in %s\n", describe(wanted), progress.Elapsed(start))
+	fmt.Fprintf(out, "try:  cluster exec -- kubectl get nodes\n")
+	return nil
+}
+
+// grow is what a running cluster becomes when `up` asks for something else.
+// Only adding nodes is possible while it runs.
+func grow(current, wanted state.Spec, nodesGiven bool) (state.Spec, error) {
+	next := current
+	if nodesGiven && wanted.Nodes > current.Nodes {
+		next.Nodes = wanted.Nodes
+	}
+	switch {
+	case nodesGiven && wanted.Nodes < current.Nodes:
+		return next, fmt.Errorf("%d nodes are running; to have %d, take the cluster down first: cluster down", current.Nodes, wanted.Nodes)
+	case wanted.ControlPlaneOnly != current.ControlPlaneOnly:
+		return next, errors.New("the running cluster was started the other way round with --control-plane-only; first: cluster down")
+	case wanted.FastFailover && !current.FastFailover:
+		return next, errors.New("the running cluster was started without --fast-failover; first: cluster down")
+	case current.CacheDir != wanted.CacheDir:
+		return next, errors.New("the running cluster has other versions or another cache folder; first: cluster down")
+	}
+	return next, nil
+}
+
+func describe(s state.Spec) string {
+	if s.ControlPlaneOnly {
+		return "Kubernetes " + build.KubernetesVersion + ", control plane only"
+	}
+	nodes := "1 node"
+	if s.Nodes > 1 {
+		nodes = fmt.Sprintf("%d nodes", s.Nodes)
+	}
+	if s.FastFailover {
+		nodes += ", fast failover"
+	}
+	return "Kubernetes " + build.KubernetesVersion + ", " + nodes
+}
+
+// since returns how long ago the cluster was created.
+func since(c config.Config) string {
+	info, err := os.Stat(filepath.Join(c.PKIDir(), "ca.crt"))
+	if err != nil {
+		return "?"
+	}
+	return time.Since(info.ModTime()).Round(time.Second).String()
+}
+
+// allUp reports whether every component of every node answers.
+func allUp(ctx context.Context, c config.Config, s state.Spec) bool {
+	for n := 1; n <= s.Nodes; n++ {
+		states, err := control.NewClient(c, n).Status(ctx)
+		if err != nil {
+			return false
+		}
+		for _, st := range states {
+			if !st.Healthy {
+				return false
+			}
+		}
+		if !s.ControlPlaneOnly && !network.LinkUp(ctx, c, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// upRun is one run of `up`.
+type upRun struct {
+	config.Config
+	spec     state.Spec
+	before   state.Spec // zero when there was no cluster
+	options  UpOptions
+	progress *progress.Reporter
+	api      kube.Client
+}
+
+// build makes sure that everything the cluster is made of is in the cache.
+func (u *upRun) build(ctx context.Context) error {
+	needed := host.NetworkRequirements()
+	names := []string{build.ArtifactHyperkube}
+	if !u.spec.ControlPlaneOnly {
+		needed = host.NodeRequirements()
+		names = append(names, build.ArtifactContainerd, build.ArtifactRunc, build.ArtifactCNI, build.ArtifactCoreDNS)
+	}
+	names = append(names, u.options.With...)
+	steps := 1 + len(names) + 2 // packages, builds; network and keys, control plane
+	if !u.spec.ControlPlaneOnly {
+		steps += 3 // images, nodes, DNS
+	}
+	u.progress.Total = steps
+
+	err := u.progress.Run("programs of the machine", "", func() (string, error) { return host.EnsureInstalled(ctx, needed) })
+	if err != nil {
+		return err
+	}
+	unlock, err := safefile.Lock(u.CacheDir+".lock", u.progress.Out)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b := build.Builder{CacheDir: u.CacheDir}
+	for _, name := range names {
+		a, ok := build.Find(name)
+		if !ok {
+			return fmt.Errorf("nothing called %q can be built", name)
+		}
+		err := u.progress.Run(a.Name+" "+a.Version, a.Takes, func() (string, error) { return b.Ensure(ctx, a) })
+		if err != nil {
+			return err
+		}
+	}
+	if u.spec.ControlPlaneOnly {
+		return nil
+	}
+	return u.progress.Run("container images", "20 s", func() (string, error) { return images.Ensure(ctx, u.CacheDir) })
+}
+
+// start brings the nodes up and waits until the cluster can be used.
+func (u *upRun) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, u.options.Timeout)
+	defer cancel()
+	if err := u.progress.Run("network and keys", "", func() (string, error) { return "", u.prepare(ctx) }); err != nil {
+		return err
+	}
+	err := u.progress.Run("control plane answers", "", func() (string, error) { return "", u.startNodes(ctx) })
+	if err != nil {
+		return err
+	}
+	if u.spec.ControlPlaneOnly {
+		return nil
+	}
+	ready := fmt.Sprintf("nodes ready (%d)", u.spec.Nodes)
+	if err := u.progress.Run(ready, "", func() (string, error) { return "", u.waitNodes(ctx) }); err != nil {
+		return err
+	}
+	return u.progress.Run("cluster DNS answers", "", func() (string, error) { return "", u.waitDNS(ctx) })
+}
+
+// prepare creates what exists before any process: the state folder, keys,
+// network.
+func (u *upRun) prepare(ctx context.Context) error {
+	if u.before == (state.Spec{}) {
+		// What an earlier cluster left is of no use to this one.
+		if err := state.Remove(u.Config, false); err != nil {
+			return err
+		}
+	}
+	if err := safefile.MakeDirs(u.StateDir, filepath.Dir(u.AuditLog()), u.RegistryStore()); err != nil {
+		return err
+	}
+	if err := state.Write(u.Config, u.spec); err != nil {
+		return err
+	}
+	if err := pki.Ensure(u.PKIDir(), u.spec.Nodes); err != nil {
+		return err
+	}
+	admin, err := os.ReadFile(filepath.Join(u.PKIDir(), "admin.kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("reading admin's kubeconfig: %w", err)
+	}
+	if err := safefile.Write(u.Kubeconfig(), admin, 0o600); err != nil {
+		return err
+	}
+	if u.before == (state.Spec{}) {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding this program: %w", err)
+		}
+		if err := safefile.Copy(self, u.OwnBinary(), 0o700); err != nil {
+			return err
+		}
+		if !u.spec.ControlPlaneOnly {
+			if err := registry.Seed(images.Store(u.CacheDir), u.RegistryStore()); err != nil {
+				return err
+			}
+		}
+	}
+	return network.Ensure(ctx, u.Config, u.spec.Nodes)
+}
+
+// startNodes switches on the nodes that are off and starts components that
+// were killed.
+func (u *upRun) startNodes(ctx context.Context) error {
+	for n := 1; n <= u.spec.Nodes; n++ {
+		states, err := control.NewClient(u.Config, n).Status(ctx)
+		if err != nil {
+			if err := power.On(ctx, u.spec, n); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := network.SetLink(ctx, u.Config, n, true); err != nil {
+			return err
+		}
+		if err := u.refresh(ctx, n, states); err != nil {
+			return err
+		}
+	}
+	err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
+		return u.api.Ready(ctx) == nil && u.allHealthy(ctx, component.ControlPlaneNames()) &&
+			// Pods of the default namespace are refused until it exists.
+			u.api.Exists(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
+	})
+	if err != nil {
+		return u.explain(err)
+	}
+	return nil
+}
+
+// refresh brings a running node in line: killed components come back, and when
+// the number of nodes changed, kubelet learns its new share of the machine.
+func (u *upRun) refresh(ctx context.Context, node int, states []control.ProcessState) error {
+	client := control.NewClient(u.Config, node)
+	resized := u.before.Nodes != u.spec.Nodes
+	if resized {
+		m, err := host.ReadCapacity()
+		if err != nil {
+			return err
+		}
+		if err := nodeconfig.Write(u.spec, node, m); err != nil {
+			return err
+		}
+	}
+	for _, name := range component.Names() {
+		for _, st := range states {
+			if st.Name != name {
+				continue
+			}
+			if resized && name == component.Kubelet {
+				if err := client.Kill(ctx, name); err != nil {
+					return err
+				}
+				st.Wanted = false
+			}
+			if !st.Wanted {
+				if err := client.Start(ctx, name); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

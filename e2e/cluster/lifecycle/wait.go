@@ -1,0 +1,91 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/component"
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/control"
+	"github.com/platform-operator/platform-operator/e2e/cluster/logs"
+	"github.com/platform-operator/platform-operator/e2e/cluster/nodeinit"
+	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
+)
+
+func (u *upRun) waitNodes(ctx context.Context) error {
+	err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
+		ready, err := u.api.NodesReady(ctx)
+		return err == nil && ready >= u.spec.Nodes && u.allHealthy(ctx, component.Names())
+	})
+	if err != nil {
+		return u.explain(err)
+	}
+	return nil
+}
+
+func (u *upRun) waitDNS(ctx context.Context) error {
+	if err := u.api.ApplyCoreDNS(ctx); err != nil {
+		return err
+	}
+	if err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool { return u.api.CoreDNSAvailable(ctx) }); err != nil {
+		return fmt.Errorf("%w; warnings in kube-system:\n%s", u.explain(err), u.api.PodTrouble(context.WithoutCancel(ctx), "kube-system"))
+	}
+	for n := 1; n <= u.spec.Nodes; n++ {
+		client := control.NewClient(u.Config, n)
+		err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
+			// Questions asked before kube-proxy wrote its rules get no answer.
+			ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer cancel()
+			return client.CheckDNS(ctx) == nil
+		})
+		if err != nil {
+			return fmt.Errorf("from %s: %w", config.NodeName(n), u.explain(err))
+		}
+	}
+	return nil
+}
+
+// allHealthy reports whether the named components answer on all nodes.
+func (u *upRun) allHealthy(ctx context.Context, names []string) bool {
+	for n := 1; n <= u.spec.Nodes; n++ {
+		if _, broken := u.firstBroken(ctx, n, names); broken {
+			return false
+		}
+	}
+	return true
+}
+
+// firstBroken finds the component the others are most likely waiting for.
+func (u *upRun) firstBroken(ctx context.Context, node int, names []string) (string, bool) {
+	states, err := control.NewClient(u.Config, node).Status(ctx)
+	if err != nil {
+		return nodeinit.Command, true
+	}
+	for _, name := range names {
+		for _, st := range states {
+			if st.Name == name && !st.Healthy {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// explain turns a missed deadline into the component at fault and its words.
+func (u *upRun) explain(cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		cause = fmt.Errorf("not ready within %s", u.options.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for n := 1; n <= u.spec.Nodes; n++ {
+		if name, broken := u.firstBroken(ctx, n, component.Names()); broken {
+			return fmt.Errorf("%w: %s on %s does not work; the end of its log:\n%s",
+				cause, name, config.NodeName(n), logs.Tail(u.LogFile(n, name), 15))
+		}
+	}
+	return fmt.Errorf("%w: all components answer; the end of kubelet's log:\n%s",
+		cause, logs.Tail(u.LogFile(u.spec.Nodes, component.Kubelet), 15))
+}
