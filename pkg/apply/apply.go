@@ -259,9 +259,9 @@ func (a *Applier) calm(owner Owner, in Intent) {
 }
 
 // NeedsApply returns the live child, or nil if it does not exist, and whether Apply
-// would write it. It writes nothing.
+// would write it. It reads only the cache, and writes nothing.
 func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
-	stated, err := a.state(ctx, owner, in)
+	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -272,41 +272,19 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 		}
 		return nil, false, fmt.Errorf("reading %s: %w", in, err)
 	}
-	if err := checkOwnership(owner, in, live); err != nil {
+	e, err := t.evaluate(ctx, live)
+	if err != nil {
 		return nil, true, err
 	}
-	r := a.compare.compare(live, stated, in.Exclusive)
-	return live, r.lacks || r.extra || live.GetAnnotations()[naming.AnnotationApplied] != hashOf(stated), nil
-}
-
-// state completes an intent and returns the fields that it states.
-func (a *Applier) state(ctx context.Context, owner Owner, in Intent) (map[string]any, error) {
-	namespace, err := a.namespaceUID(ctx, owner, in)
-	if err != nil {
-		return nil, err
-	}
-	return in.complete(owner.Object, owner.GVK, namespace)
+	return live, e.action != Unchanged, nil
 }
 
 func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
-	stated, err := a.state(ctx, owner, in)
+	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return Child{}, err
 	}
-	t := attempt{Applier: a, owner: owner, in: in, stated: stated, hash: hashOf(stated)}
 	return t.run(ctx)
-}
-
-// attempt is the application of one intent.
-type attempt struct {
-	*Applier
-	owner  Owner
-	in     Intent
-	stated map[string]any
-	hash   string
-	// handedOver reports that fields were handed over already. This is not
-	// repeated if only the status has changed since then.
-	handedOver bool
 }
 
 func (t *attempt) run(ctx context.Context) (Child, error) {
@@ -321,33 +299,25 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if err != nil { // the child is not in the cache
 		return t.create(ctx)
 	}
-	if err := t.exists(ctx, live); err != nil {
-		return Child{}, err
-	}
 	last, known := t.recall()
 	if known && last.isNewerThan(live) {
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: "the cache does not hold the last write of " + t.in.String() + " yet"}
 	}
-	if err := checkOwnership(t.owner, t.in, live); err != nil {
-		return Child{}, err
-	}
-	// The managed fields in the cache are reduced to the names of the managers.
-	// If the operator is not among them, the child was created by another
-	// operator.
-	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
-		return t.takeOver(ctx)
-	}
-	r := t.compare.compare(live, t.stated, t.in.Exclusive)
-	r.extra = r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
+	e, err := t.evaluate(ctx, live)
 	switch {
-	case !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash:
+	case err != nil:
+		return Child{}, err
+	case e.action == Unchanged:
 		return Child{Live: live, Action: Unchanged}, nil
-	case known && last.contested && last.hash == t.hash && last.isOfVersion(live):
+	case e.action == Changed && known && last.contested && last.hash == t.hash && last.isOfVersion(live):
 		return Child{Live: live, Action: Unchanged}, nil // already applied once; repeating it would only prolong the conflict
-	case r.extra:
-		return t.reclaim(ctx)
+	case e.claim:
+		if live, err = t.readLive(ctx); err != nil { // the cache lacks the managed fields
+			return Child{}, err
+		}
+		return t.claimAndSend(ctx, live, e.action)
 	default:
-		return t.send(ctx, live, Changed)
+		return t.send(ctx, live, e.action)
 	}
 }
 
@@ -413,32 +383,14 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	if err := t.exists(ctx, live); err != nil {
+	e, err := t.evaluate(ctx, live)
+	if err != nil {
 		return Child{}, err
 	}
-	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
-		return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
-	}
-	if r := t.compare.compare(live, t.stated, t.in.Exclusive); !r.lacks && !r.extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
+	if e.action == Unchanged {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
-	return t.claimAndSend(ctx, live, t.claims(), Changed)
-}
-
-// exists replaces the intent with the one for an existing child. A child whose
-// owner reference was removed exists, although it is not observed as a child of
-// the owner.
-func (t *attempt) exists(ctx context.Context, live client.Object) error {
-	if t.in.IfExists == nil {
-		return nil
-	}
-	t.in = t.in.instead(t.in.IfExists(live))
-	stated, err := t.state(ctx, t.owner, t.in)
-	if err != nil {
-		return err
-	}
-	t.stated, t.hash = stated, hashOf(stated)
-	return nil
+	return t.claimAndSend(ctx, live, e.action)
 }
 
 // ownerExists returns an error unless the API server confirms that the owner
@@ -458,33 +410,6 @@ func (a *Applier) ownerExists(ctx context.Context, owner Owner) error {
 	return nil
 }
 
-// takeOver adopts a child that another operator created.
-func (t *attempt) takeOver(ctx context.Context) (Child, error) {
-	live, err := t.readLive(ctx)
-	if err != nil {
-		return Child{}, err
-	}
-	return t.claimAndSend(ctx, live, everythingOfSeeds, TakenOver)
-}
-
-// reclaim removes additions by other managers from exclusive paths.
-func (t *attempt) reclaim(ctx context.Context) (Child, error) {
-	live, err := t.readLive(ctx)
-	if err != nil {
-		return Child{}, err
-	}
-	return t.claimAndSend(ctx, live, t.claims(), Changed)
-}
-
-// claims selects the fields that a child may hold only if the intent states
-// them.
-func (t *attempt) claims() scope {
-	exclusive := within(t.in.Exclusive, t.stated)
-	return func(e metav1.ManagedFieldsEntry, path string) bool {
-		return exclusive(e, path) || ownersByPatch(e, path)
-	}
-}
-
 // readLive reads the child from the API server, with complete managed fields.
 // It returns an error if the child must not be written.
 func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
@@ -498,8 +423,10 @@ func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
 	return live, checkOwnership(t.owner, t.in, live)
 }
 
-func (t *attempt) claimAndSend(ctx context.Context, live client.Object, s scope, act Action) (Child, error) {
-	patch, err := claim(live, s)
+// claimAndSend claims the fields that the apply has to remove, and applies the
+// intent. live has complete managed fields.
+func (t *attempt) claimAndSend(ctx context.Context, live client.Object, act Action) (Child, error) {
+	patch, err := claim(live, t.claims(act))
 	if err != nil {
 		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 	}

@@ -261,6 +261,11 @@ func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, "explained", Unchanged, f.Action)
+
+	w.cache = nil
+	if _, differs, err := w.applier.NeedsApply(t.Context(), owner(), starting()); err != nil || differs {
+		t.Errorf("a Deployment that matches the intent for an existing one needs to be applied: %v %v", differs, err)
+	}
 }
 
 // The child has the operator's label but was written by updates: by an older

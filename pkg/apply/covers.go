@@ -48,15 +48,7 @@ func (c *comparer) compare(live any, stated map[string]any, exclusive []string) 
 		parent, name := cutLast(strings.TrimSuffix(e, elementsOnly))
 		w.below[parent] = append(w.below[parent], name)
 	}
-	v := reflect.ValueOf(live).Elem()
-	top := make(map[string]any, len(stated))
-	for k, s := range stated {
-		// A typed object read from the cache has no apiVersion and kind.
-		if k != "apiVersion" && k != "kind" {
-			top[k] = s
-		}
-	}
-	lacks := !w.covers(v, top, "", field{})
+	lacks := !w.root(live, stated)
 	return result{lacks: lacks, extra: w.extra}
 }
 
@@ -65,6 +57,50 @@ type walk struct {
 	exclusive []string
 	below     map[string][]string // the exclusive fields, by the path of their parent object
 	extra     bool
+	// report is called for each difference, with a path in the notation of
+	// Difference. If it is nil, these paths are not built.
+	report func(path, verb string)
+}
+
+// root compares whole objects.
+func (w *walk) root(live any, stated map[string]any) bool {
+	top := make(map[string]any, len(stated))
+	for k, s := range stated {
+		// A typed object read from the cache has no apiVersion and kind.
+		if k != "apiVersion" && k != "kind" {
+			top[k] = s
+		}
+	}
+	return w.covers(reflect.ValueOf(live).Elem(), top, "", "", field{})
+}
+
+// differs reports a difference. It returns false, as covers does then.
+func (w *walk) differs(name, verb string) bool {
+	if w.report != nil {
+		w.report(name, verb)
+	}
+	return false
+}
+
+// reported returns ok, and reports a difference if it is false.
+func (w *walk) reported(ok bool, name, verb string) bool {
+	return ok || w.differs(name, verb)
+}
+
+// nameIn returns the reported path of a field.
+func (w *walk) nameIn(name, field string) string {
+	if w.report == nil {
+		return ""
+	}
+	return join(name, field)
+}
+
+// nameAt returns the reported path of a list element.
+func (w *walk) nameAt(name string, key any) string {
+	if w.report == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s[%v]", name, key)
 }
 
 var (
@@ -78,13 +114,19 @@ var (
 
 // covers reports whether live holds all of stated. It also records unstated
 // content of exclusive paths in w.extra, which is complete if covers returns
-// true. Below a difference, exclusive paths may not be examined.
-func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool {
+// true. Below a difference, exclusive paths may not be examined. path is
+// compared with the exclusive paths, and name is reported.
+func (w *walk) covers(live reflect.Value, stated any, path, name string, f field) bool {
 	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
 		if live.IsNil() {
-			return stated == nil
+			return w.reported(stated == nil, name, added)
 		}
 		live = live.Elem()
+	}
+	if w.report != nil && name != "" && (live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0) {
+		// Report the topmost field that is not set, rather than those below it.
+		quiet := walk{comparer: w.comparer}
+		return w.reported(quiet.covers(live, stated, path, "", f), name, added)
 	}
 	switch s := stated.(type) {
 	case nil:
@@ -92,56 +134,60 @@ func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool
 	case map[string]any:
 		if live.Type() == rawType { // its content is opaque, so it is stated as a whole
 			var content any
-			return json.Unmarshal(live.Interface().(runtime.RawExtension).Raw, &content) == nil && reflect.DeepEqual(content, stated)
+			same := json.Unmarshal(live.Interface().(runtime.RawExtension).Raw, &content) == nil && reflect.DeepEqual(content, stated)
+			return w.reported(same, name, changed)
 		}
 		switch live.Kind() {
 		case reflect.Struct:
-			return w.coversStruct(live, s, path)
+			return w.coversStruct(live, s, path, name)
 		case reflect.Map:
 			ok, found := true, 0
 			for k, sv := range s {
 				lv := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
-				if lv.IsValid() {
-					found++
+				if !lv.IsValid() {
+					ok = w.differs(w.nameIn(name, k), added)
+					continue
 				}
-				ok = lv.IsValid() && w.covers(lv, sv, "", field{}) && ok
+				found++
+				ok = w.covers(lv, sv, "", w.nameIn(name, k), field{}) && ok
 			}
 			if live.Len() > found && (w.isExclusive(path) || w.within(path)) {
 				w.extra = true
 			}
 			return ok
 		default:
-			return false
+			return w.differs(name, changed)
 		}
 	case []any:
 		if live.Kind() != reflect.Slice {
-			return false
+			return w.differs(name, changed)
 		}
-		return w.coversList(live, s, path, f)
+		return w.coversList(live, s, path, name, f)
 	default:
-		return coversScalar(live, s)
+		return w.reported(coversScalar(live, s), name, changed)
 	}
 }
 
-func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path string) bool {
+func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path, name string) bool {
 	ok := true
 	fields := w.fieldsOf(live.Type())
-	for name, sv := range stated {
-		f, known := fields[name]
-		if !known {
-			return false // a field newer than the Go types: let the API server decide
+	for k, sv := range stated {
+		f, known := fields[k]
+		if !known { // a field newer than the Go types: let the API server decide
+			ok = w.differs(w.nameIn(name, k), changed)
+			continue
 		}
-		ok = w.covers(live.FieldByIndex(f.index), sv, join(path, name), f) && ok
+		ok = w.covers(live.FieldByIndex(f.index), sv, join(path, k), w.nameIn(name, k), f) && ok
 	}
 	if w.within(path) {
-		for name, f := range fields {
-			w.look(live, name, f, stated, path)
+		for k, f := range fields {
+			w.look(live, k, f, stated, path)
 		}
 		return ok
 	}
-	for _, name := range w.below[path] {
-		if f, known := fields[name]; known {
-			w.look(live, name, f, stated, path)
+	for _, k := range w.below[path] {
+		if f, known := fields[k]; known {
+			w.look(live, k, f, stated, path)
 		}
 	}
 	return ok
@@ -203,32 +249,36 @@ func isDefault(path string, v reflect.Value) bool {
 	return known && (v.Kind() == reflect.String || v.CanInt() || v.Kind() == reflect.Bool) && (given == nil || fmt.Sprint(v.Interface()) == text(given))
 }
 
-func (w *walk) coversList(live reflect.Value, stated []any, path string, f field) bool {
+func (w *walk) coversList(live reflect.Value, stated []any, path, name string, f field) bool {
 	ok, found := true, 0
 	switch {
 	case f.mergeKey != "":
 		for _, s := range stated {
+			var key any
+			if m, isMap := s.(map[string]any); isMap {
+				key = m[f.mergeKey]
+			}
 			e, there := w.element(live, s, f.mergeKey)
 			if !there {
-				ok = false
+				ok = w.differs(w.nameAt(name, key), added)
 				continue
 			}
 			found++
-			ok = w.covers(e, s, elementPath(path, s, f.mergeKey), field{}) && ok
+			ok = w.covers(e, s, elementPath(path, s, f.mergeKey), w.nameAt(name, key), field{}) && ok
 		}
 	case f.set:
 		for _, s := range stated {
-			ok = containsScalar(live, s) && ok
+			ok = w.reported(containsScalar(live, s), w.nameAt(name, s), added) && ok
 		}
 		found = len(stated)
 	default:
 		found = len(stated)
 		if live.Len() != len(stated) {
-			ok = false
+			ok = w.differs(name, changed)
 			break
 		}
 		for i, s := range stated {
-			ok = w.covers(live.Index(i), s, path+elementsOnly, field{}) && ok
+			ok = w.covers(live.Index(i), s, path+elementsOnly, w.nameAt(name, i), field{}) && ok
 		}
 	}
 	// An element with another key is an addition even if the stated element is

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,13 +48,13 @@ func (d Difference) String() string { return d.Path + " would " + d.Verb }
 
 // Diff returns what Apply would do to a child, and which fields are the
 // reason. It writes nothing. For an unowned child it returns the error that
-// Apply would return, as Look does. Unlike Look, it also reads children from
-// the API server that the cache does not hold, because Apply would adopt them.
+// Apply would return. Unlike NeedsApply, it also reads children from the API
+// server that the cache does not hold, because Apply would adopt them.
 //
 // Fields that would be removed are reported only if the reader returns complete
 // managed fields, which the operator's own cache does not.
 func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, error) {
-	stated, err := a.state(ctx, owner, in)
+	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -64,38 +62,31 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	if apierrors.IsNotFound(err) {
 		return Preview{Action: Created}, nil
 	}
-	if err == nil && in.IfExists != nil {
-		in = in.instead(in.IfExists(live))
-		stated, err = a.state(ctx, owner, in)
-	}
 	if err != nil {
 		return Preview{}, fmt.Errorf("reading %s: %w", in, err)
 	}
-	f := Preview{Action: Changed, Live: live}
-	if err := checkOwnership(owner, in, live); err != nil {
-		return f, err
-	}
-	r := a.compare.compare(live, stated, in.Exclusive)
-	var claims scope
-	switch {
-	case !slices.ContainsFunc(live.GetManagedFields(), isOurs):
-		f.Action, claims = TakenOver, everythingOfSeeds
-	case !r.lacks && !r.extra: // the hash is among the stated fields
-		f.Action = Unchanged
-		return f, nil
-	case r.extra:
-		claims = within(in.Exclusive, stated)
-	}
-	all := a.compare.differences(live, stated)
-	gone, err := dropped(live, stated, claims, in.ReleaseFields)
+	e, err := t.evaluate(ctx, live)
 	if err != nil {
-		return f, err
+		return Preview{Action: Changed, Live: live}, err
+	}
+	p := Preview{Action: e.action, Live: live}
+	if e.action == Unchanged {
+		return p, nil
+	}
+	var claims scope
+	if e.claim {
+		claims = t.claims(e.action)
+	}
+	all := a.compare.differences(live, t.stated)
+	gone, err := dropped(live, t.stated, claims, t.in.ReleaseFields)
+	if err != nil {
+		return p, err
 	}
 	for _, path := range gone {
 		all = append(all, Difference{path, removed})
 	}
-	f.Differences = inOrder(all)
-	return f, nil
+	p.Differences = inOrder(all)
+	return p, nil
 }
 
 // inOrder sorts differences and removes duplicates. A difference of the hash of
@@ -113,105 +104,10 @@ func inOrder(all []Difference) []Difference {
 // differences returns the stated fields that live does not hold. The result is
 // empty if and only if compare does not report that live lacks something.
 func (c *comparer) differences(live any, stated map[string]any) []Difference {
-	top := maps.Clone(stated)
-	delete(top, "apiVersion")
-	delete(top, "kind")
-	n := namer{walk: walk{comparer: c}}
-	n.value(reflect.ValueOf(live).Elem(), top, "", field{})
-	return n.found
-}
-
-// namer walks an object as covers does, and records the paths of the
-// differences.
-type namer struct {
-	walk
-	found []Difference
-}
-
-func (n *namer) say(path, verb string) { n.found = append(n.found, Difference{path, verb}) }
-
-func (n *namer) value(live reflect.Value, stated any, path string, f field) {
-	if n.covers(live, stated, path, f) {
-		return
-	}
-	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
-		if live.IsNil() {
-			n.say(path, added)
-			return
-		}
-		live = live.Elem()
-	}
-	if path != "" && (live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0) {
-		n.say(path, added)
-		return
-	}
-	switch s := stated.(type) {
-	case map[string]any:
-		switch {
-		case live.Type() == rawType:
-			n.say(path, changed)
-		case live.Kind() == reflect.Struct:
-			n.fields(live, s, path)
-		case live.Kind() == reflect.Map:
-			for _, k := range slices.Sorted(maps.Keys(s)) {
-				if lv := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key())); !lv.IsValid() {
-					n.say(join(path, k), added)
-				} else {
-					n.value(lv, s[k], join(path, k), field{})
-				}
-			}
-		default:
-			n.say(path, changed)
-		}
-	case []any:
-		if live.Kind() != reflect.Slice {
-			n.say(path, changed)
-			return
-		}
-		n.list(live, s, path, f)
-	default:
-		n.say(path, changed)
-	}
-}
-
-func (n *namer) fields(live reflect.Value, stated map[string]any, path string) {
-	known := n.fieldsOf(live.Type())
-	for _, name := range slices.Sorted(maps.Keys(stated)) {
-		if f, ok := known[name]; ok {
-			n.value(live.FieldByIndex(f.index), stated[name], join(path, name), f)
-		} else {
-			n.say(join(path, name), changed)
-		}
-	}
-}
-
-func (n *namer) list(live reflect.Value, stated []any, path string, f field) {
-	switch {
-	case f.mergeKey != "":
-		for _, s := range stated {
-			at := path
-			if m, ok := s.(map[string]any); ok {
-				at += fmt.Sprintf("[%v]", m[f.mergeKey])
-			}
-			if e, there := n.element(live, s, f.mergeKey); there {
-				n.value(e, s, at, field{})
-			} else {
-				n.say(at, added)
-			}
-		}
-	case f.set:
-		for _, s := range stated {
-			if !containsScalar(live, s) {
-				n.say(fmt.Sprintf("%s[%v]", path, s), added)
-			}
-		}
-	case live.Len() != len(stated):
-		n.say(path, changed)
-	default:
-		for i, s := range stated {
-			n.value(live.Index(i), s, path+"["+strconv.Itoa(i)+"]", field{})
-		}
-	}
+	var found []Difference
+	w := walk{comparer: c, report: func(path, verb string) { found = append(found, Difference{path, verb}) }}
+	w.root(live, stated)
+	return found
 }
 
 // dropped returns the fields that an apply would remove: the operator owns

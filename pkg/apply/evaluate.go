@@ -1,0 +1,92 @@
+package apply
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// attempt is the application of one intent. Apply executes it, NeedsApply and
+// Diff only evaluate it.
+type attempt struct {
+	*Applier
+	owner  Owner
+	in     Intent
+	stated map[string]any // the fields that the completed intent states
+	hash   string
+	// handedOver reports that fields were handed over already. This is not
+	// repeated if only the status has changed since then.
+	handedOver bool
+}
+
+// begin completes an intent.
+func (a *Applier) begin(ctx context.Context, owner Owner, in Intent) (*attempt, error) {
+	t := &attempt{Applier: a, owner: owner, in: in}
+	return t, t.complete(ctx)
+}
+
+func (t *attempt) complete(ctx context.Context) error {
+	namespace, err := t.namespaceUID(ctx, t.owner, t.in)
+	if err != nil {
+		return err
+	}
+	if t.stated, err = t.in.complete(t.owner.Object, t.owner.GVK, namespace); err != nil {
+		return err
+	}
+	t.hash = hashOf(t.stated)
+	return nil
+}
+
+// evaluation is what has to be done about a child that exists.
+type evaluation struct {
+	// action is Unchanged, Changed or TakenOver.
+	action Action
+	// claim reports that other managers own fields that the apply has to remove,
+	// so they must be claimed first.
+	claim bool
+}
+
+// evaluate compares a live child, which may come from the cache, with the
+// intent. It writes nothing. The error says why the child may not be written.
+func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation, error) {
+	if t.in.IfExists != nil {
+		// Also for a child whose owner reference was removed: it exists, although it
+		// is not observed as a child of the owner.
+		t.in = t.in.instead(t.in.IfExists(live))
+		if err := t.complete(ctx); err != nil {
+			return evaluation{}, err
+		}
+	}
+	if err := checkOwnership(t.owner, t.in, live); err != nil {
+		return evaluation{}, err
+	}
+	// The managed fields in the cache are reduced to the names of the managers.
+	// If the operator is not among them, the child was created by another
+	// operator.
+	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
+		return evaluation{action: TakenOver, claim: true}, nil
+	}
+	r := t.compare.compare(live, t.stated, t.in.Exclusive)
+	extra := r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
+	if !r.lacks && !extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
+		return evaluation{action: Unchanged}, nil
+	}
+	return evaluation{action: Changed, claim: extra}, nil
+}
+
+// claims selects the fields that an action claims from other managers: all that
+// a legacy operator wrote, or those that a child may hold only if the intent
+// states them.
+func (t *attempt) claims(act Action) scope {
+	if act == TakenOver {
+		return everythingOfSeeds
+	}
+	exclusive := within(t.in.Exclusive, t.stated)
+	return func(e metav1.ManagedFieldsEntry, path string) bool {
+		return exclusive(e, path) || ownersByPatch(e, path)
+	}
+}
