@@ -126,7 +126,7 @@ update-golden: bin/cluster ## Rewrite golden files; read the diff before you com
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
-	@for m in $(MODULES) e2e/admits e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy; done
+	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
@@ -209,18 +209,18 @@ test-unit: ## Tests that need only Go
 DRAWS ?= 1500
 
 .PHONY: test-fuzz
-test-fuzz: bin/admits ## Objects made by chance: Kubernetes admits the children of all that we admit
+test-fuzz: bin/kubevalidate ## Objects made by chance: Kubernetes admits the children of all that we admit
 	$(call say,'objects made by chance')
-	@CGO_ENABLED=0 go -C e2e/admits test -trimpath $(GO_TEST_FLAGS) ./...
-	@ADMITS="$(CURDIR)/bin/admits" DRAWS=$(DRAWS) go test -tags=kubernetes -run '^Fuzz' $(GO_TEST_FLAGS) ./webhooks/
+	@CGO_ENABLED=0 go -C e2e/kubevalidate test -trimpath $(GO_TEST_FLAGS) ./...
+	@KUBEVALIDATE="$(CURDIR)/bin/kubevalidate" DRAWS=$(DRAWS) go test -tags=kubernetes -run '^Fuzz' $(GO_TEST_FLAGS) ./webhooks/
 
 # What is found is written to webhooks/testdata/fuzz, and tried by every go test from then on.
 .PHONY: campaign-fuzz
 campaign-fuzz: FUZZTIME ?= 10m
-campaign-fuzz: bin/admits ## Search for what breaks admission: FUZZTIME=10m for each target
+campaign-fuzz: bin/kubevalidate ## Search for what breaks admission: FUZZTIME=10m for each target
 	@for f in FuzzAdmission FuzzSchemaAndGoAgree FuzzPodsKeepTheirProfile FuzzWhatWeAdmitKubernetesAdmits; do \
 		printf '$(BOLD)==> %4ds  %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$f; \
-		ADMITS="$(CURDIR)/bin/admits" go test -tags=kubernetes -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./webhooks/; done
+		KUBEVALIDATE="$(CURDIR)/bin/kubevalidate" go test -tags=kubernetes -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./webhooks/; done
 
 # -count=1: Go caches results by what the test reads, and does not see what helm reads.
 .PHONY: test-chart
@@ -388,10 +388,10 @@ e2e-cluster: bin/cluster
 	@if [ "$$CLUSTER" != current ]; then bin/cluster addon metrics-server traefik prometheus-operator-crds; $(MAKE) image-load; fi
 	@$(MAKE) install HELM_FLAGS='-f e2e/values.yaml $(HELM_FLAGS)'
 
-# As hyperkube is built, so that what the one compiles the other need not.
-.PHONY: bin/admits
-bin/admits:
-	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/admits -trimpath -o ../../bin/admits .
+# Built like hyperkube, so that the two share compiled packages.
+.PHONY: bin/kubevalidate
+bin/kubevalidate:
+	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/kubevalidate -trimpath -o ../../bin/kubevalidate .
 
 # go build knows better than make whether there is something to do.
 .PHONY: bin/cluster

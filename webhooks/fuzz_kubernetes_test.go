@@ -18,8 +18,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/draw"
 )
 
-// kubernetes runs e2e/admits, which contains the validation code of Kubernetes,
-// once per process. ADMITS is its path; make test-fuzz builds it.
+// kubernetes runs e2e/kubevalidate, which contains the validation code of
+// Kubernetes, once per process. KUBEVALIDATE is its path; make test-fuzz builds it.
 type kubernetes struct {
 	mu  sync.Mutex
 	in  io.Writer
@@ -27,7 +27,7 @@ type kubernetes struct {
 }
 
 var running = sync.OnceValues(func() (*kubernetes, error) {
-	cmd := exec.Command(os.Getenv("ADMITS")) //nolint:noctx // it ends when this process closes its input
+	cmd := exec.Command(os.Getenv("KUBEVALIDATE")) //nolint:noctx // it ends when this process closes its input
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -38,7 +38,7 @@ var running = sync.OnceValues(func() (*kubernetes, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting e2e/admits, which ADMITS has to name: %w", err)
+		return nil, fmt.Errorf("starting e2e/kubevalidate, which KUBEVALIDATE has to name: %w", err)
 	}
 	return &kubernetes{in: in, out: bufio.NewReader(out)}, nil
 })

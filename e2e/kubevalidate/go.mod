@@ -1,4 +1,4 @@
-module github.com/platform-operator/platform-operator/e2e/admits
+module github.com/platform-operator/platform-operator/e2e/kubevalidate
 
 go 1.26.0
 

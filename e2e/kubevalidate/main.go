@@ -1,13 +1,13 @@
-// Command admits says what Kubernetes says about objects, without a cluster:
-// its own decoding, defaulting and validation, and nothing that depends on what
-// else there is, such as quotas, ports that are taken or priority classes.
+// Command kubevalidate reports what Kubernetes says about objects, without a
+// cluster: its own decoding, defaulting and validation, and nothing that depends
+// on other objects, such as quotas, ports in use or priority classes.
 //
 // It reads questions from its input, one JSON document each, and answers each
-// with a line: {"error": "..."}, which is empty where Kubernetes would create
-// the object, or make it of the one in old.
+// with a line: {"error": "..."}, which is empty if Kubernetes would create the
+// object, or update the one in old to it.
 //
 // It is a module of its own, with the versions of cluster/hyperkube, so that
-// what is compiled for the one is compiled for the other.
+// the two share compiled packages.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"os"
 )
 
-// question asks for an object to be created, or updated where there is an old one.
+// question asks for an object to be created, or updated if old is set.
 type question struct {
 	Old json.RawMessage `json:"old,omitempty"`
 	New json.RawMessage `json:"new"`
@@ -30,7 +30,7 @@ type answer struct {
 
 func main() {
 	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "admits:", err)
+		fmt.Fprintln(os.Stderr, "kubevalidate:", err)
 		os.Exit(1)
 	}
 }
