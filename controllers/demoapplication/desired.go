@@ -151,20 +151,13 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev
 }
 
 // AddService adds the Service if the object has ports.
-func (x *object) AddService(plan *converge.Plan, decided bool) {
+func (x *object) AddService(plan *converge.Plan) {
 	a, o := x.a, x.observed
 	switch {
-	case len(a.Spec.Ports) == 0:
-		if o.Service != nil {
-			plan.Prune = append(plan.Prune, o.Service)
-		}
-	case a.DeletionTimestamp.IsZero() && !o.Offline && o.Deployment == nil && o.Service == nil && decided:
-		// Both may exist, created by the legacy operator, and the cache does not
-		// show them. Which pods the Service may select is known once the
-		// Deployment is owned: in the next reconcile. Without a template there is
-		// no Deployment to wait for.
-	default:
+	case len(a.Spec.Ports) > 0:
 		plan.Apply = append(plan.Apply, serviceOf(a, o))
+	case o.Service != nil:
+		plan.Prune = append(plan.Prune, o.Service)
 	}
 }
 

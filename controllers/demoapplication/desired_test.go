@@ -225,24 +225,25 @@ func TestWhatTheArticleShows(t *testing.T) {
 	}
 }
 
-// A Deployment that the legacy operator created is not observed before it is
-// adopted, so the Service waits for it. Without a cluster there is nothing to wait
-// for.
-func TestServiceComesAfterTheDeployment(t *testing.T) {
+// Other children may keep the Deployment from being created, and the Service does
+// not depend on it.
+func TestObject_PlansTheServiceWhateverIsObserved(t *testing.T) {
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
-	for name, tc := range map[string]struct {
-		o    Observed
-		want int
-	}{
-		"render":           {Observed{Offline: true}, 4},
-		"nothing stands":   {Observed{}, 3},
-		"the first stands": {Observed{Observed: rollout.Observed{Deployment: d}}, 4},
-		"both stand":       {Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, 4},
-		"the first is lost, and made anew with its Service in place": {Observed{Service: s}, 4},
+	for name, o := range map[string]Observed{
+		"offline":                          {Offline: true},
+		"no children":                      {},
+		"the Deployment":                   {Observed: rollout.Observed{Deployment: d}},
+		"the Deployment and the Service":   {Observed: rollout.Observed{Deployment: d}, Service: s},
+		"the Service without a Deployment": {Service: s},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := planned(t, sample(), tc.o); len(got.Apply) != tc.want || len(got.Prune) != 0 {
-				t.Errorf("%d children to apply and %d to prune, want %d and none", len(got.Apply), len(got.Prune), tc.want)
+			var kinds []string
+			plan := planned(t, sample(), o)
+			for _, in := range plan.Apply {
+				kinds = append(kinds, in.Kind)
+			}
+			if i, j := slices.Index(kinds, "Deployment"), slices.Index(kinds, "Service"); i < 0 || j < i || len(plan.Prune) != 0 {
+				t.Errorf("children to apply: %v; to prune: %v", kinds, plan.Prune)
 			}
 		})
 	}

@@ -137,9 +137,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 			om := metav1.ObjectMeta{Name: name}
 			return []client.Object{&appsv1.Deployment{ObjectMeta: om}, &corev1.Service{ObjectMeta: om}, &policyv1.PodDisruptionBudget{ObjectMeta: om}}
 		},
-		// The Service is created in the reconcile after that of the Deployment,
-		// which first checks that the owner still exists.
-		Created: []string{"get demoapplications 200", "patch controllerrevisions 201"},
+		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Image = "nginx:1.23.0" },
 		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
 		Orphan: func(o converge.Object) {

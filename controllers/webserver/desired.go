@@ -111,7 +111,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, template
 }
 
 // AddService adds the Service.
-func (x *object) AddService(plan *converge.Plan, _ bool) {
+func (x *object) AddService(plan *converge.Plan) {
 	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform))
 }
 

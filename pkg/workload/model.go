@@ -34,8 +34,8 @@ type Object interface {
 	// selector.
 	Deployment(build func(selector map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent
 	// AddService adds the Service to a plan, or the existing one to those that
-	// are deleted. decided reports whether there is a template.
-	AddService(plan *converge.Plan, decided bool)
+	// are deleted.
+	AddService(plan *converge.Plan)
 	// State changes what the conditions report, if the Service matters to it.
 	State(state conditions.State, service *corev1.Service) conditions.State
 	// UpdateStatus writes the part of the status that only this kind has.
@@ -193,7 +193,7 @@ func (m *Model) Plan() (converge.Plan, error) {
 	if d.Template != nil || deleting {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Observed, m.Deployment))
 	}
-	m.object.AddService(&plan, d.Template != nil)
+	m.object.AddService(&plan)
 	o.ApplyOrPrune(&plan, m.auxiliary)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: owner.GetName()})
 	plan.Prune = append(plan.Prune, stale...) // after the revisions that mount them
