@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -211,8 +212,8 @@ func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 }
 
 // keepsRunning reports whether pods that run can be those of a spec although new
-// ones would not start: they were started before a ConfigMap or Secret that they
-// mount as it is was deleted.
+// ones would not start: they were started before a Secret, or a ConfigMap that they
+// mount as it is, was deleted. There are no snapshots of Secrets.
 func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 	if inputsOf(spec, nil) != inputsOf(w.memory.healthy, nil) {
 		return false
@@ -226,10 +227,15 @@ func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 		pod, _ := unmounted["pod"].(map[string]any)
 		pod["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
 			volume, _ := v.(map[string]any)
-			return !snapshots || !has(volume, "configMap")
+			return !snapshots && has(volume, "configMap")
 		})
 	}
-	works, _ := w.works(unmounted, in)
+	started := maps.Clone(in)
+	if started == nil {
+		started = inputs{}
+	}
+	started["Secret/secret"] = map[string]string{}
+	works, _ := w.works(unmounted, started)
 	return works
 }
 

@@ -140,6 +140,7 @@ func TestWorld_KeepsRunning(t *testing.T) {
 	}{
 		"it was mounted":                {`{"image":"nginx:1.27.1",` + mounts + `}`, `{"image":"nginx:1.27.1","replica":3,` + mounts + `}`, true},
 		"a snapshot was mounted":        {`{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},` + mounts + `}`, `{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},` + mounts + `}`, false},
+		"a Secret was mounted":          {`{"image":"nginx:1.27.1","tls":{"secretRef":{"name":"secret"}}}`, `{"image":"nginx:1.27.1","tls":{"secretRef":{"name":"secret"}}}`, true},
 		"it was not mounted":            {`{"image":"nginx:1.27.1"}`, `{"image":"nginx:1.27.1",` + mounts + `}`, false},
 		"another image":                 {`{"image":"nginx:1.27.1",` + mounts + `}`, `{"image":"nginx:1.27.2",` + mounts + `}`, false},
 		"variables are taken from it":   {`{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, `{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, false},
