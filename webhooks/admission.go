@@ -1,5 +1,6 @@
 // Package webhooks serves the admission webhooks of all kinds. Each kind
-// provides pure validation functions; this package adapts them.
+// declares pure validation functions; this package lists the kinds and adapts the
+// functions.
 package webhooks
 
 import (
@@ -15,78 +16,73 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/policy"
+	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
-// kind contains the validation functions of a kind. They are pure.
-type kind[T client.Object] struct {
-	gk schema.GroupKind
-	// validate returns the errors that do not depend on the platform
-	// configuration.
-	validate func(T) field.ErrorList
-	// judge returns the errors that depend on the platform configuration, and
-	// the warnings.
-	judge func(T) policy.Verdict
-	// scale validates a change of the scale subresource. It is nil for a kind
-	// that cannot be scaled.
-	scale func(old, now *autoscalingv1.Scale) field.ErrorList
-}
-
-func register[T client.Object](mgr manager.Manager, empty T, k kind[T]) error {
-	if err := builder.WebhookManagedBy(mgr, empty).WithValidator(k).Complete(); err != nil {
-		return fmt.Errorf("registering the webhooks of %s: %w", k.gk.Kind, err)
-	}
-	gvk, err := apiutil.GVKForObject(empty, mgr.GetScheme())
-	if err != nil {
-		return fmt.Errorf("looking up %s: %w", k.gk.Kind, err)
+func register(mgr manager.Manager, k shared.AnyKind, platform config.Platform) error {
+	if err := k.Register(mgr, validator{k, platform}); err != nil {
+		return fmt.Errorf("registering the webhooks of %s: %w", k.GVK.Kind, err)
 	}
 	// The builder uses the same paths, and so do the webhook configurations.
-	path := strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
+	path := strings.ReplaceAll(k.GVK.Group, ".", "-") + "-" + k.GVK.Version + "-" + strings.ToLower(k.GVK.Kind)
 	server := mgr.GetWebhookServer()
 	server.Register("/mutate-"+path, &admission.Webhook{Handler: admission.HandlerFunc(keepFinalizer)})
-	if k.scale != nil {
-		server.Register("/validate-"+path+"-scale", &admission.Webhook{
-			Handler: scaling{gk: k.gk, decoder: admission.NewDecoder(mgr.GetScheme()), validate: k.scale},
-		})
+	if k.Scalable {
+		server.Register("/validate-"+path+"-scale", &admission.Webhook{Handler: scaling{
+			gk: k.GVK.GroupKind(), decoder: admission.NewDecoder(mgr.GetScheme()),
+			validate: func(old, now *autoscalingv1.Scale) field.ErrorList { return policy.Scale(old, now, platform) },
+		}})
 	}
 	return nil
 }
 
-var _ admission.Validator[client.Object] = kind[client.Object]{}
+// validator validates the objects of a kind.
+type validator struct {
+	kind     shared.AnyKind
+	platform config.Platform
+}
+
+var _ admission.Validator[client.Object] = validator{}
 
 // ValidateCreate returns all errors of an object.
-func (k kind[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
-	errs, warnings := k.look(obj)
-	return warnings, refuse(k.gk, obj.GetName(), errs)
+func (v validator) ValidateCreate(_ context.Context, obj client.Object) (admission.Warnings, error) {
+	errs, warnings := v.validate(obj)
+	return warnings, refuse(v.kind.GVK.GroupKind(), obj.GetName(), errs)
 }
 
 // ValidateUpdate returns the errors that an update introduces. Errors that the
 // old object already has, because a rule is newer than the object, do not
 // prevent changes of other fields.
-func (k kind[T]) ValidateUpdate(_ context.Context, old, obj T) (admission.Warnings, error) {
+func (v validator) ValidateUpdate(_ context.Context, old, obj client.Object) (admission.Warnings, error) {
 	before := map[string]int{}
-	known, _ := k.look(old)
+	known, _ := v.validate(old)
 	for _, e := range known {
 		before[errorKey(e)]++
 	}
-	errs, warnings := k.look(obj)
+	errs, warnings := v.validate(obj)
 	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
 		before[errorKey(e)]--
 		return before[errorKey(e)] >= 0
 	})
-	return warnings, refuse(k.gk, obj.GetName(), errs)
+	return warnings, refuse(v.kind.GVK.GroupKind(), obj.GetName(), errs)
 }
 
-// look returns all errors and warnings of an object.
-func (k kind[T]) look(obj T) (field.ErrorList, admission.Warnings) {
-	v := k.judge(obj)
-	return slices.Concat(k.validate(obj), v.Refused), v.Warnings
+// ValidateDelete allows every deletion. The webhook is not registered for
+// deletions.
+func (validator) ValidateDelete(context.Context, client.Object) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validate returns all errors and warnings of an object.
+func (v validator) validate(obj client.Object) (field.ErrorList, admission.Warnings) {
+	verdict := v.kind.Judge(obj, v.platform)
+	return slices.Concat(v.kind.Validate(obj, v.platform), verdict.Refused), verdict.Warnings
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
@@ -98,10 +94,6 @@ func errorKey(e *field.Error) string {
 	moved.Field = index.ReplaceAllString(e.Field, "[]")
 	return moved.Error()
 }
-
-// ValidateDelete allows every deletion. The webhook is not registered for
-// deletions.
-func (k kind[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
 // maxErrors limits the errors in a response: printing all errors of an object
 // of 1 MiB would take minutes.

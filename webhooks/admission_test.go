@@ -17,14 +17,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/policy"
+	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
 // underTest rejects every word of the image that begins with "bad".
-func underTest() kind[*webserverv1.WebServer] {
-	return kind[*webserverv1.WebServer]{
-		gk: schema.GroupKind{Group: "my.domain", Kind: "WebServer"},
-		validate: func(w *webserverv1.WebServer) field.ErrorList {
+func underTest() validator {
+	return validator{kind: shared.Erase(shared.Kind[*webserverv1.WebServer]{
+		GVK: webserverv1.GroupVersion.WithKind(webserverv1.Kind),
+		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
 			for word := range strings.FieldsSeq(w.Spec.Image) {
 				if strings.HasPrefix(word, "bad") {
@@ -33,13 +35,13 @@ func underTest() kind[*webserverv1.WebServer] {
 			}
 			return errs
 		},
-		judge: func(w *webserverv1.WebServer) policy.Verdict {
+		Judge: func(w *webserverv1.WebServer, _ config.Platform) policy.Verdict {
 			if w.Spec.Paused {
 				return policy.Verdict{Refused: field.ErrorList{field.Forbidden(field.NewPath("spec", "paused"), "not here")}, Warnings: []string{"paused"}}
 			}
 			return policy.Verdict{}
 		},
-	}
+	})}
 }
 
 func image(words string) *webserverv1.WebServer {
@@ -99,8 +101,8 @@ func TestWhatThePlatformSays(t *testing.T) {
 
 // An error whose list entry has moved is not new, but a second error like it is.
 func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
-	k := kind[*webserverv1.WebServer]{
-		validate: func(w *webserverv1.WebServer) field.ErrorList {
+	k := validator{kind: shared.Erase(shared.Kind[*webserverv1.WebServer]{
+		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
 			for i, word := range strings.Fields(w.Spec.Image) {
 				if strings.HasPrefix(word, "bad") {
@@ -109,8 +111,8 @@ func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
 			}
 			return errs
 		},
-		judge: func(*webserverv1.WebServer) policy.Verdict { return policy.Verdict{} },
-	}
+		Judge: func(*webserverv1.WebServer, config.Platform) policy.Verdict { return policy.Verdict{} },
+	})}
 	for name, tc := range map[string]struct{ old, now, want string }{
 		"down":    {"bad", "good bad", ""},
 		"up":      {"good bad", "bad", ""},

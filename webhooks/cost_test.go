@@ -20,10 +20,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
-	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
@@ -39,7 +35,7 @@ func (n *deadAPIServer) RoundTrip(*http.Request) (*http.Response, error) {
 func served(tb testing.TB) (http.Handler, *deadAPIServer) {
 	tb.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(webserverv1.AddToScheme(scheme), cachev1alpha1.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme), immortalv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := AddToScheme(scheme); err != nil {
 		tb.Fatal(err)
 	}
 	api := &deadAPIServer{}

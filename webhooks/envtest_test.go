@@ -26,11 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
-	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
-	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
@@ -60,8 +55,7 @@ func runMain(m *testing.M) (code int, err error) {
 		return 1, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
 	}
 	scheme := runtime.NewScheme()
-	err = errors.Join(clientgoscheme.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme), demoapplicationv1beta1.AddToScheme(scheme),
-		immortalv1alpha1.AddToScheme(scheme), cachev1alpha1.AddToScheme(scheme), webserverv1.AddToScheme(scheme))
+	err = errors.Join(clientgoscheme.AddToScheme(scheme), AddToScheme(scheme))
 	if err != nil {
 		return 1, err
 	}

@@ -2,6 +2,16 @@
 // its CEL rules cannot.
 package demoapplication
 
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
+	"github.com/platform-operator/platform-operator/webhooks/shared"
+)
+
 // The match conditions exclude requests that must never depend on a webhook:
 // deletions, the removal of finalizers, and updates that do not change the spec.
 // With matchPolicy Equivalent, requests for v1beta1 are converted to v1.
@@ -13,3 +23,17 @@ package demoapplication
 // that increase the number of pods are validated.
 
 // +kubebuilder:webhook:path=/validate-paas-cmft-com-v1-demoapplication-scale,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=paas.cmft.com,resources=demoapplications/scale,verbs=update,versions=v1,name=scale.demoapplications.paas.cmft.com,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"more","expression":"has(object.spec) && has(object.spec.replicas) && (!has(oldObject.spec) || !has(oldObject.spec.replicas) || object.spec.replicas > oldObject.spec.replicas)"}]}`
+
+// Kind returns the admission of DemoApplication.
+func Kind() shared.AnyKind {
+	return shared.Erase(shared.Kind[*demoapplicationv1.DemoApplication]{
+		GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
+		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		AddToScheme: func(s *runtime.Scheme) error {
+			return errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s))
+		},
+		Validate: Validate,
+		Judge:    judge,
+		Scalable: true,
+	})
+}

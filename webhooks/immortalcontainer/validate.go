@@ -4,12 +4,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
 // Validate returns the errors of an ImmortalContainer that the schema and its
 // CEL rules cannot find. It is pure.
-func Validate(i *immortalv1alpha1.ImmortalContainer) field.ErrorList {
+func Validate(i *immortalv1alpha1.ImmortalContainer, _ config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
 	// The container declares no ports, so a probe cannot refer to one by name.
 	return append(shared.Probes(i.Spec.Probes, nil, spec.Child("probes")), shared.Pod(i.Spec.Pod, spec.Child("pod"))...)

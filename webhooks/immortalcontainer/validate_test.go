@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
 func TestValidateNamesTheField(t *testing.T) {
@@ -23,7 +24,7 @@ func TestValidateNamesTheField(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tc.spec), &i.Spec); err != nil {
 				t.Fatal(err)
 			}
-			errs := Validate(i)
+			errs := Validate(i, config.Default())
 			if len(errs) != len(tc.want) {
 				t.Fatalf("%v, want faults of %v", errs, tc.want)
 			}

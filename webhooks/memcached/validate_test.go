@@ -8,6 +8,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
 func TestValidate(t *testing.T) {
@@ -25,7 +26,7 @@ func TestValidate(t *testing.T) {
 				m.Spec.Pod = &common.Pod{Annotations: map[string]common.AnnotationValue{"a": common.AnnotationValue(strings.Repeat("a", tc.length))}}
 			}
 			before := m.DeepCopy()
-			errs := Validate(m)
+			errs := Validate(m, config.Default())
 			if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), tc.want)) {
 				t.Errorf("got %v, want %q", errs, tc.want)
 			}

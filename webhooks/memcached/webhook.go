@@ -2,6 +2,11 @@
 // cannot.
 package memcached
 
+import (
+	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/webhooks/shared"
+)
+
 // The match conditions exclude requests that must never depend on a webhook:
 // deletions, the removal of finalizers, and updates that do not change the spec.
 
@@ -12,3 +17,15 @@ package memcached
 // that increase the number of pods are validated.
 
 // +kubebuilder:webhook:path=/validate-cache-example-com-v1alpha1-memcached-scale,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=cache.example.com,resources=memcacheds/scale,verbs=update,versions=v1alpha1,name=scale.memcacheds.cache.example.com,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"more","expression":"has(object.spec) && has(object.spec.replicas) && (!has(oldObject.spec) || !has(oldObject.spec.replicas) || object.spec.replicas > oldObject.spec.replicas)"}]}`
+
+// Kind returns the admission of Memcached.
+func Kind() shared.AnyKind {
+	return shared.Erase(shared.Kind[*cachev1alpha1.Memcached]{
+		GVK:         cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
+		New:         func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
+		AddToScheme: cachev1alpha1.AddToScheme,
+		Validate:    Validate,
+		Judge:       judge,
+		Scalable:    true,
+	})
+}

@@ -28,79 +28,80 @@ type Verdict struct {
 	Warnings []string
 }
 
-// ask is what an object of any kind asks for. A kind sets the fields that its
-// spec has.
-type ask struct {
-	namespace string
-	images    []image
+// Request is what an object of any kind requests that the platform configuration
+// can restrict. A kind sets the fields that its spec has.
+type Request struct {
+	Namespace string
+	Images    []Image
 
-	replicas    number // of pods, if the object sets it
-	autoscaling *common.Autoscaling
-	budget      *common.PodDisruptionBudget
+	Replicas    Number // of pods, if the object sets it
+	Autoscaling *common.Autoscaling
+	Budget      *common.PodDisruptionBudget
 
-	services  []service
-	nodePorts []number
-	expose    *common.Expose
-	pod       *common.Pod
+	Services  []Service
+	NodePorts []Number
+	Expose    *common.Expose
+	Pod       *common.Pod
 
-	serviceAnnotations map[string]common.AnnotationValue
+	ServiceAnnotations map[string]common.AnnotationValue
 }
 
-type image struct {
-	at   *field.Path
-	name string
+// Image is the name of an image and the field that sets it.
+type Image struct {
+	Field *field.Path
+	Name  string
 }
 
-// number is a number and the field that sets it, which is nil if none does.
-type number struct {
-	at *field.Path
-	n  int32
+// Number is a number and the field that sets it, which is nil if none does.
+type Number struct {
+	Field *field.Path
+	Value int32
 }
 
-// service is a type of Service and the field that asks for it.
-type service struct {
-	at   *field.Path
-	kind corev1.ServiceType
+// Service is a type of Service and the field that requests it.
+type Service struct {
+	Field *field.Path
+	Type  corev1.ServiceType
 }
 
 var spec = field.NewPath("spec")
 
-// judge validates the request against the platform configuration.
-func (a ask) judge(p config.Platform) Verdict {
+// Judge validates the request against the platform configuration.
+func (r Request) Judge(p config.Platform) Verdict {
 	var v Verdict
 	pod := spec.Child("pod")
-	if a.pod != nil {
-		for i, volume := range a.pod.Volumes {
+	if r.Pod != nil {
+		for i, volume := range r.Pod.Volumes {
 			if volume.Image != nil {
-				a.images = append(a.images, image{pod.Child("volumes").Index(i).Child("image", "reference"), volume.Image.Reference})
+				r.Images = append(r.Images, Image{pod.Child("volumes").Index(i).Child("image", "reference"), volume.Image.Reference})
 			}
 		}
 	}
-	for _, i := range a.images {
+	for _, i := range r.Images {
 		v.judgeImage(i, p.Images)
 	}
-	v.judgeReplicas(a.replicas, p)
-	if s := a.autoscaling; s != nil {
-		v.judgeReplicas(number{spec.Child("autoscaling", "maxReplicas"), s.MaxReplicas}, p)
+	v.judgeReplicas(r.Replicas, p)
+	if s := r.Autoscaling; s != nil {
+		v.judgeReplicas(Number{spec.Child("autoscaling", "maxReplicas"), s.MaxReplicas}, p)
 	}
-	for _, s := range a.services {
-		if !slices.Contains(p.ServiceTypes, s.kind) {
-			v.refuse(field.Forbidden(s.at, fmt.Sprintf("the platform configuration allows only Services of type %[2]s, and this field asks for type %[1]s", s.kind, types(p.ServiceTypes))))
+	for _, s := range r.Services {
+		if !slices.Contains(p.ServiceTypes, s.Type) {
+			v.refuse(field.Forbidden(s.Field, fmt.Sprintf("the platform configuration allows only Services of type %[2]s, and this field asks for type %[1]s", s.Type, types(p.ServiceTypes))))
 		}
 	}
-	v.Refused = append(v.Refused, p.RefusesExpose(a.namespace, a.expose, spec.Child("expose"))...)
-	v.judgeAnnotations(spec.Child("service", "annotations"), a.serviceAnnotations, p)
-	if a.expose != nil && a.expose.Ingress != nil {
-		v.judgeAnnotations(spec.Child("expose", "ingress", "annotations"), a.expose.Ingress.Annotations, p)
+	v.Refused = append(v.Refused, p.RefusesExpose(r.Namespace, r.Expose, spec.Child("expose"))...)
+	v.judgeAnnotations(spec.Child("service", "annotations"), r.ServiceAnnotations, p)
+	if r.Expose != nil && r.Expose.Ingress != nil {
+		v.judgeAnnotations(spec.Child("expose", "ingress", "annotations"), r.Expose.Ingress.Annotations, p)
 	}
-	if a.pod != nil && a.pod.PriorityClassName != "" && !p.AllowsPriorityClass(a.pod.PriorityClassName) {
+	if r.Pod != nil && r.Pod.PriorityClassName != "" && !p.AllowsPriorityClass(r.Pod.PriorityClassName) {
 		v.refuse(field.Forbidden(pod.Child("priorityClassName"), fmt.Sprintf(
-			"the platform configuration does not allow priority class %q (priorityClasses is [%s]): use an allowed one, or remove priorityClassName", a.pod.PriorityClassName, strings.Join(p.PriorityClasses, ", "))))
+			"the platform configuration does not allow priority class %q (priorityClasses is [%s]): use an allowed one, or remove priorityClassName", r.Pod.PriorityClassName, strings.Join(p.PriorityClasses, ", "))))
 	}
-	if a.pod != nil && a.pod.ServiceAccountName != "" && !p.ServiceAccounts {
+	if r.Pod != nil && r.Pod.ServiceAccountName != "" && !p.ServiceAccounts {
 		v.refuse(field.Forbidden(pod.Child("serviceAccountName"), config.NoServiceAccounts))
 	}
-	a.warn(&v)
+	r.warn(&v)
 	return v
 }
 
@@ -114,46 +115,46 @@ func (v *Verdict) judgeAnnotations(at *field.Path, annotations map[string]common
 }
 
 // warn adds warnings about settings that are allowed but have no effect.
-func (a ask) warn(v *Verdict) {
+func (r Request) warn(v *Verdict) {
 	least := int32(1)
-	if s := a.autoscaling; s != nil {
+	if s := r.Autoscaling; s != nil {
 		if s.MinReplicas != nil {
 			least = *s.MinReplicas
 		}
-	} else if a.replicas.at != nil {
-		least = a.replicas.n
+	} else if r.Replicas.Field != nil {
+		least = r.Replicas.Value
 	}
-	if a.budget != nil && least == 1 {
+	if r.Budget != nil && least == 1 {
 		v.warn("%s: there may be a single pod, which a drain of its node evicts regardless of the budget: set at least two replicas", spec.Child("podDisruptionBudget"))
 	}
-	if a.replicas.at != nil && a.replicas.n == 0 {
-		for _, n := range a.nodePorts {
-			v.warn("%s: node port %d stays allocated although %s is 0, and nothing answers on it", n.at, n.n, a.replicas.at)
+	if r.Replicas.Field != nil && r.Replicas.Value == 0 {
+		for _, n := range r.NodePorts {
+			v.warn("%s: node port %d stays allocated although %s is 0, and nothing answers on it", n.Field, n.Value, r.Replicas.Field)
 		}
 	}
 }
 
-func (v *Verdict) judgeImage(i image, p config.Images) {
-	if i.name == "" {
+func (v *Verdict) judgeImage(i Image, p config.Images) {
+	if i.Name == "" {
 		return // the platform's default, or rejected by the schema
 	}
-	if !p.Allows(i.name) {
-		v.refuse(field.Forbidden(i.at, fmt.Sprintf("the platform configuration allows images only from %s, and this is %s", strings.Join(p.Allowed, ", "), excerpt(i.name))))
+	if !p.Allows(i.Name) {
+		v.refuse(field.Forbidden(i.Field, fmt.Sprintf("the platform configuration allows images only from %s, and this is %s", strings.Join(p.Allowed, ", "), excerpt(i.Name))))
 	}
-	if !config.Moving(i.name) {
+	if !config.Moving(i.Name) {
 		return
 	}
 	switch p.Latest {
 	case config.LatestRefuse:
-		v.refuse(field.Forbidden(i.at, fmt.Sprintf("the platform configuration rejects images without a fixed version, such as %s: specify a version or a digest", excerpt(i.name))))
+		v.refuse(field.Forbidden(i.Field, fmt.Sprintf("the platform configuration rejects images without a fixed version, such as %s: specify a version or a digest", excerpt(i.Name))))
 	case config.LatestWarn:
-		v.warn("%s: %s has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", i.at, excerpt(i.name))
+		v.warn("%s: %s has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", i.Field, excerpt(i.Name))
 	}
 }
 
-func (v *Verdict) judgeReplicas(r number, p config.Platform) {
-	if r.at != nil && r.n > p.MaxReplicas {
-		v.refuse(field.Invalid(r.at, r.n, fmt.Sprintf("must be %d or less, as set in the platform configuration", p.MaxReplicas)))
+func (v *Verdict) judgeReplicas(r Number, p config.Platform) {
+	if r.Field != nil && r.Value > p.MaxReplicas {
+		v.refuse(field.Invalid(r.Field, r.Value, fmt.Sprintf("must be %d or less, as set in the platform configuration", p.MaxReplicas)))
 	}
 }
 
@@ -170,7 +171,7 @@ func Scale(old, now *autoscalingv1.Scale, p config.Platform) field.ErrorList {
 		return nil
 	}
 	var v Verdict
-	v.judgeReplicas(number{spec.Child("replicas"), now.Spec.Replicas}, p)
+	v.judgeReplicas(Number{spec.Child("replicas"), now.Spec.Replicas}, p)
 	return v.Refused
 }
 

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
@@ -15,6 +14,8 @@ import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/webhooks"
+	"github.com/platform-operator/platform-operator/webhooks/policy"
 )
 
 // strict is a platform configuration that restricts everything.
@@ -32,32 +33,20 @@ func strict() config.Platform {
 }
 
 // judge validates an object of a kind with this spec in namespace team-a.
-func judge(t *testing.T, kind, spec string, p config.Platform) Verdict {
+func judge(t *testing.T, kind, spec string, p config.Platform) policy.Verdict {
 	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: "team-a", Name: "a"}
-	read := func(into any) {
-		if err := yaml.UnmarshalStrict([]byte(spec), into); err != nil {
+	for _, k := range webhooks.Kinds() {
+		if k.GVK.Kind != kind {
+			continue
+		}
+		obj := k.New()
+		if err := yaml.UnmarshalStrict([]byte("metadata: {namespace: team-a, name: a}\nspec: "+spec), obj); err != nil {
 			t.Fatal(err)
 		}
+		return k.Judge(obj, p)
 	}
-	switch kind {
-	case webserverv1.Kind:
-		w := &webserverv1.WebServer{ObjectMeta: meta}
-		read(&w.Spec)
-		return WebServer(w, p)
-	case demoapplicationv1.Kind:
-		d := &demoapplicationv1.DemoApplication{ObjectMeta: meta}
-		read(&d.Spec)
-		return DemoApplication(d, p)
-	case immortalv1alpha1.Kind:
-		i := &immortalv1alpha1.ImmortalContainer{ObjectMeta: meta}
-		read(&i.Spec)
-		return ImmortalContainer(i, p)
-	default:
-		m := &cachev1alpha1.Memcached{ObjectMeta: meta}
-		read(&m.Spec)
-		return Memcached(m, p)
-	}
+	t.Fatalf("there is no kind %s", kind)
+	return policy.Verdict{}
 }
 
 func TestWhatAStrictPlatformRefuses(t *testing.T) {
@@ -193,14 +182,14 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestLatestPolicy(t *testing.T) {
-	for policy, want := range map[config.LatestPolicy][2]int{
+	for latest, want := range map[config.LatestPolicy][2]int{
 		config.LatestAllow: {0, 0}, config.LatestWarn: {0, 1}, config.LatestRefuse: {1, 0},
 	} {
 		p := config.Default()
-		p.Images.Latest = policy
+		p.Images.Latest = latest
 		v := judge(t, webserverv1.Kind, `{image: nginx}`, p)
 		if got := [2]int{len(v.Refused), len(v.Warnings)}; got != want {
-			t.Errorf("%s: %d refused and %d warnings, want %d and %d", policy, got[0], got[1], want[0], want[1])
+			t.Errorf("%s: %d refused and %d warnings, want %d and %d", latest, got[0], got[1], want[0], want[1])
 		}
 	}
 }
@@ -221,7 +210,7 @@ func TestScale(t *testing.T) {
 		"to none":                   {8, 0, ""},
 	} {
 		got := ""
-		if errs := Scale(scale(tc.old), scale(tc.now), strict()); len(errs) > 0 {
+		if errs := policy.Scale(scale(tc.old), scale(tc.now), strict()); len(errs) > 0 {
 			got = errs[0].Error()
 		}
 		if got != tc.want {

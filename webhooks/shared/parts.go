@@ -1,5 +1,6 @@
-// Package shared validates the parts of a spec that several kinds share, as far
-// as the schema and its CEL rules cannot.
+// Package shared contains what the admission of all kinds shares: how a kind is
+// declared, and the validation of the parts of a spec that several kinds have, as
+// far as the schema and its CEL rules cannot validate them.
 package shared
 
 import (

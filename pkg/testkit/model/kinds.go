@@ -23,10 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
-	demoapplicationwebhook "github.com/platform-operator/platform-operator/webhooks/demoapplication"
-	immortalwebhook "github.com/platform-operator/platform-operator/webhooks/immortalcontainer"
-	memcachedwebhook "github.com/platform-operator/platform-operator/webhooks/memcached"
-	webserverwebhook "github.com/platform-operator/platform-operator/webhooks/webserver"
+	"github.com/platform-operator/platform-operator/webhooks"
 )
 
 // objectName is the name of the only object of a chain.
@@ -62,8 +59,7 @@ type Kind struct {
 	// tags replaces the tags of images; nil keeps them.
 	tags *strings.Replacer
 
-	subject  func(clock func() time.Time) testkit.Subject
-	validate func(map[string]any) (field.ErrorList, error)
+	subject func(clock func() time.Time) testkit.Subject
 }
 
 // Ref names a child.
@@ -90,7 +86,6 @@ func Kinds() []*Kind {
 			subject: func(func() time.Time) testkit.Subject {
 				return subject(webserver.Kind(platform()))
 			},
-			validate: validator(func(o *webserverv1.WebServer) field.ErrorList { return webserverwebhook.Validate(o, platform()) }),
 		},
 		{
 			Name: "demoapplication", GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
@@ -100,9 +95,6 @@ func Kinds() []*Kind {
 			subject: func(func() time.Time) testkit.Subject {
 				return subject(demoapplication.Kind(platform()))
 			},
-			validate: validator(func(o *demoapplicationv1.DemoApplication) field.ErrorList {
-				return demoapplicationwebhook.Validate(o, platform())
-			}),
 		},
 		{
 			Name: "memcached", GVK: cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
@@ -112,7 +104,6 @@ func Kinds() []*Kind {
 			subject: func(func() time.Time) testkit.Subject {
 				return subject(memcached.Kind(platform()))
 			},
-			validate: validator(memcachedwebhook.Validate),
 		},
 		{
 			Name: "immortalcontainer", GVK: immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind),
@@ -122,7 +113,6 @@ func Kinds() []*Kind {
 			subject: func(clock func() time.Time) testkit.Subject {
 				return subject(immortalcontainer.Kind(clock, platform()))
 			},
-			validate: validator(immortalwebhook.Validate),
 		},
 	}
 }
@@ -134,15 +124,20 @@ func subject(k converge.AnyKind) testkit.Subject {
 	}
 }
 
-// validator returns the result of a kind's webhook, without the webhook.
-func validator[T any](validate func(*T) field.ErrorList) func(map[string]any) (field.ErrorList, error) {
-	return func(o map[string]any) (field.ErrorList, error) {
-		var typed T
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, &typed); err != nil {
+// validate returns the errors of the kind's webhook about an object, without the
+// webhook.
+func (k *Kind) validate(o map[string]any) (field.ErrorList, error) {
+	for _, w := range webhooks.Kinds() {
+		if w.GVK != k.GVK {
+			continue
+		}
+		typed := w.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, typed); err != nil {
 			return nil, fmt.Errorf("decoding the object: %w", err)
 		}
-		return validate(&typed), nil
+		return w.Validate(typed, platform()), nil
 	}
+	return nil, fmt.Errorf("%s has no webhook", k.GVK)
 }
 
 func (k *Kind) empty() *unstructured.Unstructured {

@@ -4,25 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
-	"github.com/platform-operator/platform-operator/webhooks/demoapplication"
-	"github.com/platform-operator/platform-operator/webhooks/immortalcontainer"
-	"github.com/platform-operator/platform-operator/webhooks/memcached"
-	"github.com/platform-operator/platform-operator/webhooks/policy"
-	"github.com/platform-operator/platform-operator/webhooks/webserver"
+	"github.com/platform-operator/platform-operator/webhooks"
+	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
 // Namespace is the namespace of an object that does not specify one.
@@ -30,54 +25,43 @@ const Namespace = "default"
 
 // Kind is a kind of the corpus.
 type Kind struct {
+	shared.AnyKind
 	// Folder is the folder of its cases.
 	Folder string
 	// APIVersion and Kind are set in objects that do not specify them.
 	APIVersion, Kind string
 	// Versions are all served versions, beginning with the stored one.
 	Versions []string
-	crd      string
-	// New returns an empty object.
-	New func() client.Object
-	// Validate is the admission of the kind, and Platform the validation against
-	// the platform configuration.
-	Validate, Platform func(client.Object, config.Platform) field.ErrorList
-}
-
-func kind[T client.Object](folder, apiVersion, name, definition string, empty func() T,
-	validate func(T, config.Platform) field.ErrorList, judge func(T, config.Platform) policy.Verdict, more ...string,
-) Kind {
-	return Kind{
-		Folder: folder, APIVersion: apiVersion, Kind: name, Versions: append([]string{path.Base(apiVersion)}, more...), crd: definition,
-		New:      func() client.Object { return empty() },
-		Validate: func(o client.Object, p config.Platform) field.ErrorList { return validate(o.(T), p) },
-		Platform: func(o client.Object, p config.Platform) field.ErrorList { return judge(o.(T), p).Refused },
-	}
 }
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{
-		kind("demoapplication", "paas.cmft.com/v1", demoapplicationv1.Kind, "paas.cmft.com_demoapplications.yaml",
-			func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
-			demoapplication.Validate, policy.DemoApplication, "v1beta1"),
-		kind("immortalcontainer", "immortalcontainer.flugel.it/v1alpha1", immortalv1alpha1.Kind, "immortalcontainer.flugel.it_immortalcontainers.yaml",
-			func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
-			func(i *immortalv1alpha1.ImmortalContainer, _ config.Platform) field.ErrorList {
-				return immortalcontainer.Validate(i)
-			},
-			policy.ImmortalContainer),
-		kind("memcached", "cache.example.com/v1alpha1", cachev1alpha1.Kind, "cache.example.com_memcacheds.yaml",
-			func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
-			func(m *cachev1alpha1.Memcached, _ config.Platform) field.ErrorList { return memcached.Validate(m) }, policy.Memcached),
-		kind("webserver", "my.domain/v1", webserverv1.Kind, "my.domain_webservers.yaml",
-			func() *webserverv1.WebServer { return &webserverv1.WebServer{} }, webserver.Validate, policy.WebServer),
+	var all []Kind
+	for _, k := range webhooks.Kinds() {
+		all = append(all, Kind{
+			AnyKind: k, Folder: strings.ToLower(k.GVK.Kind), APIVersion: k.GVK.GroupVersion().String(), Kind: k.GVK.Kind, Versions: versions(k),
+		})
 	}
+	return all
+}
+
+// versions returns the served versions of a kind, beginning with the stored one.
+func versions(k shared.AnyKind) []string {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(k.AddToScheme(scheme))
+	all := []string{k.GVK.Version}
+	for _, v := range scheme.VersionsForGroupKind(k.GVK.GroupKind()) {
+		if v.Version != k.GVK.Version {
+			all = append(all, v.Version)
+		}
+	}
+	return all
 }
 
 // Definition reads the CRD of the kind from dir, config/crd/bases.
 func (k Kind) Definition(dir, version string) (*crd.Definition, error) {
-	return crd.Read(filepath.Join(dir, k.crd), version)
+	resource, _ := meta.UnsafeGuessKindToResource(k.GVK)
+	return crd.Read(filepath.Join(dir, resource.Group+"_"+resource.Resource+".yaml"), version)
 }
 
 // object returns a complete object with that spec.
@@ -134,7 +118,8 @@ func Judge(ctx context.Context, k Kind, d *crd.Definition, c Case) ([]Fault, err
 			return nil, fmt.Errorf("the old object of %s: %w", c, err)
 		}
 	}
-	for layer, refused := range map[Layer]func(client.Object, config.Platform) field.ErrorList{Go: k.Validate, Policy: k.Platform} {
+	policy := func(o client.Object, p config.Platform) field.ErrorList { return k.Judge(o, p).Refused }
+	for layer, refused := range map[Layer]func(client.Object, config.Platform) field.ErrorList{Go: k.Validate, Policy: policy} {
 		known := map[string]int{}
 		if old != nil {
 			for _, e := range refused(before, c.Platform) {

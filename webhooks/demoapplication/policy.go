@@ -1,0 +1,40 @@
+package demoapplication
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/webhooks/policy"
+)
+
+// judge validates a DemoApplication against the platform configuration.
+func judge(d *demoapplicationv1.DemoApplication, platform config.Platform) policy.Verdict {
+	spec := field.NewPath("spec")
+	s := d.Spec
+	r := policy.Request{
+		Namespace: d.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: s.Image}},
+		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod,
+	}
+	if s.Service != nil {
+		r.ServiceAnnotations = s.Service.Annotations
+	}
+	if s.Replica != nil {
+		r.Replicas = policy.Number{Field: spec.Child("replica"), Value: *s.Replica}
+	}
+	for i, port := range s.Ports {
+		if port.NodePort != nil {
+			r.NodePorts = append(r.NodePorts, policy.Number{Field: spec.Child("ports").Index(i).Child("nodePort"), Value: *port.NodePort})
+		}
+	}
+	switch {
+	case s.Service != nil && s.Service.Type != "":
+		r.Services = []policy.Service{{Field: spec.Child("service", "type"), Type: s.Service.Type}}
+	default:
+		for _, n := range r.NodePorts {
+			r.Services = append(r.Services, policy.Service{Field: n.Field, Type: corev1.ServiceTypeNodePort})
+		}
+	}
+	return r.Judge(platform)
+}

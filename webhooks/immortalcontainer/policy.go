@@ -1,0 +1,17 @@
+package immortalcontainer
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/webhooks/policy"
+)
+
+// judge validates an ImmortalContainer against the platform configuration.
+func judge(i *immortalv1alpha1.ImmortalContainer, platform config.Platform) policy.Verdict {
+	spec := field.NewPath("spec")
+	return policy.Request{
+		Namespace: i.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: i.Spec.Image}}, Pod: i.Spec.Pod,
+	}.Judge(platform)
+}

@@ -1,0 +1,40 @@
+package webserver
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/webhooks/policy"
+)
+
+// judge validates a WebServer against the platform configuration.
+func judge(w *webserverv1.WebServer, platform config.Platform) policy.Verdict {
+	spec := field.NewPath("spec")
+	s := w.Spec
+	r := policy.Request{
+		Namespace: w.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: s.Image}},
+		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod,
+	}
+	if s.Content != nil && s.Content.Image != nil {
+		r.Images = append(r.Images, policy.Image{Field: spec.Child("content", "image", "reference"), Name: s.Content.Image.Reference})
+	}
+	if s.Replicas != nil {
+		r.Replicas = policy.Number{Field: spec.Child("replicas"), Value: *s.Replicas}
+	}
+	if v := s.Service; v != nil {
+		r.ServiceAnnotations = v.Annotations
+		at := spec.Child("service")
+		if v.NodePort != nil {
+			r.NodePorts = []policy.Number{{Field: at.Child("nodePort"), Value: *v.NodePort}}
+		}
+		switch {
+		case v.Type != "":
+			r.Services = []policy.Service{{Field: at.Child("type"), Type: v.Type}}
+		case v.NodePort != nil:
+			r.Services = []policy.Service{{Field: at.Child("nodePort"), Type: corev1.ServiceTypeNodePort}}
+		}
+	}
+	return r.Judge(platform)
+}
