@@ -348,7 +348,7 @@ func TestPodsLeadToTheirCache(t *testing.T) {
 		"without any":        {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Kind(platform).Related[0].Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}); got != tc.want {
+			if got := Kind(platform).Watches[0].OwnerName(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -22,8 +22,8 @@ type AnyKind struct {
 	Children    []client.Object
 	Optional    []client.Object
 	Workload    client.Object
-	Related     []Watch
-	Foreign     []client.Object
+	Watches     []Watch
+	Unowned     []client.Object
 	Log         LogText
 	References  func(Object) []references.Reference // nil: none
 	Secrets     func(Object) []string               // nil: none
@@ -38,7 +38,7 @@ type AnyKind struct {
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := AnyKind{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Related: k.Watches, Foreign: k.Unowned, Log: k.Log,
+		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Log: k.Log,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		observe: func(ctx context.Context, r Reader, o Object) (Model, error) {
 			var observed S
@@ -67,7 +67,7 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 // every cluster.
 func (k AnyKind) Watched() []client.Object {
 	all := slices.Clone(k.Children)
-	for _, r := range k.Related {
+	for _, r := range k.Watches {
 		all = append(all, r.Object)
 	}
 	return all

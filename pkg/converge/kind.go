@@ -154,9 +154,9 @@ type Watch struct {
 	// the label of children, so the child that creates such objects must set
 	// the label on them.
 	Object client.Object
-	// Of returns the name of the object, in the same namespace, that a change
+	// OwnerName returns the name of the object, in the same namespace, that a change
 	// affects, or "" if there is none.
-	Of func(client.Object) string
+	OwnerName func(client.Object) string
 }
 
 // LogText contains the texts of a kind's log lines, which are those of the

@@ -85,9 +85,9 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, optional.handler)
 	}
-	for _, rel := range k.Related {
+	for _, rel := range k.Watches {
 		b = b.Watches(rel.Object, first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			name := rel.Of(o)
+			name := rel.OwnerName(o)
 			if name == "" {
 				return nil
 			}
@@ -108,7 +108,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		}
 		b = b.WatchesMetadata(&corev1.Secret{}, refer)
 	}
-	for _, f := range k.Foreign {
+	for _, f := range k.Unowned {
 		b = b.Watches(f, concerned(mgr.GetCache(), k.NewList(), inNamespace), builder.WithPredicates(
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
 			predicate.GenerationChangedPredicate{})) // specs, not status

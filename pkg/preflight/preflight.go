@@ -149,7 +149,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		if objects == nil || len(objects.byKey) == 0 {
 			continue // the types of its children need neither be readable nor served
 		}
-		for _, t := range k.Foreign {
+		for _, t := range k.Unowned {
 			load(t)
 		}
 		for _, t := range k.Watched() {

@@ -16,7 +16,7 @@ import (
 // to. key is the label whose value is the object's name, and fixed are the
 // other labels of the pods.
 func Pods(key string, fixed map[string]string) converge.Watch {
-	return converge.Watch{Object: &corev1.Pod{}, Of: func(pod client.Object) string {
+	return converge.Watch{Object: &corev1.Pod{}, OwnerName: func(pod client.Object) string {
 		l := pod.GetLabels()
 		for k, v := range fixed {
 			if l[k] != v {
