@@ -31,7 +31,7 @@ kind: ImmortalContainer
 metadata: {name: web}
 spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
 `)
-	const advice = "set spec.security.profile to Restricted"
+	const advice = "Set spec.security.profile to Restricted"
 	s.stalled("demoapp/app", "ReplicaFailure", "violates PodSecurity", advice)
 	s.stalled("immortalcontainer/web", "Forbidden", "violates PodSecurity", advice)
 	// The kinds that are restricted by default are admitted.

@@ -136,7 +136,7 @@ func TestFailingImageIsRolledBack(t *testing.T) {
 	l.Create(a)
 	l.Ready(a, "web")
 	l.Edit(a, "web", func() { a.Spec.Image = "nginx:bad" })
-	if m := l.Stalled(a, "web", common.ReasonRolloutFailed); !strings.Contains(m, "revision 1 serves") && !strings.Contains(m, "Change the spec") {
+	if m := l.Stalled(a, "web", common.ReasonRolloutFailed); !strings.Contains(m, "Revision 1 is serving instead.") && !strings.Contains(m, "Change the spec") {
 		t.Errorf("message %q", m)
 	}
 	l.Until("the image before", d, "web", func() bool { return d.Spec.Template.Spec.Containers[0].Image == "nginx:1.23.1" })
@@ -164,7 +164,7 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 	l := env.NewSandbox(t, subject()).Start()
 	a, d := configured(l.Namespace), &appsv1.Deployment{}
 	l.Create(a)
-	if m := l.Stalled(a, "web", common.ReasonReferenceNotFound); !strings.Contains(m, `spec.envFrom[0]: there is no ConfigMap "app"`) {
+	if m := l.Stalled(a, "web", common.ReasonReferenceNotFound); !strings.Contains(m, `ConfigMap "app" (spec.envFrom[0]) does not exist`) {
 		t.Errorf("message %q", m)
 	}
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "app"}, Data: map[string]string{"mode": "one"}}

@@ -164,7 +164,7 @@ func (x *object) AddService(plan *converge.Plan) {
 // State reports that the Service has to be created before the object is ready.
 func (x *object) State(s conditions.State, service *corev1.Service) conditions.State {
 	if s.Ready.Status && service == nil && len(x.a.Spec.Ports) > 0 {
-		s.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "the Service is being created"}
+		s.Ready = conditions.False(msgServiceCreated)
 	}
 	return s
 }

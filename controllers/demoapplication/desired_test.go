@@ -511,7 +511,7 @@ func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	if got, want := kinds(), `ConfigMap Service PodDisruptionBudget spec.envFrom[0]: there is no ConfigMap "app" in this namespace; create it, or name another`; got != want {
+	if got, want := kinds(), `ConfigMap Service PodDisruptionBudget ConfigMap "app" (spec.envFrom[0]) does not exist in this namespace. Create it, or refer to another one.`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	a.DeletionTimestamp = new(metav1.Now())

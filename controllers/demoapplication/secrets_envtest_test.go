@@ -42,7 +42,7 @@ func TestSecretsAreFollowed(t *testing.T) {
 		return d.Spec.Template.Annotations[naming.AnnotationSecrets]
 	}
 	l.Create(a)
-	if m := l.Stalled(a, "web", common.ReasonReferenceNotFound); !strings.Contains(m, `spec.envFrom[0]: there is no Secret "db"`) {
+	if m := l.Stalled(a, "web", common.ReasonReferenceNotFound); !strings.Contains(m, `Secret "db" (spec.envFrom[0]) does not exist`) {
 		t.Errorf("message %q", m)
 	}
 	l.Requests()

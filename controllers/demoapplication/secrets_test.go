@@ -88,7 +88,7 @@ func TestASecretsChangeReplacesThePods(t *testing.T) {
 	if today == first || first == second {
 		t.Errorf("revisions %s, %s and %s", today, first, second)
 	}
-	if _, _, err := decide(a, Observed{Secrets: map[string]references.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `there is no Secret "db"`) {
+	if _, _, err := decide(a, Observed{Secrets: map[string]references.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `Secret "db" (`) {
 		t.Errorf("it is missing: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
@@ -97,8 +98,8 @@ func TestConditions(t *testing.T) {
 		"all serve":          {asIs, rolled(2, 2), s, nil, conditions{"Available": available, "Ready": "True Serving"}},
 		"no Service yet":     {asIs, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
 		"no Service at all":  {noPorts, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(common.ReasonNodePortUnavailable, "taken"), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
-		"somebody else's":    {asIs, nil, nil, fault.Stalled(common.ReasonConflict, "taken"), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
+		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
+		"somebody else's":    {asIs, nil, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()

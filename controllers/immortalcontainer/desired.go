@@ -70,7 +70,7 @@ func (m model) Plan() (converge.Plan, error) {
 	case !i.DeletionTimestamp.IsZero(): // the pod is listed so that it can be released, in any state
 		plan.Apply = append(plan.Apply, pod(i, o))
 	case alive && ended(o.Pod) && pause(o) > 0 && !i.Spec.Suspend:
-		return plan, fault.Waiting(pause(o), "the pod ended soon after its start (%s); the next one follows in a moment", why(o.Pod))
+		return plan, fault.Waiting(pause(o), msgEndedSoon, why(o.Pod))
 	case alive && gated(o.Pod) && !releasable(i, o.Pod):
 		// If an earlier leader has removed the gate in the meantime, the pod
 		// differs from the observed one, and the API server rejects the delete.

@@ -445,33 +445,33 @@ func TestConditions(t *testing.T) {
 		available, ready bool
 		message          string
 	}{
-		"runs":          {pod: livePod(), available: true, ready: true, message: "the container runs"},
-		"no pod":        {message: "the pod is being created"},
-		"starting":      {pod: livePod(waiting("ContainerCreating")), message: "the container is starting"},
-		"no image":      {pod: livePod(waiting("ImagePullBackOff")), message: "the image cannot be pulled; correct spec.image, or what keeps it from being pulled"},
-		"evicted":       {pod: livePod(endedAs(corev1.PodFailed)), message: "the pod ended (Evicted); the next one follows"},
-		"being deleted": {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "the pod is being deleted; the next one follows"},
+		"runs":          {pod: livePod(), available: true, ready: true, message: "The container runs."},
+		"no pod":        {message: "The pod is being created."},
+		"starting":      {pod: livePod(waiting("ContainerCreating")), message: "The container is starting."},
+		"no image":      {pod: livePod(waiting("ImagePullBackOff")), message: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled."},
+		"evicted":       {pod: livePod(endedAs(corev1.PodFailed)), message: "The pod ended (Evicted). The next one follows."},
+		"being deleted": {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "The pod is being deleted. The next one follows."},
 		"the old image": {pod: livePod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Image, p.Annotations[annotationImage] = "nginx:old", `{"asked":"nginx:old"}`
-		}), available: true, message: "the container is being restarted with its new image"},
-		"not seen by its kubelet": {pod: livePod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }), available: true, message: "the container is being restarted with its new image"},
-		"not created":             {pod: livePod(waiting("CreateContainerConfigError")), message: "the container cannot be created; kubectl describe the pod"},
+		}), available: true, message: "The container is being restarted with its new image."},
+		"not seen by its kubelet": {pod: livePod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }), available: true, message: "The container is being restarted with its new image."},
+		"not created":             {pod: livePod(waiting("CreateContainerConfigError")), message: "The container cannot be created. Run kubectl describe on the pod to see why."},
 		"not ready": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = nil
 			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "acontainer", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-		}), message: "the container runs, and its readiness probe fails"},
-		"keeps ending": {pod: livePod(func(p *corev1.Pod) { p.Status.Conditions = nil }), message: "the container keeps ending; kubectl logs --previous says why"},
-		"lost node":    {pod: livePod(lostNode), message: `Node "node1" does not answer, and the pod may still be running there. Repair the node, or delete the Node object if the node is gone for good.`},
+		}), message: "The container runs, but its readiness probe fails."},
+		"keeps ending": {pod: livePod(func(p *corev1.Pod) { p.Status.Conditions = nil }), message: "The container keeps ending. Run kubectl logs --previous to see why."},
+		"lost node":    {pod: livePod(lostNode), message: `Node "node1" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.`},
 		"lost node, and being deleted": {
 			pod:     livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }),
-			message: `Node "node1" does not answer, and the pod may still be running there. Repair the node, or delete the Node object if the node is gone for good.`,
+			message: `Node "node1" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.`,
 		},
 		"another container is not ready": {pod: livePod(lostNode, func(p *corev1.Pod) {
 			p.Status.Conditions[0].Reason = "ContainersNotReady"
-		}), message: "The container runs, but the pod is not ready. kubectl describe the pod to see what it waits for."},
+		}), message: "The container runs, but the pod is not ready. Run kubectl describe on the pod to see what it waits for."},
 		"no room": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-		}), message: "no node has room for the pod"},
+		}), message: "No node has room for the pod."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample()

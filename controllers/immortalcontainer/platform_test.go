@@ -30,7 +30,7 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 		"a pod of another's spec": {Now: born.Time, Pod: livePod(func(p *corev1.Pod) { p.Annotations = nil })},
 	} {
 		plan, err := desired(sample(asRobot), o, config.Default())
-		if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed || !strings.HasPrefix(v.Message, "spec.pod.serviceAccountName: ") {
+		if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed || !strings.HasSuffix(v.Message, "Remove spec.pod.serviceAccountName.") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if len(plan.Apply)+len(plan.Prune) > 0 {

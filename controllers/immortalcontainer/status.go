@@ -1,7 +1,6 @@
 package immortalcontainer
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -88,15 +88,15 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) co
 	switch {
 	case i.Spec.Suspend && p == nil:
 		return conditions.State{
-			Available: conditions.Condition{Reason: common.ReasonSuspended, Message: "spec.suspend is true"},
-			Ready:     conditions.Condition{Status: true, Reason: common.ReasonSuspended, Message: "spec.suspend is true: no pod runs"},
+			Available: conditions.False(msgSuspended),
+			Ready:     conditions.True(msgSuspended),
 		}
 	case p == nil:
-		return notRunning("the pod is being created")
+		return notRunning(msgPodCreated)
 	case nodeLost(p):
-		return notRunning(fmt.Sprintf("Node %q does not answer, and the pod may still be running there. Repair the node, or delete the Node object if the node is gone for good.", p.Spec.NodeName))
+		return notRunning(msgNodeLost, p.Spec.NodeName)
 	case i.Spec.Suspend:
-		s := notRunning("the pod is being deleted; spec.suspend is true")
+		s := notRunning(msgSuspending)
 		if running(p) && p.DeletionTimestamp.IsZero() {
 			s.Available = up()
 		}
@@ -104,25 +104,25 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) co
 	}
 	switch {
 	case !p.DeletionTimestamp.IsZero(), gated(p) && !releasable(i, p):
-		return notRunning("the pod is being deleted; the next one follows")
+		return notRunning(msgPodDeleted)
 	case ended(p):
-		return notRunning("the pod ended (" + why(p) + "); the next one follows")
+		return notRunning(msgPodEnded, why(p))
 	case !running(p):
 		return notRunning(waitsFor(p))
 	case admitted(p) && edited(i, p):
-		return conditions.State{Available: up(), Ready: conditions.Condition{Reason: common.ReasonProgressing, Message: "The pod is being recreated with its new image, because admission changes the images of new pods."}}
+		return conditions.State{Available: up(), Ready: conditions.False(msgPodReplaced)}
 	case !seen(p) || edited(i, p) || runs != image(p):
-		return conditions.State{Available: up(), Ready: conditions.Condition{Reason: common.ReasonProgressing, Message: "the container is being restarted with its new image"}}
+		return conditions.State{Available: up(), Ready: conditions.False(msgNewImage)}
 	}
 	return conditions.State{Available: up(), Ready: up()}
 }
 
 func up() conditions.Condition {
-	return conditions.Condition{Status: true, Reason: common.ReasonRunning, Message: "the container runs"}
+	return conditions.True(msgRunning)
 }
 
-func notRunning(message string) conditions.State {
-	f := conditions.Condition{Reason: common.ReasonProgressing, Message: message}
+func notRunning(m *message.Message, values ...any) conditions.State {
+	f := conditions.False(m, values...)
 	return conditions.State{Available: f, Ready: f}
 }
 
@@ -167,30 +167,29 @@ func container(p *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// waitsFor returns what a pod that does not run is waiting for. The text does not
-// change while it waits for the same thing.
-func waitsFor(p *corev1.Pod) string {
+// waitsFor returns what a pod that does not run is waiting for.
+func waitsFor(p *corev1.Pod) *message.Message {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return "no node has room for the pod"
+			return msgUnschedulable
 		}
 	}
 	if c := container(p); c != nil {
 		if w := c.State.Waiting; w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName") {
-			return "the image cannot be pulled; correct spec.image, or what keeps it from being pulled"
+			return msgImagePull
 		}
 		if w := c.State.Waiting; w != nil && (w.Reason == "CreateContainerConfigError" || w.Reason == "CreateContainerError") {
-			return "the container cannot be created; kubectl describe the pod"
+			return msgNotCreated
 		}
 		if c.State.Running != nil && c.Ready {
-			return "The container runs, but the pod is not ready. kubectl describe the pod to see what it waits for."
+			return msgPodNotReady
 		}
 		if c.State.Running != nil && c.Started != nil && *c.Started && !c.Ready {
-			return "the container runs, and its readiness probe fails"
+			return msgNotReady
 		}
 		if c.RestartCount > 0 {
-			return "the container keeps ending; kubectl logs --previous says why"
+			return msgKeepsEnding
 		}
 	}
-	return "the container is starting"
+	return msgStarting
 }

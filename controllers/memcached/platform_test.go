@@ -24,7 +24,7 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 		return false
 	}
 	plan, err := desired(m, Observed{}, platform)
-	if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed || !strings.HasPrefix(v.Message, "spec.pod.serviceAccountName: ") {
+	if v := fault.Classify(err); v.Class != fault.Stall || v.Reason != common.ReasonNotAllowed || !strings.HasSuffix(v.Message, "Remove spec.pod.serviceAccountName.") {
 		t.Errorf("got %v", err)
 	}
 	if made(plan) || len(plan.Prune) > 0 {

@@ -20,6 +20,7 @@ import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -95,7 +96,7 @@ func TestPhaseAndConditions(t *testing.T) {
 		"pods cannot be made": {3, failing(rolled(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
 			"Available": "True MinimumReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
 		}},
-		"the name is taken": {3, nil, fault.Stalled(common.ReasonConflict, "taken"), "Failed", "Conflict", map[string]string{
+		"the name is taken": {3, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), "Failed", "Conflict", map[string]string{
 			"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict",
 		}},
 		"the API server has trouble": {3, rolled(3, 3, 3), errors.New("no answer"), "Degraded", "Error", map[string]string{

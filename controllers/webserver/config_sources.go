@@ -156,7 +156,7 @@ func (m *material) findConfig(w *webserverv1.WebServer, o workload.Observed) err
 		key := configKey(c.ConfigMapRef)
 		text, ok := found.Content.Data[key]
 		if !ok {
-			return fault.Stalled(reasonConfigMapKeyNotFound, "spec.config.configMapRef: ConfigMap %q has no text under the key %q; add it, or name another key", c.ConfigMapRef.Name, key)
+			return fault.Stalled(msgNoKey, c.ConfigMapRef.Name, key)
 		}
 		s.snippet = text
 		source = found.Part(key, snippetFile)

@@ -325,7 +325,7 @@ func TestSecretsThatMatter(t *testing.T) {
 	if none != "" || one == "" || two == "" || one == two {
 		t.Errorf("digests %q, %q and %q", none, one, two)
 	}
-	if _, _, err := decide(w, Observed{Secrets: digests{"key": {Digest: "1"}}}, granted); fault.Classify(err).Reason != "ReferenceNotFound" || !strings.Contains(err.Error(), `spec.pod.volumes[a]: there is no Secret "htpasswd"`) {
+	if _, _, err := decide(w, Observed{Secrets: digests{"key": {Digest: "1"}}}, granted); fault.Classify(err).Reason != "ReferenceNotFound" || !strings.Contains(err.Error(), `Secret "htpasswd" (spec.pod.volumes[a]) does not exist`) {
 		t.Errorf("one is missing: %v", err)
 	}
 	unfollowing(w)
@@ -364,7 +364,7 @@ func TestBudgetsOfOthers(t *testing.T) {
 		"it selects by our label":   {labelled, selecting(map[string]string{"webserver_cr": sample().Name}), false, ""},
 		"it selects by the user's":  {labelled, selecting(map[string]string{"tier": "front"}), false, ""},
 		"it selects what we manage": {labelled, selecting(map[string]string{naming.LabelManagedBy: naming.ManagedBy}), false, ""},
-		"ours is asked for":         {asking, selecting(map[string]string{"tier": "front"}), true, `; PodDisruptionBudget "theirs" selects the pods too, and Kubernetes evicts no pod of two budgets: remove it, or spec.podDisruptionBudget`},
+		"ours is asked for":         {asking, selecting(map[string]string{"tier": "front"}), true, ` PodDisruptionBudget "theirs" selects the pods too, and Kubernetes does not evict pods of two budgets. Remove it, or spec.podDisruptionBudget.`},
 		"only ours is asked for":    {asking, selecting(map[string]string{"tier": "back"}), true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -144,7 +144,7 @@ nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 	}, brief(w)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if m, want := configValid(w).Message, `the configuration is refused: nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`; m != want {
+	if m, want := configValid(w).Message, `The configuration is rejected: nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1.`; m != want {
 		t.Errorf("ConfigValid does not say what nginx says of it, and that alone: %s", m)
 	}
 	if w.Status.Image != "nginx:1.23.1" || w.Status.Revisions.Failed != 2 || w.Status.Revisions.LastHealthy != 1 {

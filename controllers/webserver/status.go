@@ -44,8 +44,8 @@ func (x *object) UpdateStatus(r workload.Result) {
 // are serving.
 func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serves bool, out converge.Outcome) {
 	st := &w.Status
-	set := func(holds metav1.ConditionStatus, reason, message string) {
-		conditions.Own(&st.Status, w.Generation, out.Now, webserverv1.ConditionConfigValid, holds, reason, message)
+	set := func(holds metav1.ConditionStatus, reason, text string) {
+		conditions.Own(&st.Status, w.Generation, out.Now, webserverv1.ConditionConfigValid, holds, reason, text)
 	}
 	if !configured(w) {
 		set("", "", "")
@@ -60,13 +60,13 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 	was := meta.IsStatusConditionTrue(st.Conditions, webserverv1.ConditionConfigValid)
 	switch {
 	case !known:
-		set(metav1.ConditionUnknown, webserverv1.ReasonTesting, "it is not known what the configuration is")
+		set(metav1.ConditionUnknown, msgConfigUnknown.Reason(), msgConfigUnknown.With())
 	case r.Failed == asked && refusal(st.LastActions, asked) != "":
 		set(metav1.ConditionFalse, webserverv1.ReasonInvalid, refusal(st.LastActions, asked))
 	case r.LastHealthy == asked && (serves || was): // without pods nothing was tested
-		set(metav1.ConditionTrue, webserverv1.ReasonTested, "nginx accepts the configuration")
+		set(metav1.ConditionTrue, msgConfigAccepted.Reason(), msgConfigAccepted.With())
 	default:
-		set(metav1.ConditionUnknown, webserverv1.ReasonTesting, "no pods serve with the configuration")
+		set(metav1.ConditionUnknown, msgConfigUntested.Reason(), msgConfigUntested.With())
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
@@ -181,11 +182,11 @@ func TestConditions(t *testing.T) {
 		},
 
 		"the Deployment is somebody else's": {
-			asIs, nil, fault.Stalled(common.ReasonConflict, "taken"),
+			asIs, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")),
 			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
 		},
 		"the Service is refused; the pods serve": {
-			asIs, standing(counts(3, 3, 3, 3)), fault.Stalled(common.ReasonNodePortUnavailable, "taken"),
+			asIs, standing(counts(3, 3, 3, 3)), fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")),
 			conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"},
 		},
 		"quota": {
@@ -201,7 +202,7 @@ func TestConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Invalid", "Stalled": "True Invalid"},
 		},
 		"an earlier child is still going": {
-			asIs, nil, fault.Waiting(fault.Probe, "for it"),
+			asIs, nil, fault.Waiting(fault.Probe, message.New(common.ReasonWaiting, "for it")),
 			conditions{"Available": unavailable, "Ready": "False Waiting", "Reconciling": "True Waiting"},
 		},
 		"the API server has trouble with the Service": {

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -225,8 +224,8 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 	}
 	if left := in.FallbackAfter - a.refusedFor(owner, in); left > 0 {
 		return child, &fault.Error{
-			Class: fault.Wait, Reason: common.ReasonWaiting, Err: err,
-			Message: fmt.Sprintf("%s cannot be as it was yet; it is tried again", in), After: min(left, retryRefused),
+			Class: fault.Wait, Reason: msgFallback.Reason(), Err: err,
+			Message: msgFallback.With(in), After: min(left, retryRefused),
 		}
 	}
 	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
@@ -405,7 +404,7 @@ func (a *Applier) ownerExists(ctx context.Context, owner Owner) error {
 		return fmt.Errorf("reading the owner: %w", err)
 	}
 	if err != nil || now.GetUID() != owner.Object.GetUID() || !now.GetDeletionTimestamp().IsZero() {
-		return &fault.Error{Class: fault.Quiet, Message: "the owner is gone", After: time.Second}
+		return &fault.Error{Class: fault.Quiet, Message: "the owner no longer exists", After: time.Second}
 	}
 	return nil
 }
@@ -542,7 +541,7 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 	// A child that never had the operator's label triggers no event when it is
 	// deleted. So the client must not wait for the cache, above, and the next
 	// reconcile is requested explicitly.
-	return fault.Waiting(2*time.Second, "%s cannot be changed in place; it is made anew when it is gone", t.in)
+	return fault.Waiting(2*time.Second, msgReplaced, t.in)
 }
 
 // wrote counts a successful write, compares the API server's response with the
@@ -683,27 +682,24 @@ func withoutMarks(m map[string]string) map[string]string {
 // report.
 func checkOwnership(owner Owner, in Intent, live client.Object) error {
 	if !live.GetDeletionTimestamp().IsZero() {
-		return fault.Waiting(fault.Probe, "%s is being deleted; it is made again when it is gone", in)
+		return fault.Waiting(fault.Probe, msgChildDeleted, in)
 	}
 	holder := metav1.GetControllerOf(live)
 	switch {
 	case holder == nil:
-		why := "is nobody's"
+		why := "has no owner"
 		if tool := managedElsewhere(live); tool != "" {
 			why = "is managed by " + tool
 		} else if handedOver(live, owner.Object.GetUID()) {
 			return nil
 		}
-		return fault.Stalled(common.ReasonConflict,
-			"%s exists already and %s, so it is not touched; delete or rename it, rename this object, or hand it over by the annotation %s: %s",
-			in, why, naming.AnnotationOwner, owner.Object.GetUID())
+		return fault.Stalled(msgUnowned, in, why, naming.AnnotationOwner, owner.Object.GetUID())
 	case holder.UID == owner.Object.GetUID():
 		return nil
 	case holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group):
-		return fault.Waiting(fault.Probe, "%s belongs to an earlier %s of this name; it is made again when it is gone", in, holder.Kind)
+		return fault.Waiting(fault.Probe, msgEarlier, in, holder.Kind)
 	default:
-		return fault.Stalled(common.ReasonConflict,
-			"%s exists already and belongs to %s %q, so it is not touched; delete or rename one of the two", in, holder.Kind, holder.Name)
+		return fault.Stalled(msgOtherOwner, in, holder.Kind, holder.Name)
 	}
 }
 

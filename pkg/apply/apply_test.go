@@ -495,7 +495,7 @@ func TestMayWrite(t *testing.T) {
 	}{
 		"ours": {live: metav1.ObjectMeta{OwnerReferences: ours()}},
 		"nobody's": {
-			metav1.ObjectMeta{}, "stall Conflict", []string{`Deployment "web"`, "is nobody's", naming.AnnotationOwner + ": owner-1"},
+			metav1.ObjectMeta{}, "stall Conflict", []string{`Deployment "web"`, "has no owner", naming.AnnotationOwner + ": owner-1"},
 		},
 		"of another kind of the same name": {
 			metav1.ObjectMeta{OwnerReferences: ownedBy("cache.example.com/v1alpha1", "Memcached", "web", "m")},
@@ -521,7 +521,7 @@ func TestMayWrite(t *testing.T) {
 		"lost its owner":        {live: metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}}},
 		"owned but not by whom": {live: metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: ownerUID}}}},
 		"handed over to another": {
-			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: "owner-2"}}, "stall Conflict", []string{"is nobody's"},
+			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: "owner-2"}}, "stall Conflict", []string{"has no owner"},
 		},
 		"handed over, another owns it too": {
 			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{uncontrolled}}, "stall Conflict", nil,

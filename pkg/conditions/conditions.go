@@ -12,6 +12,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // Condition is the content of a condition: whether it is true, the reason, and a
@@ -20,6 +21,16 @@ type Condition struct {
 	Status  bool
 	Reason  string
 	Message string
+}
+
+// True returns a condition that is true, with the first reason of the message.
+func True(m *message.Message, values ...any) Condition {
+	return Condition{Status: true, Reason: m.Reason(), Message: m.With(values...)}
+}
+
+// False returns a condition that is false, with the first reason of the message.
+func False(m *message.Message, values ...any) Condition {
+	return Condition{Reason: m.Reason(), Message: m.With(values...)}
 }
 
 // State is the state of an object's children.

@@ -13,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // workloadPlan returns a plan with all types of dependencies. It needs only the
@@ -39,7 +40,7 @@ func workloadPlan() Plan {
 }
 
 func TestForEachChild(t *testing.T) {
-	taken := fault.Stalled(common.ReasonConflict, "belongs to another owner")
+	taken := fault.Stalled(message.New(common.ReasonConflict, "belongs to another owner"))
 	refused := errors.New("refused")
 	all := []string{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler"}
 	without := func(kinds ...string) []string {
@@ -75,7 +76,7 @@ func TestForEachChild(t *testing.T) {
 		"a conflict on the Deployment":                          {fails: map[string]error{"Deployment": taken}, want: without("Service", "HorizontalPodAutoscaler")},
 		"a conflict on the Deployment that the cache shows":     {fails: map[string]error{"Deployment": taken}, exists: true, owned: taken, want: []string{"Deployment"}},
 		"a refused Deployment":                                  {fails: map[string]error{"Deployment": refused}, want: all},
-		"a Deployment that is being deleted":                    {fails: map[string]error{"Deployment": fault.Waiting(0, "later")}, exists: true, owned: fault.Waiting(0, "later"), want: all},
+		"a Deployment that is being deleted":                    {fails: map[string]error{"Deployment": fault.Waiting(0, message.New(common.ReasonWaiting, "later"))}, exists: true, owned: fault.Waiting(0, message.New(common.ReasonWaiting, "later")), want: all},
 		"a conflict on the Service":                             {fails: map[string]error{"Service": taken}, want: all},
 		"a conflict on the autoscaler":                          {fails: map[string]error{"HorizontalPodAutoscaler": taken}, want: all},
 		"a failed read of the Deployment that is to be created": {fails: map[string]error{"NetworkPolicy": refused}, owned: errors.New("no cache"), want: without("Deployment")},

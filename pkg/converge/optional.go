@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
@@ -234,13 +233,11 @@ func (o *optional) state(kind string) (m *missing, ask bool, why error) {
 	what := fmt.Sprintf("%s (%s)", m.gvk.Kind, m.gvk.GroupVersion())
 	switch {
 	case now.Before(m.expected):
-		return m, ask, fault.Waiting(askEvery, "%s is becoming available in this cluster.", what)
+		return m, ask, fault.Waiting(askEvery, msgBecomingAvailable, what)
 	case m.informer != nil:
-		return m, ask, fault.Stalled(common.ReasonFeatureUnavailable,
-			"%s cannot be listed. Check that its CRD works and that the operator has permission to list and watch it; it will be created then.", what)
+		return m, ask, fault.Stalled(msgNotListed, what)
 	default:
-		return m, ask, fault.Stalled(common.ReasonFeatureUnavailable,
-			"%s is not available in this cluster or is disabled by a feature gate. It will be created once its CRD is installed.", what)
+		return m, ask, fault.Stalled(msgNotAvailable, what)
 	}
 }
 

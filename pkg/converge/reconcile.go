@@ -28,6 +28,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
@@ -286,7 +287,7 @@ func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, see
 		errs = append(errs, err)
 	}
 	if held != "" {
-		errs = append(errs, &fault.Error{Class: fault.Wait, Reason: common.ReasonPaused, Message: held + " is not as the spec says, and is left so: spec.paused is true"})
+		errs = append(errs, &fault.Error{Class: fault.Wait, Reason: msgPaused.Reason(), Message: msgPaused.With(held)})
 	}
 	return errors.Join(errs...)
 }
@@ -313,10 +314,10 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 			return v.Result, v.Err
 		}
 		problem := v
-		problem.Message = "The object cannot be deleted yet: " + v.Message
+		problem.Message = message.Join(msgDeletionBlocked.With(), v.Message)
 		if late {
 			problem.Class = fault.Stall
-			problem.Message += ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too"
+			problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
 		}
 		// Each attempt increments the event's count, so that kubectl describe
 		// shows that the deletion is still being retried.
@@ -367,11 +368,11 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 	}
 	done, err := r.kind.Teardown(ctx, r.client, obj)
 	if err == nil && !done {
-		err = fault.Waiting(5*time.Second, "teardown has not finished")
+		err = fault.Waiting(5*time.Second, msgTeardown)
 	}
 	if err != nil && late {
 		log.FromContext(ctx).Error(err, "Giving up the teardown")
-		r.event(obj, "Warning", common.ReasonError, "Delete", "The teardown did not finish within "+patience.String()+" and was given up: "+fault.Classify(err).Message)
+		r.event(obj, "Warning", msgTeardownGivenUp.Reason(), "Delete", message.Join(msgTeardownGivenUp.With(patience), fault.Classify(err).Message))
 		return nil
 	}
 	return err
@@ -392,7 +393,7 @@ func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner appl
 		if err == nil {
 			var action apply.Action
 			if action, err = r.applier.Release(ctx, owner, in); action == apply.Lost && r.lose(obj, in) {
-				r.event(obj, "Warning", common.ReasonChildDeleted, "Delete", in.String()+" was deleted before it could be released, so it is not kept. Create it again if it is still needed.")
+				r.event(obj, "Warning", msgChildLost.Reason(), "Delete", msgChildLost.With(in))
 			}
 		}
 		errs = append(errs, err)

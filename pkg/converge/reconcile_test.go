@@ -33,6 +33,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 )
@@ -261,7 +262,7 @@ func TestPassesGoInOrderAndEndInNothing(t *testing.T) {
 }
 
 func TestReportRunsThoughSomethingFailed(t *testing.T) {
-	taken := fault.Stalled(common.ReasonConflict, "taken")
+	taken := fault.Stalled(message.New(common.ReasonConflict, "taken"))
 	for name, tc := range map[string]struct {
 		fails string
 		err   error
@@ -296,7 +297,7 @@ func TestReportRunsThoughSomethingFailed(t *testing.T) {
 func TestWhatOfAPlanComesWithAnErrorIsDone(t *testing.T) {
 	l := newLoop(t, object())
 	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
-		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled("NotFound", "something else is missing")
+		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled(message.New("NotFound", "something else is missing"))
 	}
 	l.restart()
 	l.pass("Observe", "apply", "Report", "status")
@@ -340,7 +341,7 @@ func TestPausedTellsWhatWouldBeDeleted(t *testing.T) {
 	l.restart()
 	l.pass("Observe", "Report", "status")
 	c := meta.FindStatusCondition(l.stored().Status.Conditions, common.ConditionReady)
-	if want := `Service "x" is not as the spec says, and is left so: spec.paused is true`; c == nil || c.Message != want {
+	if want := `Service "x" differs from the spec and is not changed, because spec.paused is true.`; c == nil || c.Message != want {
 		t.Errorf("got %+v, want %s", c, want)
 	}
 }
@@ -690,8 +691,8 @@ func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
 	if r := l.pass("Observe", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
 		t.Errorf("comes back after %s", r.RequeueAfter)
 	}
-	l.said("Warning Waiting The object cannot be deleted yet: teardown has not finished",
-		"Normal Waiting Reconciling: The object cannot be deleted yet: teardown has not finished")
+	l.said("Warning Waiting The object cannot be deleted yet. The teardown has not finished.",
+		"Normal Waiting Reconciling: The object cannot be deleted yet. The teardown has not finished.")
 
 	fails = errors.New("no answer")
 	if _, err := l.try("Observe", "Teardown", "status"); !errors.Is(err, fails) {
@@ -888,9 +889,9 @@ func TestReconciler_LeavesTheStatusIfNothingCouldBeObserved(t *testing.T) {
 	if _, err := l.try("Observe"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
 	}
-	l.said("Normal Error Reconciling: the API server refused a request (no answer); it is retried")
+	l.said("Normal Error Reconciling: The API server did not carry out a request (no answer). It is retried.")
 
-	l.refuse["Observe"] = fault.Stalled(common.ReasonForbidden, "forbidden")
+	l.refuse["Observe"] = fault.Stalled(message.New(common.ReasonForbidden, "forbidden"))
 	l.pass("Observe", "status")
 	l.said("Warning Forbidden Stalled: forbidden")
 	if c := l.stored().Status.Conditions; meta.FindStatusCondition(c, common.ConditionReconciling) != nil {
@@ -929,7 +930,7 @@ func TestReconciler_ForgetsChildrenThatAnUndecidedPlanDoesNotName(t *testing.T) 
 	if n := l.applier.Remembered(uid, "ConfigMap"); n != 1 {
 		t.Fatalf("%d children are remembered, want 1", n)
 	}
-	undecided := fault.Stalled(common.ReasonReferenceNotFound, "undecided")
+	undecided := fault.Stalled(message.New(common.ReasonReferenceNotFound, "undecided"))
 	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) { return Plan{}, undecided }
 	l.Reconciler.kind = l.kind.erase()
 	if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -1105,7 +1106,7 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
 		t.Error("no error, so no back-off")
 	}
-	const why = "The object cannot be deleted yet: the API server refused a request (no answer); it is retried"
+	const why = "The object cannot be deleted yet. The API server did not carry out a request (no answer). It is retried."
 	l.said("Warning Error "+why, "Normal Error Reconciling: "+why)
 	if _, err := l.try("Observe", "Desired", "patch"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
@@ -1114,7 +1115,7 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
 		t.Error("no error, so no back-off")
 	}
-	const remedy = ". Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too"
+	const remedy = " Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too."
 	l.said("Warning Error "+why, "Warning Error "+why+remedy, "Warning Error Stalled: "+why+remedy)
 	if l.released() || !l.holds() {
 		t.Error("the child is lost")
@@ -1159,7 +1160,7 @@ func TestTeardown_GivesUpWhatAKindDoesAfterATime(t *testing.T) {
 	l.heard()
 	l.clock = l.clock.Add(patience)
 	l.pass("Observe", "patch")
-	l.said("Warning Error The teardown did not finish within 10m0s and was given up: teardown has not finished")
+	l.said("Warning Error The teardown did not finish within 10m0s and was given up. The teardown has not finished.")
 	if l.holds() {
 		t.Error("the object cannot be deleted")
 	}

@@ -15,6 +15,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // owners returns the kinds of the owners of the child.
@@ -41,7 +42,7 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 		},
 		"undecided": func(l *loop) {
 			l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
-				return Plan{}, fault.Stalled("NotFound", "something is missing")
+				return Plan{}, fault.Stalled(message.New("NotFound", "something is missing"))
 			}
 		},
 		"held back": func(l *loop) {

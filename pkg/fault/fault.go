@@ -11,7 +11,6 @@ package fault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -22,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // Probe is how long after a Stall the object is reconciled again, because some
@@ -51,7 +50,7 @@ const (
 type Error struct {
 	Class   Class
 	Reason  string        // the reason of a condition
-	Message string        // one sentence for the user
+	Message string        // for the user (see pkg/message)
 	After   time.Duration // when to reconcile again; 0 means the default of the class
 	Err     error         // the cause, for the log; may be nil
 }
@@ -69,13 +68,13 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Waiting returns an error of class Wait. The object is reconciled again after
 // the given time, or on the next event.
-func Waiting(after time.Duration, format string, args ...any) error {
-	return &Error{Class: Wait, Reason: common.ReasonWaiting, Message: fmt.Sprintf(format, args...), After: after}
+func Waiting(after time.Duration, m *message.Message, values ...any) error {
+	return &Error{Class: Wait, Reason: m.Reason(), Message: m.With(values...), After: after}
 }
 
 // Stalled returns an error of class Stall.
-func Stalled(reason, format string, args ...any) error {
-	return &Error{Class: Stall, Reason: reason, Message: fmt.Sprintf(format, args...)}
+func Stalled(m *message.Message, values ...any) error {
+	return &Error{Class: Stall, Reason: m.Reason(), Message: m.With(values...)}
 }
 
 // Verdict is the reaction to an error.
@@ -124,8 +123,8 @@ func Classify(err error) Verdict {
 // A write that is refused again and again did not just lose a race.
 func Lasting(err error) Verdict {
 	return Verdict{
-		Class: Retry, Reason: common.ReasonError, Err: err, Result: reconcile.Result{Priority: new(0)},
-		Message: "The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.",
+		Class: Retry, Reason: msgConflicts.Reason(), Err: err, Result: reconcile.Result{Priority: new(0)},
+		Message: msgConflicts.With(),
 	}
 }
 
@@ -177,26 +176,32 @@ func classifyOne(err error) *Error {
 		return &Error{Class: Quiet, After: jitter(quiet)}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return &Error{
-			Class: Wait, Reason: common.ReasonWaiting, After: jitter(Probe),
-			Message: "the namespace is being deleted",
+			Class: Wait, Reason: msgNamespaceDeleted.Reason(), After: jitter(Probe),
+			Message: msgNamespaceDeleted.With(),
 		}
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return &Error{Class: Stall, Reason: common.ReasonQuotaExceeded, After: jitter(Probe), Message: message(err)}
+		return refused(msgQuota, err)
 	case apierrors.IsForbidden(err):
-		return &Error{Class: Stall, Reason: common.ReasonForbidden, After: jitter(Probe), Message: message(err) + Advice(err.Error())}
+		f := refused(msgForbidden, err)
+		f.Message = message.Join(f.Message, Advice(err.Error()))
+		return f
 	case NodePort(err):
-		return &Error{Class: Stall, Reason: common.ReasonNodePortUnavailable, After: jitter(Probe), Message: message(err)}
+		return refused(msgNodePort, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return &Error{Class: Stall, Reason: common.ReasonInvalid, After: jitter(Probe), Message: message(err)}
+		return refused(msgInvalid, err)
 	}
 	reason := string(apierrors.ReasonForError(err))
 	if reason == "" {
 		reason = "no answer"
 	}
 	return &Error{
-		Class: Retry, Reason: common.ReasonError,
-		Message: fmt.Sprintf("the API server refused a request (%s); it is retried", reason),
+		Class: Retry, Reason: msgRefused.Reason(), Message: msgRefused.With(reason),
 	}
+}
+
+// refused returns a Stall that quotes the API server.
+func refused(m *message.Message, err error) *Error {
+	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: message.Quote(m.With(), answer(err))}
 }
 
 // OfNamespace reports whether pods are refused because of a policy of their
@@ -207,12 +212,12 @@ func OfNamespace(message string) bool {
 }
 
 // Advice returns what to do about a refusal of pods whose message names only
-// the cause. It is the end of a sentence, or "" if there is no advice.
+// the cause. It is a sentence, or "" if there is no advice.
 func Advice(message string) string {
 	if !strings.Contains(message, podSecurity) {
 		return ""
 	}
-	return "; set spec.security.profile to Restricted, or let the namespace enforce less by its label pod-security.kubernetes.io/enforce"
+	return msgPodSecurity.With()
 }
 
 const podSecurity = "violates PodSecurity"
@@ -223,9 +228,9 @@ var limitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per \S+ is|max 
 // readable. A condition can hold 32 KiB.
 const maxMessage = 1024
 
-// message returns the API server's message, which names the object and the
+// answer returns the API server's message, which names the object and the
 // field, clipped to maxMessage.
-func message(err error) string {
+func answer(err error) string {
 	m := err.Error()
 	var s apierrors.APIStatus
 	if errors.As(err, &s) {

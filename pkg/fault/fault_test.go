@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
@@ -62,12 +63,12 @@ func TestClassify(t *testing.T) {
 		want want
 	}{
 		"nothing":              {nil, want{Class: None}},
-		"waiting, with a time": {Waiting(5*time.Second, "for %s", "it"), want{Wait, common.ReasonWaiting, "for it", false, fiveSecond}},
-		"waiting for an event": {Waiting(0, "for it"), want{Wait, common.ReasonWaiting, "for it", false, never}},
-		"stalled":              {Stalled(common.ReasonConflict, "is %s's", "Ann"), want{Stall, common.ReasonConflict, "is Ann's", false, aProbe}},
-		"wrapped keeps class":  {fmt.Errorf("applying: %w", Stalled(common.ReasonConflict, "taken")), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
+		"waiting, with a time": {Waiting(5*time.Second, message.New(common.ReasonWaiting, "for {what}"), "it"), want{Wait, common.ReasonWaiting, "for it", false, fiveSecond}},
+		"waiting for an event": {Waiting(0, message.New(common.ReasonWaiting, "for it")), want{Wait, common.ReasonWaiting, "for it", false, never}},
+		"stalled":              {Stalled(message.New(common.ReasonConflict, "is {owner}'s"), "Ann"), want{Stall, common.ReasonConflict, "is Ann's", false, aProbe}},
+		"wrapped keeps class":  {fmt.Errorf("applying: %w", Stalled(message.New(common.ReasonConflict, "taken"))), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
 		"wrapped join: the worst counts": {
-			fmt.Errorf("observing: %w", errors.Join(apierrors.NewConflict(deployments, "web", nil), Waiting(0, "later"), fmt.Errorf("reading: %w", Stalled("R", "taken")))),
+			fmt.Errorf("observing: %w", errors.Join(apierrors.NewConflict(deployments, "web", nil), Waiting(0, message.New(common.ReasonWaiting, "later")), fmt.Errorf("reading: %w", Stalled(message.New("R", "taken"))))),
 			want{Stall, "R", "taken", false, aLostRace},
 		},
 		"a join within an error of ours": {&Error{Class: Wait, Reason: "R", Message: "m", Err: errors.Join(broken, quota)}, want{Wait, "R", "m", false, never}},
@@ -81,7 +82,7 @@ func TestClassify(t *testing.T) {
 		"quota":                          {quota, want{Stall, common.ReasonQuotaExceeded, "exceeded quota: small", false, aProbe}},
 		"Pod Security": {
 			apierrors.NewForbidden(deployments, "web", errors.New(`violates PodSecurity "restricted:latest": runAsNonRoot != true`)),
-			want{Stall, common.ReasonForbidden, `runAsNonRoot != true; set spec.security.profile to Restricted`, false, aProbe},
+			want{Stall, common.ReasonForbidden, `runAsNonRoot != true. Set spec.security.profile to Restricted`, false, aProbe},
 		},
 		"forbidden":          {forbidden, want{Stall, common.ReasonForbidden, "denied by policy", false, aProbe}},
 		"node port":          {invalid("spec.ports[0].nodePort"), want{Stall, common.ReasonNodePortUnavailable, "already allocated", false, aProbe}},
@@ -92,18 +93,18 @@ func TestClassify(t *testing.T) {
 		"server error":       {apierrors.NewInternalError(broken), want{Retry, common.ReasonError, "InternalError", true, never}},
 		"anything else":      {broken, want{Retry, common.ReasonError, "no answer", true, never}},
 
-		"the worst of a join speaks": {errors.Join(Waiting(5*time.Second, "w"), Stalled("S", "s")), want{Stall, "S", "s", false, fiveSecond}},
-		"in any order":               {errors.Join(Stalled("S", "s"), Waiting(5*time.Second, "w")), want{Stall, "S", "s", false, fiveSecond}},
-		"the first of equals speaks": {errors.Join(Stalled("A", "a"), Stalled("B", "b")), want{Stall, "A", "a", false, aProbe}},
+		"the worst of a join speaks": {errors.Join(Waiting(5*time.Second, message.New(common.ReasonWaiting, "w")), Stalled(message.New("S", "s"))), want{Stall, "S", "s", false, fiveSecond}},
+		"in any order":               {errors.Join(Stalled(message.New("S", "s")), Waiting(5*time.Second, message.New(common.ReasonWaiting, "w"))), want{Stall, "S", "s", false, fiveSecond}},
+		"the first of equals speaks": {errors.Join(Stalled(message.New("A", "a")), Stalled(message.New("B", "b"))), want{Stall, "A", "a", false, aProbe}},
 		"a retry backs off though another waits": {
-			errors.Join(Waiting(5*time.Second, "w"), broken), want{Retry, common.ReasonError, "no answer", true, never},
+			errors.Join(Waiting(5*time.Second, message.New(common.ReasonWaiting, "w")), broken), want{Retry, common.ReasonError, "no answer", true, never},
 		},
-		"a stall speaks though another retries": {errors.Join(broken, Stalled("S", "s")), want{Stall, "S", "s", true, never}},
+		"a stall speaks though another retries": {errors.Join(broken, Stalled(message.New("S", "s"))), want{Stall, "S", "s", true, never}},
 		"joins of joins": {
-			errors.Join(errors.Join(nil, Waiting(0, "w")), errors.Join(Stalled("S", "s"))), want{Stall, "S", "s", false, aProbe},
+			errors.Join(errors.Join(nil, Waiting(0, message.New(common.ReasonWaiting, "w"))), errors.Join(Stalled(message.New("S", "s")))), want{Stall, "S", "s", false, aProbe},
 		},
 		"a lost race beside a stall comes back soon": {
-			errors.Join(apierrors.NewConflict(deployments, "web", broken), Stalled("S", "s")), want{Stall, "S", "s", false, aLostRace},
+			errors.Join(apierrors.NewConflict(deployments, "web", broken), Stalled(message.New("S", "s"))), want{Stall, "S", "s", false, aLostRace},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestClassify(t *testing.T) {
 
 func TestOnlyRetriedErrorsAreReturned(t *testing.T) {
 	broken := errors.New("connection refused")
-	v := Classify(errors.Join(Stalled("S", "s"), fmt.Errorf("applying: %w", broken)))
+	v := Classify(errors.Join(Stalled(message.New("S", "s")), fmt.Errorf("applying: %w", broken)))
 	if !errors.Is(v.Err, broken) || strings.Contains(v.Err.Error(), "s\n") {
 		t.Errorf("got %v, want only the refused connection", v.Err)
 	}
@@ -158,7 +159,8 @@ func TestMessagesAreDeterministic(t *testing.T) {
 func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 	for _, offset := range []string{"", "x", "xx"} {
 		v := Classify(apierrors.NewBadRequest(offset + strings.Repeat("€", 1000)))
-		if len(v.Message) > maxMessage+len("…") || !utf8.ValidString(v.Message) || !strings.HasSuffix(v.Message, "€…") {
+		_, quoted, _ := strings.Cut(v.Message, ": ")
+		if len(quoted) > maxMessage || !utf8.ValidString(v.Message) || !strings.HasSuffix(v.Message, "€…") {
 			t.Errorf("got %d bytes, valid %v, end %q", len(v.Message), utf8.ValidString(v.Message), v.Message[len(v.Message)-8:])
 		}
 	}
@@ -170,7 +172,7 @@ func TestErrorSaysMessageAndCause(t *testing.T) {
 	if err.Error() != "what: cause" || !errors.Is(err, cause) {
 		t.Errorf("got %q", err)
 	}
-	if got := Waiting(0, "for %d", 1).Error(); got != "for 1" {
+	if got := Waiting(0, message.New(common.ReasonWaiting, "for {number}"), 1).Error(); got != "for 1" {
 		t.Errorf("got %q", got)
 	}
 }

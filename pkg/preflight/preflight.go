@@ -73,7 +73,7 @@ func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj conv
 		case meta.IsNoMatchError(err) && in.Optional:
 			return nil
 		case meta.IsNoMatchError(err):
-			return fault.Stalled(common.ReasonFeatureUnavailable, "this cluster does not know %s", in.Kind)
+			return &fault.Error{Class: fault.Stall, Reason: common.ReasonFeatureUnavailable, Message: in.Kind + " is not available in this cluster."}
 		case err != nil:
 			return fmt.Errorf("%s: %w", in, err)
 		}

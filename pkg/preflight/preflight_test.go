@@ -34,6 +34,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
@@ -78,7 +79,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 					plan = converge.Plan{Prune: []client.Object{d}}
 				}
 				if k.err {
-					return plan, fault.Stalled("NotFound", "there is no ConfigMap x")
+					return plan, fault.Stalled(message.New("NotFound", "there is no ConfigMap x"))
 				}
 				return plan, nil
 			}, UpdateStatusFunc: func(converge.Outcome) {
@@ -257,7 +258,7 @@ func TestRun_ReportsConflicts(t *testing.T) {
 	theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r := run(t.Context(), newServer(t, object(), theirs), []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})
 	o := r.Objects[0]
-	if len(o.Children) != 0 || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "exists already and is nobody's") || r.ExitCode() != 0 {
+	if len(o.Children) != 0 || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "exists already and has no owner") || r.ExitCode() != 0 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -451,7 +452,7 @@ func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
 		notes   []string
 	}{
 		"can be done without": {true, nil},
-		"is asked for":        {false, []string{"it would not be completed: this cluster does not know StatefulSet"}},
+		"is asked for":        {false, []string{"it would not be completed: StatefulSet is not available in this cluster."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := apply.New(appsv1ac.StatefulSet("web", "shop"), func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} })

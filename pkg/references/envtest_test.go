@@ -29,6 +29,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -78,7 +79,7 @@ func reader(p *passes) converge.AnyKind {
 		Model: func(w *webserverv1.WebServer, s references.Source) converge.Model {
 			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
 				if !s.Found {
-					return converge.Plan{}, fault.Stalled("ReferenceNotFound", "there is no %s", w.Spec.Image)
+					return converge.Plan{}, fault.Stalled(message.New("ReferenceNotFound", "there is no {name}"), w.Spec.Image)
 				}
 				text := s.Content.Data["text"]
 				h := fnv.New32()

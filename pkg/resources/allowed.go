@@ -36,5 +36,5 @@ func CheckServiceAccount(platform config.Platform, obj metav1.Object, t *corev1a
 
 // ServiceAccountNotAllowed returns the error for pods that may not run as a service account.
 func ServiceAccountNotAllowed(serviceAccount string) error {
-	return fault.Stalled(common.ReasonNotAllowed, "spec.pod.serviceAccountName: pods may not run as %q: %s", serviceAccount, config.NoServiceAccounts)
+	return fault.Stalled(msgServiceAccount, serviceAccount)
 }

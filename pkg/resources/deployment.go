@@ -21,6 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -166,8 +167,8 @@ func or[T any](v *T, unset T) T {
 func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	var s conditions.State
 	if d == nil {
-		s.Available = conditions.Condition{Reason: common.ReasonMinimumReplicasUnavailable, Message: "there is no Deployment yet"}
-		s.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "the Deployment is being created"}
+		s.Available = conditions.False(msgNoDeployment)
+		s.Ready = conditions.False(msgDeploymentCreated)
 		return s
 	}
 	s.Available = deploymentAvailable(d, want)
@@ -176,19 +177,16 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	complete := seen && st.UpdatedReplicas == want && st.Replicas == want && st.AvailableReplicas == want
 	switch {
 	case complete && want == 0:
-		s.Ready = conditions.Condition{Status: true, Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
+		s.Ready = conditions.True(msgNoReplicas)
 	case complete:
-		s.Ready = conditions.Condition{Status: true, Reason: common.ReasonServing, Message: pods(want) + " up to date and available"}
+		s.Ready = conditions.True(msgServing, pods(want), areOrIs(want))
 	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
 		c := condition(d, appsv1.DeploymentReplicaFailure)
-		s.Stalled = conditions.Condition{Status: true, Reason: common.ReasonReplicaFailure, Message: "pods cannot be created: " + withoutNames(c.Message)}
+		s.Stalled = conditions.Condition{Status: true, Reason: common.ReasonReplicaFailure, Message: PodsNotCreated(withoutNames(c.Message))}
 	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):
-		s.Stalled = conditions.Condition{
-			Status: true, Reason: common.ReasonRolloutFailed,
-			Message: "the rollout did not get on within its deadline; kubectl describe the pods says why",
-		}
+		s.Stalled = conditions.True(msgDeadline)
 	default:
-		s.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: fmt.Sprintf("waiting for %s to be updated and available", pods(want))}
+		s.Ready = conditions.False(msgProgressing, pods(want))
 	}
 	return s
 }
@@ -202,11 +200,11 @@ func Complete(d *appsv1.Deployment) bool {
 func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Condition {
 	switch {
 	case is(d, appsv1.DeploymentAvailable, corev1.ConditionTrue) && d.Status.AvailableReplicas > 0:
-		return conditions.Condition{Status: true, Reason: common.ReasonMinimumReplicasAvailable, Message: "the minimum of replicas serves"}
+		return conditions.True(msgAvailable)
 	case want == 0 && d.Status.AvailableReplicas == 0:
-		return conditions.Condition{Reason: common.ReasonScaledToZero, Message: "no replica is asked for"}
+		return conditions.False(msgNoReplicas)
 	default:
-		return conditions.Condition{Reason: common.ReasonMinimumReplicasUnavailable, Message: "fewer replicas serve than the rollout may leave"}
+		return conditions.False(msgUnavailable)
 	}
 }
 
@@ -237,6 +235,17 @@ func pods(n int32) string {
 	}
 	return fmt.Sprintf("%d replicas", n)
 }
+
+func areOrIs(n int32) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// PodsNotCreated returns the message about pods that the ReplicaSet controller
+// cannot create, which quotes the cause.
+func PodsNotCreated(cause string) string { return message.Quote(msgPodsNotCreated.With(), cause) }
 
 // generatedPod matches the name of a pod that the ReplicaSet controller could
 // not create, which is different in each attempt.

@@ -109,7 +109,7 @@ func TestMessageOfAReplicaFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := DeploymentState(deployment(3, 0, 0, 0, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, tc.message)), 3)
-			if got := strings.TrimPrefix(s.Stalled.Message, "pods cannot be created: "); got != tc.want {
+			if got := strings.TrimPrefix(s.Stalled.Message, "Pods cannot be created: "); got != tc.want+"." {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -117,7 +117,7 @@ func TestMessageOfAReplicaFailure(t *testing.T) {
 }
 
 func TestMessagesSpeakProperly(t *testing.T) {
-	for n, want := range map[int32]string{1: "1 replica up to date and available", 2: "2 replicas up to date and available"} {
+	for n, want := range map[int32]string{1: "1 replica is up to date and available.", 2: "2 replicas are up to date and available."} {
 		if got := DeploymentState(deployment(n, n, n, n), n).Ready.Message; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"fmt"
 	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // PodDisruptionBudget returns the intent of a PodDisruptionBudget for the
@@ -75,7 +75,7 @@ func Covered(others []policyv1.PodDisruptionBudget, pods map[string]string) stri
 // selects the pods in addition to the one that the spec requests.
 func Unevictable(s *conditions.State, spec *common.PodDisruptionBudget, others []policyv1.PodDisruptionBudget, pods map[string]string) {
 	if name := Covered(others, pods); name != "" && spec != nil && s.Ready.Status {
-		s.Ready.Message += fmt.Sprintf("; PodDisruptionBudget %q selects the pods too, and Kubernetes evicts no pod of two budgets: remove it, or spec.podDisruptionBudget", name)
+		s.Ready.Message = message.Join(s.Ready.Message, msgTwoBudgets.With(name))
 	}
 }
 

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // TakenByIngress reports whether an ingress controller routes requests from the
@@ -19,11 +19,11 @@ import (
 func TakenByIngress(i *networkingv1.Ingress) conditions.Condition {
 	switch {
 	case i == nil:
-		return conditions.Condition{Reason: common.ReasonProgressing, Message: "the Ingress is being created"}
+		return conditions.False(msgIngressCreated)
 	case len(i.Status.LoadBalancer.Ingress) == 0:
-		return conditions.Condition{Reason: common.ReasonWaiting, Message: "no ingress controller has given the Ingress an address; some never do"}
+		return conditions.False(msgIngressWaits)
 	default:
-		return conditions.Condition{Status: true, Reason: common.ReasonAccepted, Message: "an ingress controller leads the hosts here"}
+		return conditions.True(msgIngressAccepted)
 	}
 }
 
@@ -31,9 +31,9 @@ func TakenByIngress(i *networkingv1.Ingress) conditions.Condition {
 // accepted it. The route is nil if it does not exist.
 func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Condition {
 	if r == nil {
-		return conditions.Condition{Reason: common.ReasonProgressing, Message: "the HTTPRoute is being created"}
+		return conditions.False(msgRouteCreated)
 	}
-	waiting := conditions.Condition{Reason: common.ReasonWaiting, Message: "no Gateway has looked at the HTTPRoute; spec.expose.gateway.parentRef names one that does not exist, or whose controller does not run"}
+	waiting := conditions.False(msgRouteWaits)
 	parents := slices.SortedFunc(slices.Values(r.Status.Parents), func(a, b gatewayv1.RouteParentStatus) int {
 		return strings.Compare(string(a.ControllerName), string(b.ControllerName))
 	})
@@ -44,14 +44,14 @@ func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Condition {
 			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < r.Generation || c.Status == metav1.ConditionUnknown:
 				return waiting
 			case c.Status == metav1.ConditionFalse:
-				return conditions.Condition{Reason: common.ReasonNotAccepted, Message: fmt.Sprintf("the Gateway says %s: %s", c.Reason, clip(c.Message))}
+				return conditions.Condition{Reason: msgRouteNotAccepted.Reason(), Message: message.Quote(msgRouteNotAccepted.With(c.Reason), clip(c.Message))}
 			}
 		}
 	}
 	if len(parents) == 0 {
 		return waiting
 	}
-	return conditions.Condition{Status: true, Reason: common.ReasonAccepted, Message: "the Gateway leads the hosts here"}
+	return conditions.True(msgRouteAccepted)
 }
 
 // clip limits the message of another controller to the length that a condition

@@ -11,6 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
@@ -57,10 +58,7 @@ type failure struct {
 }
 
 func (f failure) message() string {
-	if f.details == "" {
-		return f.summary
-	}
-	return f.summary + ": " + f.details
+	return message.Quote(f.summary, f.details)
 }
 
 // without returns f without those lines of its details that contain mark.
@@ -84,11 +82,11 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	}
 	mounts := d.mounts(dep.Spec.Template.Spec.Volumes)
 	if !f.mounting || len(mounts) == 0 {
-		f.summary += "; kubectl describe the pods"
+		f.summary = message.Join(f.summary, msgDescribe.With())
 		return f
 	}
 	f.reason, f.transient = common.ReasonReferenceNotFound, true
-	f.summary += ": its pod mounts " + strings.Join(mounts, ", ") + "; create what is missing, or name another (kubectl describe the pods says which)"
+	f.summary = message.Join(f.summary, msgMounts.With(strings.Join(mounts, ", ")))
 	return f
 }
 
@@ -149,10 +147,10 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 			worst = f
 		}
 	}
-	if message := resources.ReplicaFailure(d); worst == nil && message != "" {
+	if cause := resources.ReplicaFailure(d); worst == nil && cause != "" {
 		worst = &failure{
-			reason: ReasonRefused, summary: "pods cannot be created: " + message + fault.Advice(message), rank: 1,
-			transient: fault.OfNamespace(message),
+			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), rank: 1,
+			transient: fault.OfNamespace(cause),
 		}
 	}
 	return worst
@@ -161,14 +159,14 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 func diagnosePod(p *corev1.Pod) *failure {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &failure{reason: common.ReasonUnschedulable, summary: "no node takes the pods; kubectl describe them", transient: true, rank: 1}
+			return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, rank: 1}
 		}
 	}
 	for _, s := range p.Status.InitContainerStatuses {
 		if f := diagnoseContainer(s); f != nil {
 			f.mounting = f.mounting && !readyToStart(p)
 			if s.Name == ConfigTest && f.reason == ReasonCrash {
-				f.reason, f.summary, f.rank = ReasonConfigInvalid, "the configuration is refused", 6
+				f.reason, f.summary, f.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
 				f.terminal = s.RestartCount+1 >= testsFail
 			}
 			return f
@@ -195,27 +193,27 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
 		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
-			return &failure{reason: ReasonImagePull, summary: s.Image + ": the image cannot be pulled", details: pullError(w), rank: 4}
+			return &failure{reason: ReasonImagePull, summary: msgImagePull.With(s.Image), details: pullError(w), rank: 4}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-			f := &failure{reason: ReasonNotCreated, summary: "container " + s.Name + " cannot be created", details: clip(w.Message), rank: 4}
+			f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(s.Name), details: clip(w.Message), rank: 4}
 			if missing(w.Message) {
 				f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
-				f.summary, f.details = f.message()+"; create it, or name another", ""
+				f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
 			}
 			return f
 		case "PodInitializing", "ContainerCreating", "":
 			if s.LastTerminationState.Terminated == nil {
-				return &failure{reason: ReasonNotCreated, summary: "container " + s.Name + " has not been created", mounting: true, rank: 2}
+				return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(s.Name), mounting: true, rank: 2}
 			}
 		}
 	}
 	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
 		if t != nil && (t.ExitCode != 0 || !s.Ready && s.RestartCount > 0) {
-			return &failure{reason: ReasonCrash, summary: fmt.Sprintf("container %s exits with code %d", s.Name, t.ExitCode) + because(t), details: clip(t.Message), rank: 5}
+			return &failure{reason: ReasonCrash, summary: msgCrash.With(s.Name, fmt.Sprint(t.ExitCode)+because(t)), details: clip(t.Message), rank: 5}
 		}
 	}
 	if s.State.Running != nil && !s.Ready {
-		return &failure{reason: ReasonNotReady, summary: "container " + s.Name + " runs and does not become ready", rank: 3}
+		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(s.Name), rank: 3}
 	}
 	return nil
 }

@@ -29,44 +29,44 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 		"ready": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Ready: true, State: running}}}, "", false},
 		"image": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "web:2", State: waitingFor("ImagePullBackOff", `Back-off pulling image "web:2": ErrImagePull: rpc error: code = NotFound desc = not found`)}}},
-			"ImagePull: web:2: the image cannot be pulled: rpc error: code = NotFound desc = not found", false,
+			"ImagePull: The image web:2 cannot be pulled: rpc error: code = NotFound desc = not found.", false,
 		},
 		"image, backing off": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "web:2", State: waitingFor("ImagePullBackOff", `Back-off pulling image "web:2"`)}}},
-			"ImagePull: web:2: the image cannot be pulled", false,
+			"ImagePull: The image web:2 cannot be pulled.", false,
 		},
-		"crash": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}, "Crash: container web exits with code 1: no such file", false},
+		"crash": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}, "Crash: Container web exits with code 1: no such file.", false},
 		"out of memory": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: ended(137, "OOMKilled", "")}}},
-			"Crash: container web exits with code 137 (OOMKilled)", false,
+			"Crash: Container web exits with code 137 (OOMKilled).", false,
 		},
 		"ends by itself": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", RestartCount: 2, State: running, LastTerminationState: ended(0, "Completed", "")}}},
-			"Crash: container web exits with code 0", false,
+			"Crash: Container web exits with code 0.", false,
 		},
 		"missing ConfigMap": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("CreateContainerConfigError", `configmap "app" not found`)}}},
-			`ReferenceNotFound: container web cannot be created: configmap "app" not found; create it, or name another`, false,
+			`ReferenceNotFound: Container web cannot be created: configmap "app" not found. Create it, or refer to another one.`, false,
 		},
 		"missing volume": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("ContainerCreating", "")}}},
-			"ContainerNotCreated: container web has not been created", false,
+			"ContainerNotCreated: Container web has not been created.", false,
 		},
 		"probe": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: running}}},
-			"NotReady: container web runs and does not become ready", false,
+			"NotReady: Container web runs but does not become ready.", false,
 		},
 		"no node": {
 			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}},
-			"Unschedulable: no node takes the pods; kubectl describe them", false,
+			"Unschedulable: No node can run the pods. Run kubectl describe on them to see why.", false,
 		},
 		"configuration, once": {
 			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, State: ended(1, "Error", "nginx: [emerg] unknown directive")}}},
-			"ConfigInvalid: the configuration is refused: nginx: [emerg] unknown directive", false,
+			"ConfigInvalid: The configuration is rejected: nginx: [emerg] unknown directive.", false,
 		},
 		"configuration, again and again": {
 			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, RestartCount: 2, State: waitingFor("CrashLoopBackOff", ""), LastTerminationState: ended(1, "Error", "nginx: [emerg] unknown directive")}}},
-			"ConfigInvalid: the configuration is refused: nginx: [emerg] unknown directive", true,
+			"ConfigInvalid: The configuration is rejected: nginx: [emerg] unknown directive.", true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,9 +89,9 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 // created, and no pod names.
 func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
 	for message, want := range map[string]string{
-		`configmap "app" not found`:                     `container web cannot be created: configmap "app" not found; create it, or name another`,
-		`couldn't find key level in ConfigMap shop/app`: `container web cannot be created: couldn't find key level in ConfigMap shop/app; create it, or name another`,
-		`container has runAsNonRoot and image will run as root (pod: "web-x1_shop(123)", container: web)`: `container web cannot be created`,
+		`configmap "app" not found`:                     `Container web cannot be created: configmap "app" not found. Create it, or refer to another one.`,
+		`couldn't find key level in ConfigMap shop/app`: `Container web cannot be created: couldn't find key level in ConfigMap shop/app. Create it, or refer to another one.`,
+		`container has runAsNonRoot and image will run as root (pod: "web-x1_shop(123)", container: web)`: `Container web cannot be created.`,
 	} {
 		f := diagnoseContainer(corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", message)})
 		if f == nil || f.summary != want {

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
@@ -31,7 +31,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		// The Deployment does not have the decided template: it was not written
 		// in this reconcile.
 		if state.Ready.Status {
-			state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "the Deployment is not yet as it should be"}
+			state.Ready = conditions.False(msgNotUpdated)
 		}
 		return state
 	}
@@ -59,7 +59,7 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		state.Ready = conditions.Condition{Reason: common.ReasonRolledBack, Message: story}
 	case proven || complete && !m.failed.is(d.Serving):
 		if d.pinned {
-			state.Ready.Message += fmt.Sprintf("; revision %d is pinned", d.Serving.Number)
+			state.Ready.Message = message.Join(state.Ready.Message, msgPinned.With(d.Serving.Number))
 		}
 	default:
 		d.judge(&state, status, &m, dep, pods, out)
@@ -85,7 +85,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
 			late = false
 			state.Stalled = conditions.Condition{}
-			state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: "pods that could not start before have their time to become ready"}
+			state.Ready = conditions.False(msgStartedLate)
 			out.RequeueAfter(left)
 		}
 	}
@@ -98,7 +98,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 		if left := d.patience(pods, out.Now); left > 0 {
 			out.RequeueAfter(left)
 		} else {
-			state.Ready.Message += "; " + f.summary
+			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
 		}
 	case f != nil && f.transient:
 		if late || f.certain || f.reason == ReasonRefused {
@@ -108,30 +108,23 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 			}
 			state.Stalled = conditions.Condition{Status: true, Reason: reason, Message: f.summary}
 		} else {
-			state.Ready.Message += "; " + f.summary
+			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
 		}
 	case d.pinned && late:
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: fmt.Sprintf("revision %d, which is pinned, does not become healthy: %s", d.Serving.Number, reasonOf(f).summary)}
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: message.Join(msgPinnedFails.With(d.Serving.Number), reasonOf(f).summary)}
 	case !d.pinned && !d.held && (late || f != nil && f.terminal):
 		m.failed = referenceTo(d.Desired)
 		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
 		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
 	case f != nil && f.rank > 3: // containers need time to be created and to become ready
 		state.Stalled = conditions.Condition{}
-		state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: waiting(state.Ready.Message) + f.summary}
+		state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: message.Join(state.Ready.Message, f.summary)}
 	}
-}
-
-func waiting(message string) string {
-	if message == "" {
-		return ""
-	}
-	return message + "; "
 }
 
 func reasonOf(f *failure) failure {
 	if f == nil {
-		return failure{reason: ReasonDeadline, summary: "the rollout did not get on within its deadline"}
+		return failure{reason: ReasonDeadline, summary: msgTooSlow.With()}
 	}
 	return *f
 }
@@ -290,14 +283,14 @@ func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action
 // story returns the message about a failed rollout: what happened, what the
 // operator did, and what the user can do.
 func (d *Decision) story(status common.RolloutStatus, done string) string {
-	what := "the rollout failed"
+	what := msgFailed.With()
 	for _, a := range status.LastActions {
 		if a.Revision == d.Desired.Number {
 			what = a.Message
 			break
 		}
 	}
-	return what + "; " + done + ". Change the spec, or set rollout.restartedAt to try again"
+	return message.Join(what, done, msgTryAgain.With())
 }
 
 // outcome describes the action for a failure while the failed revision is
@@ -305,11 +298,11 @@ func (d *Decision) story(status common.RolloutStatus, done string) string {
 func (d *Decision) outcome() string {
 	switch {
 	case d.onFailure() == common.OnFailureHalt:
-		return "it stays as it is (rollout.onFailure is Halt)"
+		return msgHalted.With()
 	case d.back == nil:
-		return "there is no earlier revision to roll back to"
+		return msgNoEarlier.With()
 	default:
-		return fmt.Sprintf("it is rolled back to revision %d", d.back.Number)
+		return msgRollsBack.With(d.back.Number)
 	}
 }
 
@@ -318,15 +311,15 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 	n := d.Serving.Number
 	switch {
 	case want == 0:
-		return fmt.Sprintf("revision %d is used instead", n)
+		return msgUsed.With(n)
 	case state.Available.Status:
-		return fmt.Sprintf("revision %d serves", n)
+		return msgServes.With(n)
 	}
-	message := fmt.Sprintf("revision %d, to which it was rolled back, is not available", n)
+	cause := ""
 	if f := diagnose(dep, pods, d.Serving.hash); f != nil && f.rank > 3 {
-		message += ": " + f.summary
+		cause = f.summary
 	}
-	return message
+	return message.Join(msgNotAvailable.With(n), cause)
 }
 
 // serves returns the image of a container that is serving, by its name and by

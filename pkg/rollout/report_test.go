@@ -14,7 +14,7 @@ import (
 )
 
 func TestReport_RecordsWhatReallyHappens(t *testing.T) {
-	const crash = "container web exits with code 1: no such file"
+	const crash = "Container web exits with code 1: no such file."
 	start := newWorld(t).now
 	action := func(kind common.ActionType, reason, message string, revision int64, after time.Duration) common.Action {
 		return common.Action{Type: kind, Reason: reason, Message: message, Revision: revision, Time: metav1.NewTime(start.Add(after))}
@@ -71,7 +71,7 @@ func TestReport_RecordsWhatReallyHappens(t *testing.T) {
 			w.rolls(corev1.ContainerStatus{Name: "web", Image: "web:1", State: waitingFor("ImagePullBackOff", "Back-off pulling image")})
 			w.pass()
 			w.pass()
-		}, []common.Action{action(common.ActionHalt, ReasonImagePull, "web:1: the image cannot be pulled", 1, 0)}},
+		}, []common.Action{action(common.ActionHalt, ReasonImagePull, "The image web:1 cannot be pulled.", 1, 0)}},
 		"what was healthy is not kept": {func(w *world) {
 			w.image = "web:bad"
 			w.pass()
@@ -96,14 +96,14 @@ func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
 		d := w.decide()
 		return d.Report(&w.status, w.seen.Deployment, w.seen.Pods, 3, "web", converge.Outcome{Now: w.now}).Ready.Message
 	}
-	const what, todo = "container web exits with code 1: no such file; ", ". Change the spec, or set rollout.restartedAt to try again"
-	if got, want := message(), what+"revision 1 serves"+todo; got != want {
+	const what, todo = "Container web exits with code 1: no such file. ", " Change the spec, or set rollout.restartedAt to try again."
+	if got, want := message(), what+"Revision 1 is serving instead."+todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	w.rolls(crashing) // because of a failed dependency
 	w.seen.Deployment.Status.AvailableReplicas = 0
 	w.seen.Deployment.Status.Conditions[0].Status = corev1.ConditionFalse
-	if got, want := message(), what+"revision 1, to which it was rolled back, is not available: container web exits with code 1"+todo; got != want {
+	if got, want := message(), what+"Revision 1, to which the Deployment was rolled back, is not available. Container web exits with code 1."+todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	w.replicas = 0
@@ -111,7 +111,7 @@ func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
 	w.rolls()
 	d := w.decide()
 	got := d.Report(&w.status, w.seen.Deployment, nil, 0, "web", converge.Outcome{Now: w.now}).Ready.Message
-	if want := what + "revision 1 is used instead" + todo; got != want {
+	if want := what + "Revision 1 is used instead." + todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -234,7 +234,7 @@ func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 	t.Run("an environment variable", func(t *testing.T) {
 		w := rollingOut(t, missingKey)
 		w.is("at once", "Progressing +ReferenceNotFound", waits)
-		if got, want := message(w), `container web cannot be created: configmap "late" not found; create it, or name another`; got != want {
+		if got, want := message(w), `Container web cannot be created: configmap "late" not found. Create it, or refer to another one.`; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		w.conditions = []metav1.Condition{{Type: common.ConditionStalled, Status: metav1.ConditionTrue, Reason: common.ReasonReferenceNotFound}}
@@ -259,12 +259,12 @@ func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}},
 			}}}},
 		)
-		const what = `container web has not been created: its pod mounts Secret "late" (volume "site"), ConfigMap "cm" (volume "all"); create what is missing, or name another (kubectl describe the pods says which)`
-		if got, want := message(w), "waiting for 3 replicas to be updated and available"; got != want {
+		const what = `Container web has not been created. Its pod mounts Secret "late" (volume "site"), ConfigMap "cm" (volume "all"). Create what is missing, or refer to another one. Run kubectl describe on the pods to see which.`
+		if got, want := message(w), "The Deployment is waiting for 3 replicas to be updated and available."; got != want {
 			t.Errorf("each rollout mounts for a moment: %s", got)
 		}
 		w.now = w.now.Add(30 * time.Second)
-		if got, want := message(w), "waiting for 3 replicas to be updated and available; "+what; got != want {
+		if got, want := message(w), "The Deployment is waiting for 3 replicas to be updated and available. "+what; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		late(w)
@@ -284,7 +284,7 @@ func TestReport_WaitsForWhatIsMissing(t *testing.T) {
 		w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
 		late(w)
 		w.is("past the deadline", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
-		if got, want := w.status.LastActions[0].Message, "container web has not been created; kubectl describe the pods"; got != want {
+		if got, want := w.status.LastActions[0].Message, "Container web has not been created. Run kubectl describe on the pods to see why."; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	})

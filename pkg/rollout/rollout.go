@@ -102,7 +102,7 @@ func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error
 	}
 	var c contents
 	if err := json.Unmarshal(r.live.Data.Raw, &c); err != nil || c.Template == nil {
-		return nil, fault.Stalled(common.ReasonInvalid, "ControllerRevision %q holds no pod template; delete it", r.live.Name)
+		return nil, fault.Stalled(msgNoTemplate, r.live.Name)
 	}
 	return c.Template, nil
 }
@@ -301,8 +301,7 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 		if found, ok := d.numbered(history, *r.PinnedRevision); ok {
 			return found, nil
 		}
-		return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
-			"spec.rollout.pinnedRevision: there is no revision %d; kept are %s", *r.PinnedRevision, numbers(history))
+		return Revision{}, fault.Stalled(msgNoRevision, *r.PinnedRevision, numbers(history))
 	}
 	if !d.memory.failed.is(d.Desired) {
 		return d.Desired, nil
@@ -320,8 +319,7 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 	if d.back != nil {
 		return *d.back, nil
 	}
-	return Revision{}, fault.Stalled(common.ReasonRevisionNotFound,
-		"revision %d failed, and revision %d, which was healthy, is no longer kept: change the spec, or rollout.restartedAt, to go on", d.Desired.Number, d.memory.healthy.number)
+	return Revision{}, fault.Stalled(msgHealthyNotKept, d.Desired.Number, d.memory.healthy.number)
 }
 
 // keep splits the history into the revisions to keep and those to prune.

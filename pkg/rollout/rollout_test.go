@@ -226,7 +226,7 @@ func TestRolloutThatFailsGoesBackAndTriesAgainWhenAsked(t *testing.T) {
 	w.is("changed", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
 	w.rolls(crashing)
 	w.is("failed: recorded before anything follows", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
-	want := []common.Action{{Type: common.ActionRollback, Reason: ReasonCrash, Message: "container web exits with code 1: no such file", Revision: 2, Time: metav1.NewTime(w.now)}}
+	want := []common.Action{{Type: common.ActionRollback, Reason: ReasonCrash, Message: "Container web exits with code 1: no such file.", Revision: 2, Time: metav1.NewTime(w.now)}}
 	if diff := cmp.Diff(want, w.status.LastActions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
@@ -457,7 +457,7 @@ func TestPinnedRevisionServes(t *testing.T) {
 	w.is("serves", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
 	w.rollout.PinnedRevision = new(int64(9))
 	_, err := Decide(w.question(), w.seen)
-	if v := fault.Classify(err); v.Reason != common.ReasonRevisionNotFound || !strings.Contains(v.Message, "kept are 1, 2, 3") {
+	if v := fault.Classify(err); v.Reason != common.ReasonRevisionNotFound || !strings.Contains(v.Message, "revisions that are kept: 1, 2, 3.") {
 		t.Errorf("no such revision: %+v", v)
 	}
 	w.rollout.PinnedRevision = nil

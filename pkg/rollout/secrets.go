@@ -3,7 +3,6 @@ package rollout
 import (
 	"errors"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
@@ -33,7 +32,7 @@ func Secrets(uses []resources.Use, digests map[string]references.SecretDigest) (
 			there[u.Name] = d.Digest
 		case !u.Optional && !told[u.Name]:
 			told[u.Name] = true
-			errs = append(errs, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no Secret %q in this namespace; create it, or name another", u.Field, u.Name))
+			errs = append(errs, fault.Stalled(msgNoReference, "Secret", u.Name, u.Field))
 		}
 	}
 	if len(there) == 0 || len(errs) > 0 {

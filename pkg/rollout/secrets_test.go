@@ -62,7 +62,7 @@ func TestSecrets(t *testing.T) {
 	_, err := secrets(use(db, db, mail, resources.Use{Field: "spec.env[A]", Name: "key"}), digests{"mail": "1"})
 	v := fault.Classify(err)
 	if v.Class != fault.Stall || v.Reason != "ReferenceNotFound" ||
-		strings.Count(err.Error(), `spec.envFrom[0]: there is no Secret "db" in this namespace; create it, or name another`) != 1 || !strings.Contains(err.Error(), `spec.env[A]: there is no Secret "key"`) {
+		strings.Count(err.Error(), `Secret "db" (spec.envFrom[0]) does not exist in this namespace. Create it, or refer to another one.`) != 1 || !strings.Contains(err.Error(), `Secret "key" (spec.env[A]) does not exist`) {
 		t.Errorf("got %+v of %v", v, err)
 	}
 }

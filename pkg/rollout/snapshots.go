@@ -13,7 +13,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -69,7 +68,7 @@ func Find(sources map[string]references.Source, field, name string) (references.
 	case s.Found && s.Content != nil:
 		return s, nil
 	}
-	return references.Source{}, fault.Stalled(common.ReasonReferenceNotFound, "%s: there is no ConfigMap %q in this namespace; create it, or name another", field, name)
+	return references.Source{}, fault.Stalled(msgNoReference, "ConfigMap", name, field)
 }
 
 // SnapshotsOf returns snapshots of the complete ConfigMaps that are used, by the

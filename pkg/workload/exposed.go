@@ -6,6 +6,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -37,15 +38,12 @@ func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition,
 	ns, name := w.Owner.GetNamespace(), w.Owner.GetName()
 	switch {
 	case w.Refused != nil: // the Ingress or HTTPRoute is being deleted
-		return conditions.Condition{Reason: common.ReasonNotAllowed, Message: w.Refused.Error()}, false
+		return conditions.Condition{Reason: msgExposeNotAllowed.Reason(), Message: message.Quote(msgExposeNotAllowed.With(), w.Refused.Error())}, false
 	case w.Expose.Type == common.ExposeIngress:
 		i := converge.ChildOrObserved(out, "Ingress", ns, name, s.Ingress)
 		return resources.TakenByIngress(i), i != nil
 	case s.NoRoutes:
-		return conditions.Condition{
-			Reason:  common.ReasonFeatureUnavailable,
-			Message: "this cluster has no HTTPRoutes; install the Gateway API, or use type Ingress",
-		}, false
+		return conditions.False(msgNoRoutes), false
 	default:
 		r := converge.ChildOrObserved(out, "HTTPRoute", ns, name, s.Route)
 		return resources.TakenByGateway(r), r != nil

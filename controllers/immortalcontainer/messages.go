@@ -1,0 +1,99 @@
+package immortalcontainer
+
+import (
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
+)
+
+var onlyKind = []string{"ImmortalContainer"}
+
+// notAvailable are the conditions of an object whose container does not run.
+var notAvailable = []string{"Ready=False", "Reconciling=True", "Available=False"}
+
+var (
+	msgSuspended = message.Define(message.Message{
+		In: []string{"Ready=True", "Available=False"}, Kinds: onlyKind, Reasons: []string{common.ReasonSuspended},
+		Text: "No pod runs, because spec.suspend is true.",
+		When: "The object is suspended.",
+	})
+	msgPodCreated = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The pod is being created.",
+		When: "The object is new, or its pod was deleted.",
+	})
+	msgNodeLost = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "Node \"{name}\" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.",
+		When: "The kubelet of the node has stopped reporting. A second pod could run at the same time as the first.",
+	})
+	msgSuspending = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The pod is being deleted, because spec.suspend is true.",
+		When: "The object was suspended a moment ago.",
+	})
+	msgPodDeleted = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The pod is being deleted. The next one follows.",
+		When: "The pod was deleted, or is replaced.",
+	})
+	msgPodEnded = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The pod ended ({reason}). The next one follows.",
+		When: "The pod failed, completed or was evicted.",
+	})
+	msgEndedSoon = message.Define(message.Message{
+		In: message.Waits, Kinds: onlyKind, Reasons: []string{common.ReasonWaiting},
+		Text: "The pod ended soon after its start ({reason}). The next one follows in a moment.",
+		When: "Pods are created at most every ten seconds. If this continues, correct the spec.",
+	})
+	msgPodReplaced = message.Define(message.Message{
+		In: message.Waits, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The pod is being recreated with its new image, because admission changes the images of new pods.",
+		When: "spec.image changed, and a webhook changes images when pods are created.",
+	})
+	msgNewImage = message.Define(message.Message{
+		In: message.Waits, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container is being restarted with its new image.",
+		When: "spec.image changed.",
+	})
+	msgRunning = message.Define(message.Message{
+		In: []string{"Ready=True", "Available=True"}, Kinds: onlyKind, Reasons: []string{common.ReasonRunning},
+		Text: "The container runs.",
+		When: "The container runs the image in the spec, and is ready.",
+	})
+	msgUnschedulable = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "No node has room for the pod.",
+		When: "Run kubectl describe on the pod to see why.",
+	})
+	msgImagePull = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled.",
+		When: "The image does not exist, the registry cannot be reached, or a pull Secret is missing.",
+	})
+	msgNotCreated = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container cannot be created. Run kubectl describe on the pod to see why.",
+		When: "The container refers to an object that does not exist, or does not work on the node.",
+	})
+	msgPodNotReady = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container runs, but the pod is not ready. Run kubectl describe on the pod to see what it waits for.",
+		When: "A readiness gate of the pod is not fulfilled.",
+	})
+	msgNotReady = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container runs, but its readiness probe fails.",
+		When: "Correct the probe, or the program in the container.",
+	})
+	msgKeepsEnding = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container keeps ending. Run kubectl logs --previous to see why.",
+		When: "The kubelet restarts the container again and again.",
+	})
+	msgStarting = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container is starting.",
+		When: "The container is being created, or is not ready yet.",
+	})
+)

@@ -1,0 +1,31 @@
+package webserver
+
+import (
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/message"
+)
+
+var onlyKind = []string{"WebServer"}
+
+var (
+	msgConfigUnknown = message.Define(message.Message{
+		In: []string{"ConfigValid=Unknown"}, Kinds: onlyKind, Reasons: []string{webserverv1.ReasonTesting},
+		Text: "The configuration cannot be determined.",
+		When: "What the spec refers to cannot be read. See Ready for the cause.",
+	})
+	msgConfigAccepted = message.Define(message.Message{
+		In: []string{"ConfigValid=True"}, Kinds: onlyKind, Reasons: []string{webserverv1.ReasonTested},
+		Text: "The configuration is accepted by nginx.",
+		When: "Pods with the configuration serve, or have served.",
+	})
+	msgConfigUntested = message.Define(message.Message{
+		In: []string{"ConfigValid=Unknown"}, Kinds: onlyKind, Reasons: []string{webserverv1.ReasonTesting},
+		Text: "No pods with the configuration are serving.",
+		When: "The rollout of the configuration is in progress or failed for another reason, or there are no replicas.",
+	})
+	msgNoKey = message.Define(message.Message{
+		In: message.Stalls, Kinds: onlyKind, Reasons: []string{reasonConfigMapKeyNotFound},
+		Text: "ConfigMap \"{name}\" (spec.config.configMapRef) has no text under the key \"{key}\". Add it, or refer to another key.",
+		When: "The pods stay as they are until the key exists.",
+	})
+)

@@ -1,0 +1,54 @@
+package converge
+
+import (
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
+)
+
+var (
+	msgPaused = message.Define(message.Message{
+		In: message.Waits, Reasons: []string{common.ReasonPaused},
+		Text: "{child} differs from the spec and is not changed, because spec.paused is true.",
+		When: "The spec or a child was changed while the object is paused. Set spec.paused to false to have it changed.",
+	})
+	msgTeardown = message.Define(message.Message{
+		In: message.Waits, Reasons: []string{common.ReasonWaiting},
+		Text: "The teardown has not finished.",
+		When: "The object is being deleted.",
+	})
+	msgTeardownGivenUp = message.Define(message.Message{
+		In: []string{message.Event}, Reasons: []string{common.ReasonError},
+		Text: "The teardown did not finish within {duration} and was given up.",
+		When: "The object is deleted without it. The message about the error follows.",
+	})
+	msgChildLost = message.Define(message.Message{
+		In: []string{message.Event}, Reasons: []string{common.ReasonChildDeleted},
+		Text: "{child} was deleted before it could be released, so it is not kept. Create it again if it is still needed.",
+		When: "An object with the deletion policy Orphan was deleted together with a child.",
+	})
+	msgDeletionBlocked = message.Define(message.Message{
+		In:   []string{"Ready=Unknown", "Reconciling=True", "Stalled=True", message.Event},
+		Text: "The object cannot be deleted yet.",
+		When: "The children cannot be released (deletion policy Orphan). The message about the error follows.",
+	})
+	msgDeletionRemedy = message.Define(message.Message{
+		In:   []string{"Ready=Unknown", "Stalled=True", message.Event},
+		Text: "Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too.",
+		When: "It follows other messages once a deletion has been blocked for ten minutes.",
+	})
+	msgBecomingAvailable = message.Define(message.Message{
+		In: message.Waits, Reasons: []string{common.ReasonWaiting},
+		Text: "{kind} is becoming available in this cluster.",
+		When: "Its CRD was installed a moment ago.",
+	})
+	msgNotListed = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonFeatureUnavailable},
+		Text: "{kind} cannot be listed. Check that its CRD works and that the operator has permission to list and watch it. It will be created then.",
+		When: "The API server serves the kind, and the operator cannot read its objects.",
+	})
+	msgNotAvailable = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonFeatureUnavailable},
+		Text: "{kind} is not available in this cluster or is disabled by a feature gate. It will be created once its CRD is installed.",
+		When: "The spec needs a kind that the cluster does not serve.",
+	})
+)

@@ -1,0 +1,49 @@
+package fault
+
+import (
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
+)
+
+var (
+	msgConflicts = message.Define(message.Message{
+		In: message.Waits, Reasons: []string{common.ReasonError},
+		Text: "The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.",
+		When: "Another client changes the same object continuously. Find it in the managed fields of the object.",
+	})
+	msgNamespaceDeleted = message.Define(message.Message{
+		In: message.Waits, Reasons: []string{common.ReasonWaiting},
+		Text: "The namespace is being deleted, so nothing can be created in it.",
+		When: "The object is deleted together with the namespace.",
+	})
+	msgQuota = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonQuotaExceeded},
+		Text: "A ResourceQuota does not allow a child. Raise the quota, or request less.", Quote: "message of the API server",
+		When: "Admission refused a child because of a quota. It is tried again every minute.",
+	})
+	msgForbidden = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonForbidden},
+		Text: "The API server does not allow a request of the operator.", Quote: "message of the API server",
+		When: "RBAC, a webhook or a policy forbids it. Grant what the quoted message names, or change the policy.",
+	})
+	msgNodePort = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonNodePortUnavailable},
+		Text: "The node port in the spec cannot be allocated. Choose another one, or none.", Quote: "message of the API server",
+		When: "Another Service has the node port, or it is outside of the cluster's range.",
+	})
+	msgInvalid = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonInvalid},
+		Text: "The API server rejects a child as invalid. Correct the spec.", Quote: "message of the API server",
+		When: "The spec results in a child that Kubernetes, or a webhook of the cluster, does not accept.",
+	})
+	msgRefused = message.Define(message.Message{
+		In: message.Waits, Reasons: []string{common.ReasonError},
+		Text: "The API server did not carry out a request ({reason, or no answer}). It is retried.",
+		When: "The API server or etcd is overloaded or unreachable. The operator's log has the details.",
+	})
+	msgPodSecurity = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonForbidden, common.ReasonReplicaFailure},
+		Text: "Set spec.security.profile to Restricted, or relax the label pod-security.kubernetes.io/enforce of the namespace.",
+		When: "It follows a message about pods that violate the Pod Security Standard of their namespace.",
+	})
+)

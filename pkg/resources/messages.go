@@ -1,0 +1,101 @@
+package resources
+
+import (
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
+)
+
+var (
+	msgNoDeployment = message.Define(message.Message{
+		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonMinimumReplicasUnavailable},
+		Text: "The Deployment does not exist yet.",
+		When: "The object is new, or its Deployment cannot be created. See Ready for the cause.",
+	})
+	msgDeploymentCreated = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+		Text: "The Deployment is being created.",
+		When: "The object is new, or its Deployment was deleted.",
+	})
+	msgNoReplicas = message.Define(message.Message{
+		In: []string{"Ready=True", "Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonScaledToZero},
+		Text: "The spec requests no replicas.",
+		When: "The number of replicas is 0.",
+	})
+	msgServing = message.Define(message.Message{
+		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing},
+		Text: "{number of replicas} {is or are} up to date and available.",
+		When: "The spec is rolled out completely.",
+	})
+	msgPodsNotCreated = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True", message.LastActions}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonReplicaFailure, common.ReasonRolloutFailed, common.ReasonRolledBack, "PodsRefused"},
+		Text:    "Pods cannot be created.", Quote: "message of the ReplicaSet controller",
+		When: "A quota, a LimitRange, a Pod Security Standard or a webhook does not admit the pods. Remove the cause that is quoted.",
+	})
+	msgDeadline = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "The rollout did not make progress within its deadline. Run kubectl describe on the pods to see why.",
+		When: "The pods did not become ready within rollout.progressDeadlineSeconds.",
+	})
+	msgProgressing = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+		Text: "The Deployment is waiting for {number of replicas} to be updated and available.",
+		When: "A rollout is in progress.",
+	})
+	msgAvailable = message.Define(message.Message{
+		In: []string{"Available=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonMinimumReplicasAvailable},
+		Text: "The minimum number of replicas is available.",
+		When: "As many replicas are available as a rollout must keep, perhaps of an earlier spec.",
+	})
+	msgUnavailable = message.Define(message.Message{
+		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonMinimumReplicasUnavailable},
+		Text: "Fewer than the minimum number of replicas are available.",
+		When: "Pods are starting, or fail. See Ready for the cause.",
+	})
+	msgTwoBudgets = message.Define(message.Message{
+		In: []string{"Ready=True"}, Kinds: message.Deployments,
+		Text: "PodDisruptionBudget \"{name}\" selects the pods too, and Kubernetes does not evict pods of two budgets. Remove it, or spec.podDisruptionBudget.",
+		When: "It follows another message. Nodes cannot be drained while two budgets select the pods.",
+	})
+	msgServiceAccount = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonNotAllowed},
+		Text: "The platform configuration does not allow pods to run as service account \"{name}\" (serviceAccounts is false). Remove spec.pod.serviceAccountName.",
+		When: "The platform configuration changed after the object was admitted, or a revision that is rolled back to has a service account.",
+	})
+
+	msgIngressCreated = message.Define(message.Message{
+		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
+		Text: "The Ingress is being created.",
+		When: "The object is new, or the Ingress cannot be created. See Ready for the cause.",
+	})
+	msgIngressWaits = message.Define(message.Message{
+		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonWaiting},
+		Text: "No ingress controller has set an address of the Ingress. Check the ingress class; some controllers never set an address.",
+		When: "The Ingress has no address in its status.",
+	})
+	msgIngressAccepted = message.Define(message.Message{
+		In: []string{"Exposed=True"}, Kinds: message.Web, Reasons: []string{common.ReasonAccepted},
+		Text: "An ingress controller routes requests for the hosts to the Service.",
+		When: "The Ingress has an address in its status.",
+	})
+	msgRouteCreated = message.Define(message.Message{
+		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
+		Text: "The HTTPRoute is being created.",
+		When: "The object is new, or the HTTPRoute cannot be created. See Ready for the cause.",
+	})
+	msgRouteWaits = message.Define(message.Message{
+		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonWaiting},
+		Text: "No Gateway has processed the HTTPRoute. Check that the Gateway in spec.expose.gateway.parentRef exists and that its controller runs.",
+		When: "The status of the HTTPRoute is empty or outdated.",
+	})
+	msgRouteNotAccepted = message.Define(message.Message{
+		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonNotAccepted},
+		Text: "The Gateway does not accept the HTTPRoute ({reason}).", Quote: "message of the Gateway",
+		When: "No listener of the Gateway allows the hosts or the namespace, or the Gateway cannot resolve the Service.",
+	})
+	msgRouteAccepted = message.Define(message.Message{
+		In: []string{"Exposed=True"}, Kinds: message.Web, Reasons: []string{common.ReasonAccepted},
+		Text: "The Gateway routes requests for the hosts to the Service.",
+		When: "All parents of the HTTPRoute report that they accept it.",
+	})
+)

@@ -1,0 +1,160 @@
+package rollout
+
+import (
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
+)
+
+// failures are the conditions that the cause of a failure occurs in.
+var failures = []string{"Ready=False", "Reconciling=True", "Stalled=True", message.LastActions}
+
+// failureReasons returns the reasons that conditions and an action with the cause
+// of a failure may have.
+func failureReasons(more ...string) []string {
+	return append(more, common.ReasonProgressing, common.ReasonRolloutFailed, common.ReasonRolledBack)
+}
+
+var (
+	msgNotUpdated = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+		Text: "The Deployment has not been updated to the current spec yet.",
+		When: "The Deployment could not be written. It is tried again.",
+	})
+	msgPinned = message.Define(message.Message{
+		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing, common.ReasonScaledToZero},
+		Text: "Revision {number} is pinned.",
+		When: "It follows another message if spec.rollout.pinnedRevision is set.",
+	})
+	msgStartedLate = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+		Text: "Pods that could not start before have the whole deadline to become ready.",
+		When: "The cluster lacked capacity, a quota was exhausted, or an object was missing until now.",
+	})
+	msgPinnedFails = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "Revision {number}, which is pinned, does not become healthy.",
+		When: "The cause follows. Pin another revision, or remove spec.rollout.pinnedRevision.",
+	})
+	msgFailed = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolloutFailed, common.ReasonRolledBack},
+		Text:    "The rollout failed.",
+		When:    "The rollout failed, and its cause is not in status.lastActions any more.",
+	})
+	msgTryAgain = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolloutFailed, common.ReasonRolledBack},
+		Text:    "Change the spec, or set rollout.restartedAt to try again.",
+		When:    "It follows the message about a failed rollout.",
+	})
+	msgHalted = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "The Deployment stays as it is (rollout.onFailure is Halt).",
+		When: "It follows the cause of a failed rollout.",
+	})
+	msgNoEarlier = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "There is no earlier revision to roll back to.",
+		When: "It follows the cause of a failed rollout: no revision has been healthy before.",
+	})
+	msgRollsBack = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "The Deployment is being rolled back to revision {number}.",
+		When: "It follows the cause of a failed rollout.",
+	})
+	msgUsed = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolledBack, common.ReasonRolloutFailed},
+		Text:    "Revision {number} is used instead.",
+		When:    "It follows the cause of a failed rollout. The number of replicas is 0.",
+	})
+	msgServes = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolledBack, common.ReasonRolloutFailed},
+		Text:    "Revision {number} is serving instead.",
+		When:    "It follows the cause of a failed rollout, which was rolled back.",
+	})
+	msgNotAvailable = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolledBack, common.ReasonRolloutFailed},
+		Text:    "Revision {number}, to which the Deployment was rolled back, is not available.",
+		When:    "It follows the cause of a failed rollout. The pods of the earlier revision are starting, or fail too.",
+	})
+
+	msgTooSlow = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonDeadline),
+		Text: "The rollout did not make progress within its deadline.",
+		When: "No other cause is visible in the pods. Run kubectl describe on them.",
+	})
+	msgDescribe = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated),
+		Text: "Run kubectl describe on the pods to see why.",
+		When: "It follows the message about a container that has not been created.",
+	})
+	msgMounts = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonReferenceNotFound),
+		Text: "Its pod mounts {Secrets and ConfigMaps}. Create what is missing, or refer to another one. Run kubectl describe on the pods to see which.",
+		When: "It follows the message about a container that has not been created. The operator has no permission to read what the pod mounts.",
+	})
+	msgUnschedulable = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonUnschedulable),
+		Text: "No node can run the pods. Run kubectl describe on them to see why.",
+		When: "No node has the capacity, or the pods do not tolerate any node. The rollout continues once one has.",
+	})
+	msgConfigInvalid = message.Define(message.Message{
+		In: append([]string{"ConfigValid=False"}, failures...), Kinds: message.Deployments, Reasons: failureReasons(ReasonConfigInvalid, "Invalid"),
+		Text: "The configuration is rejected.", Quote: "output of the test",
+		When: "The init container that tests the configuration fails. Correct the configuration.",
+	})
+	msgImagePull = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull),
+		Text: "The image {image} cannot be pulled.", Quote: "message of the registry",
+		When: "The image does not exist, the registry cannot be reached, or a pull Secret is missing.",
+	})
+	msgNotCreated = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound),
+		Text: "Container {name} cannot be created.", Quote: "message of the kubelet",
+		When: "The spec of the container does not work on the node, or refers to what does not exist.",
+	})
+	msgCreateReference = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonReferenceNotFound),
+		Text: "Create it, or refer to another one.",
+		When: "It follows the message of the kubelet about a Secret, ConfigMap or key that does not exist.",
+	})
+	msgNotYetCreated = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound),
+		Text: "Container {name} has not been created.",
+		When: "The pod waits for its volumes, its network or an image. What to do follows.",
+	})
+	msgCrash = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash),
+		Text: "Container {name} exits with code {code and reason}.", Quote: "last lines of the log",
+		When: "The container ends. kubectl logs --previous has its log.",
+	})
+	msgNotReady = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady),
+		Text: "Container {name} runs but does not become ready.",
+		When: "Its readiness probe fails. Run kubectl describe on the pods.",
+	})
+
+	msgNoReference = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonReferenceNotFound},
+		Text: "{ConfigMap or Secret} \"{name}\" ({field}) does not exist in this namespace. Create it, or refer to another one.",
+		When: "The spec refers to an object that does not exist. The pods stay as they are until it does.",
+	})
+	msgNoTemplate = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonInvalid},
+		Text: "ControllerRevision \"{name}\" contains no pod template. Delete it.",
+		When: "The history of the object was edited.",
+	})
+	msgNoRevision = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},
+		Text: "Revision {number} (spec.rollout.pinnedRevision) does not exist. Pin one of the revisions that are kept: {numbers}.",
+		When: "The revision never existed, or was pruned (rollout.revisionHistoryLimit).",
+	})
+	msgHealthyNotKept = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},
+		Text: "Revision {number} failed, and revision {number}, which was healthy, is no longer kept. Change the spec, or set rollout.restartedAt to try again.",
+		When: "The ControllerRevision to roll back to was deleted.",
+	})
+)
