@@ -279,10 +279,10 @@ campaign-admission: ## Take each rule of admission away in turn: a case of the c
 	$(call say,'admission with each of its rules missing')
 	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./pkg/testkit/specs/
 
-.PHONY: campaign-rights
-campaign-rights: bin/cluster ## Remove each permission of the operator in turn: a request must be refused for it; some minutes
+.PHONY: campaign-rbac
+campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a request must be refused for it; some minutes
 	$(call say,'the operator without each of its permissions')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestEachRightIsNeeded$$' -v ./controllers/ -all-rights
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestEachPermissionIsNeeded$$' -v ./controllers/ -all-permissions
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts

@@ -72,7 +72,7 @@ func TestCertManager(t *testing.T) {
 						rule := r.(map[string]any)
 						resources, _ := rule["resources"].([]any)
 						if slices.Contains(resources, any("validatingwebhookconfigurations")) {
-							t.Errorf("%s %s has a right on webhook configurations", o.GetKind(), o.GetName())
+							t.Errorf("%s %s has a permission on webhook configurations", o.GetKind(), o.GetName())
 						}
 						if o.GetName() == "platform-operator" && slices.Contains(resources, any("secrets")) {
 							verbs = rule["verbs"].([]any)
@@ -92,7 +92,7 @@ func TestCertManager(t *testing.T) {
 				t.Errorf("%d webhook configurations", injected)
 			}
 			if diff := cmp.Diff([]any{"list", "watch"}, verbs); diff != "" {
-				t.Errorf("rights on the Secret (-want +got):\n%s", diff)
+				t.Errorf("permissions on the Secret (-want +got):\n%s", diff)
 			}
 		})
 	}

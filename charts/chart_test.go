@@ -330,7 +330,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if have["ClusterRoleBinding /mine-manager"] {
-		t.Error("with watchNamespaces the operator has rights in the whole cluster")
+		t.Error("with watchNamespaces the operator has permissions in the whole cluster")
 	}
 }
 

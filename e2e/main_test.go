@@ -40,10 +40,10 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	if code == 0 && wholeSuite() && local() {
-		table, err := compareRights(ctx, began)
+		table, err := comparePermissions(ctx, began)
 		fmt.Println(table)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "FAIL: the operator's rights:", err)
+			fmt.Fprintln(os.Stderr, "FAIL: the operator's permissions:", err)
 			code = 1
 		}
 	}

@@ -76,8 +76,8 @@ func (m monitor) get(url, token string) (int, string, error) {
 	return res.StatusCode, string(body), nil
 }
 
-// TestMetricsAreForReadersWithTheRight sends requests to the installed operator.
-func TestMetricsAreForReadersWithTheRight(t *testing.T) {
+// TestMetricsAreForReadersWithThePermission sends requests to the installed operator.
+func TestMetricsAreForReadersWithThePermission(t *testing.T) {
 	ns := namespace(t)
 	m := newMonitor(t, ns)
 	pods := m.pods()
@@ -90,12 +90,12 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 			url, token string
 			code       int
 		}{
-			"no token":                  {"https://" + ip + ":8443/metrics", "", http.StatusUnauthorized},
-			"a wrong token":             {"https://" + ip + ":8443/metrics", "wrong", http.StatusUnauthorized},
-			"a token without the right": {"https://" + ip + ":8443/metrics", stranger, http.StatusForbidden},
-			"a token with the right":    {"https://" + ip + ":8443/metrics", reader, http.StatusOK},
-			"plain HTTP":                {"http://" + ip + ":8443/metrics", reader, http.StatusBadRequest},
-			"profiles":                  {"https://" + ip + ":8443/debug/pprof/", reader, http.StatusNotFound},
+			"no token":                       {"https://" + ip + ":8443/metrics", "", http.StatusUnauthorized},
+			"a wrong token":                  {"https://" + ip + ":8443/metrics", "wrong", http.StatusUnauthorized},
+			"a token without the permission": {"https://" + ip + ":8443/metrics", stranger, http.StatusForbidden},
+			"a token with the permission":    {"https://" + ip + ":8443/metrics", reader, http.StatusOK},
+			"plain HTTP":                     {"http://" + ip + ":8443/metrics", reader, http.StatusBadRequest},
+			"profiles":                       {"https://" + ip + ":8443/debug/pprof/", reader, http.StatusNotFound},
 		} {
 			if code, body, err := m.get(tc.url, tc.token); err != nil || code != tc.code {
 				t.Errorf("%s: %d %.200s %v, want %d", name, code, body, err, tc.code)

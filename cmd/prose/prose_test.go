@@ -58,7 +58,7 @@ var key = "ours"
 		},
 		"generated Go": {"a/zz_generated.deepcopy.go", "package p // anew\n", nil},
 		"Markdown without code": {
-			"a.md", "The `pass` of\n\n```\nnobody\n```\n[ours](docs/rights.md) does\nnot tell whether.\n\n    anew\n",
+			"a.md", "The `pass` of\n\n```\nnobody\n```\n[ours](docs/rbac.md) does\nnot tell whether.\n\n    anew\n",
 			[]string{"6 ours", "7 tell whether"},
 		},
 		"comments of YAML": {

@@ -54,7 +54,7 @@ var rules = []rule{
 	{pattern: `lets? go of|letting go of|let go of`, use: "releases"},
 	{
 		pattern: `rights?`, use: "permissions, RBAC",
-		except: []string{`rights reserved`, `rights.md`, `right(most)? (away|now|after|before|side|hand)`, `(the|is|are) right`, `from (the )?(left to )?right`},
+		except: []string{`rights reserved`, `right(most)? (away|now|after|before|side|hand)`, `(the|is|are) right`, `from (the )?(left to )?right`},
 	},
 	{pattern: `definitions? (is|are|of (the|a|its|our) kinds?)|without (its|their|the) definitions?|(the|their|its|our|installed) definitions`, use: "CRD, kind, API"},
 	{pattern: `cluster (does not know|knows)|known to (a|the) cluster`, use: "the API is served by the cluster"},

@@ -462,7 +462,7 @@ func TestCallsFailWithoutOverlap(t *testing.T) {
 
 // The permissions are those of the chart, restricted by name. They are
 // sufficient to create, fill and repair the Secret, and to restore the bundles.
-func TestRepairWithTheRightsOfTheChart(t *testing.T) {
+func TestRepairWithThePermissionsOfTheChart(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
 	k := &certificates.Rotator{}

@@ -106,7 +106,7 @@ func review(r *http.Request, c kubernetes.Interface) (int, error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusInternalServerError, fmt.Errorf("reviewing the rights of %q: %w", user.Username, err)
+		return http.StatusInternalServerError, fmt.Errorf("reviewing the permissions of %q: %w", user.Username, err)
 	}
 	if !may.Status.Allowed {
 		return http.StatusForbidden, nil

@@ -87,9 +87,9 @@ func tokenOf(t *testing.T, c client.Client, name string) string {
 	return r.Status.Token
 }
 
-// TestMetricsAreForReadersWithTheRight runs a manager that has only the
+// TestMetricsAreForReadersWithThePermission runs a manager that has only the
 // permissions in config/ for cluster-scoped resources.
-func TestMetricsAreForReadersWithTheRight(t *testing.T) {
+func TestMetricsAreForReadersWithThePermission(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -174,9 +174,9 @@ func TestMetricsAreForReadersWithTheRight(t *testing.T) {
 		"no token":                        {"GET", "https://" + metrics + "/metrics", "", 401},
 		"a token that nobody made":        {"GET", "https://" + metrics + "/metrics", "Bearer eyJhbGciOiJub25lIn0.e30.", 401},
 		"not a token":                     {"GET", "https://" + metrics + "/metrics", "Basic YTpi", 401},
-		"a token without the right":       {"GET", "https://" + metrics + "/metrics", "Bearer " + stranger, 403},
-		"a token with the right":          {"GET", "https://" + metrics + "/metrics", "Bearer " + reader, 200},
-		"a right to get, and a POST":      {"POST", "https://" + metrics + "/metrics", "Bearer " + reader, 403},
+		"a token without the permission":  {"GET", "https://" + metrics + "/metrics", "Bearer " + stranger, 403},
+		"a token with the permission":     {"GET", "https://" + metrics + "/metrics", "Bearer " + reader, 200},
+		"a permission to get, and a POST": {"POST", "https://" + metrics + "/metrics", "Bearer " + reader, 403},
 		"plain HTTP":                      {"GET", "http://" + metrics + "/metrics", "Bearer " + reader, 400},
 		"profiles":                        {"GET", "https://" + metrics + "/debug/pprof/", "Bearer " + reader, 404},
 		"profiles at the port of probes":  {"GET", "http://" + probes + "/debug/pprof/", "", 404},

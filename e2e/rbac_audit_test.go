@@ -21,7 +21,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
+	"github.com/platform-operator/platform-operator/pkg/testkit/rbac"
 )
 
 // operatorUser is the user name of the operator in the audit log.
@@ -37,11 +37,11 @@ func wholeSuite() bool {
 	return !flag.Lookup("test.short").Value.(flag.Getter).Get().(bool) && os.Getenv("BENCH") == ""
 }
 
-// right is the permission to use one verb on one resource, or, with a name, only on
+// permission allows one verb on one resource, or, with a name, only on
 // that object.
-type right struct{ group, resource, verb, name string }
+type permission struct{ group, resource, verb, name string }
 
-func (r right) String() string {
+func (r permission) String() string {
 	s := r.verb + " " + r.resource
 	if r.group != "" {
 		s += "." + r.group
@@ -52,26 +52,26 @@ func (r right) String() string {
 	return s
 }
 
-// compareRights compares the permissions of the operator's account with its
+// comparePermissions compares the permissions of the operator's account with its
 // requests since began. The table contains each permission and how often it was
 // used.
-func compareRights(ctx context.Context, began time.Time) (table string, err error) {
-	granted, err := grantedRights(ctx)
+func comparePermissions(ctx context.Context, began time.Time) (table string, err error) {
+	granted, err := grantedPermissions(ctx)
 	if err != nil {
 		return "", err
 	}
 	if len(granted) < 80 {
-		return "", fmt.Errorf("only %d rights are granted: the comparison sees nothing", len(granted))
+		return "", fmt.Errorf("only %d permissions are granted: the comparison sees nothing", len(granted))
 	}
 	asked, refused, err := askedFor(ctx, began)
 	if err != nil {
 		return "", err
 	}
-	used := map[right]int{}
+	used := map[permission]int{}
 	var foreign, unused []string
 	for r, n := range asked {
 		covered := false
-		for _, of := range []right{r, {r.group, r.resource, r.verb, ""}} {
+		for _, of := range []permission{r, {r.group, r.resource, r.verb, ""}} {
 			if _, ok := granted[of]; ok && !covered {
 				used[of] += n
 				covered = true
@@ -83,8 +83,8 @@ func compareRights(ctx context.Context, began time.Time) (table string, err erro
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "right\tgranted by\ttimes used")
-	for _, r := range slices.SortedFunc(maps.Keys(granted), func(a, b right) int {
+	fmt.Fprintln(w, "permission\tgranted by\ttimes used")
+	for _, r := range slices.SortedFunc(maps.Keys(granted), func(a, b permission) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb), cmp.Compare(a.name, b.name))
 	}) {
 		fmt.Fprintf(w, "%s\t%s\t%d\n", r, granted[r], used[r])
@@ -92,7 +92,7 @@ func compareRights(ctx context.Context, began time.Time) (table string, err erro
 			unused = append(unused, r.String())
 		}
 	}
-	fmt.Fprintf(w, "%d rights\t\t%d\n", len(granted), len(used))
+	fmt.Fprintf(w, "%d permissions\t\t%d\n", len(granted), len(used))
 	_ = w.Flush() // into memory
 	var errs []error
 	for what, list := range map[string][]string{
@@ -108,9 +108,9 @@ func compareRights(ctx context.Context, began time.Time) (table string, err erro
 	return b.String(), errors.Join(errs...)
 }
 
-// grantedRights returns the permissions of the operator's account, each with the
+// grantedPermissions returns the permissions of the operator's account, each with the
 // role that grants it.
-func grantedRights(ctx context.Context) (map[right]string, error) {
+func grantedPermissions(ctx context.Context) (map[permission]string, error) {
 	out, err := run(ctx, "", "kubectl", "get", "clusterrolebindings,rolebindings,clusterroles,roles", "-A", "-o", "json")
 	if err != nil {
 		return nil, err
@@ -139,13 +139,13 @@ func grantedRights(ctx context.Context) (map[right]string, error) {
 			}
 		}
 	}
-	granted := map[right]string{}
+	granted := map[permission]string{}
 	for _, role := range all.Items {
 		if !bound[[3]string{role.Kind, role.Metadata.Namespace, role.Metadata.Name}] {
 			continue
 		}
-		for x := range rights.Each(role.Rules) {
-			granted[right{x.Group, x.Resource, x.Verb, x.Name}] = role.Kind + " " + role.Metadata.Name
+		for x := range rbac.Each(role.Rules) {
+			granted[permission{x.Group, x.Resource, x.Verb, x.Name}] = role.Kind + " " + role.Metadata.Name
 		}
 	}
 	return granted, nil
@@ -153,7 +153,7 @@ func grantedRights(ctx context.Context) (map[right]string, error) {
 
 // askedFor returns, from the audit log, the permissions that the operator's
 // requests needed, and the requests that it was not permitted to send.
-func askedFor(ctx context.Context, began time.Time) (asked map[right]int, refused []string, err error) {
+func askedFor(ctx context.Context, began time.Time) (asked map[permission]int, refused []string, err error) {
 	out, err := run(ctx, "", "../bin/cluster", "audit")
 	if err != nil {
 		return nil, nil, err
@@ -163,7 +163,7 @@ func askedFor(ctx context.Context, began time.Time) (asked map[right]int, refuse
 	if err != nil {
 		return nil, nil, err
 	}
-	asked = map[right]int{}
+	asked = map[permission]int{}
 	for _, name := range files {
 		more, err := askedIn(name, began, asked)
 		if err != nil {
@@ -178,7 +178,7 @@ func askedFor(ctx context.Context, began time.Time) (asked map[right]int, refuse
 // operator's permissions there are deleted with them.
 var unreadable sync.Map
 
-func askedIn(file string, began time.Time, asked map[right]int) (refused []string, err error) {
+func askedIn(file string, began time.Time, asked map[permission]int) (refused []string, err error) {
 	f, err := os.Open(filepath.Clean(file))
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
@@ -195,12 +195,12 @@ func askedIn(file string, began time.Time, asked map[right]int) (refused []strin
 			if _, expected := unreadable.Load(e.ObjectRef.Namespace); expected {
 				continue
 			}
-			refused = append(refused, fmt.Sprintf("%s in %q", e.right(), e.ObjectRef.Namespace))
+			refused = append(refused, fmt.Sprintf("%s in %q", e.permission(), e.ObjectRef.Namespace))
 			continue
 		}
 		// A watch is logged when it begins and when it ends; the second entry
 		// changes only the count.
-		for _, r := range e.rights() {
+		for _, r := range e.permissions() {
 			asked[r]++
 		}
 	}
@@ -218,30 +218,30 @@ type auditEvent struct {
 	RequestObject            json.RawMessage
 }
 
-func (e auditEvent) right() right {
-	r := right{e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.Verb, e.ObjectRef.Name}
+func (e auditEvent) permission() permission {
+	r := permission{e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.Verb, e.ObjectRef.Name}
 	if e.ObjectRef.Subresource != "" {
 		r.resource += "/" + e.ObjectRef.Subresource
 	}
 	return r
 }
 
-// rights returns the permissions that a request needs. An apply that creates an
+// permissions returns the permissions that a request needs. An apply that creates an
 // object is sent as a patch, and needs both permissions. If
 // OwnerReferencesPermissionEnforcement is enabled, an owner reference that blocks
 // deletion needs the permission to update the owner's finalizers, and removing one
 // needs the permission to delete the child.
-func (e auditEvent) rights() []right {
-	all := []right{e.right()}
+func (e auditEvent) permissions() []permission {
+	all := []permission{e.permission()}
 	if e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true") {
 		// It begins with a list, which has to be requested separately from an older
 		// API server.
-		listed := e.right()
+		listed := e.permission()
 		listed.verb = "list"
 		all = append(all, listed)
 	}
 	if e.Verb == "patch" && e.ResponseStatus.Code == 201 {
-		created := e.right()
+		created := e.permission()
 		created.verb = "create"
 		all = append(all, created)
 	}
@@ -260,13 +260,13 @@ func (e auditEvent) rights() []right {
 		return all
 	}
 	if len(owners) == 0 {
-		released := e.right()
+		released := e.permission()
 		released.verb, released.name = "delete", ""
 		all = append(all, released)
 	}
 	for _, o := range owners {
 		if group, _, _ := strings.Cut(o.APIVersion, "/"); o.BlockOwnerDeletion {
-			all = append(all, right{group, strings.ToLower(o.Kind) + "s/finalizers", "update", ""})
+			all = append(all, permission{group, strings.ToLower(o.Kind) + "s/finalizers", "update", ""})
 		}
 	}
 	return all

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
+	"github.com/platform-operator/platform-operator/pkg/testkit/rbac"
 )
 
 // renderings are all ways to install that differ in their permissions.
@@ -95,7 +95,9 @@ const writing = "create|update|patch|delete|deletecollection"
 // the platform configuration sets restartOnSecretChange.
 func dangers(r role, followsSecrets bool) []string {
 	var found []string
-	say := func(what, right string) { found = append(found, fmt.Sprintf("%s %s: %s", r.where, what, right)) }
+	say := func(what, permission string) {
+		found = append(found, fmt.Sprintf("%s %s: %s", r.where, what, permission))
+	}
 	for _, rule := range r.rules {
 		for _, word := range slices.Concat(rule.Verbs, rule.APIGroups, rule.Resources, rule.NonResourceURLs, rule.ResourceNames) {
 			if strings.Contains(word, "*") {
@@ -156,7 +158,7 @@ func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
 		}
 		for _, s := range b.Subjects {
 			if s.Kind != "ServiceAccount" || !accounts[s.Namespace+"/"+s.Name] {
-				found = append(found, fmt.Sprintf("%s %s grants rights to %s %s/%s", o.GetKind(), o.GetName(), s.Kind, s.Namespace, s.Name))
+				found = append(found, fmt.Sprintf("%s %s grants permissions to %s %s/%s", o.GetKind(), o.GetName(), s.Kind, s.Namespace, s.Name))
 			}
 		}
 	}
@@ -188,10 +190,10 @@ func TestEscalationIsSeen(t *testing.T) {
 	rule := func(group, resource, verb string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}, ResourceNames: names}
 	}
-	const rbac, webhooks = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+	const rbacGroup, webhooks = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 	for what, rules := range map[string][]rbacv1.PolicyRule{
 		"has a wildcard":                               {rule("", "pods", "*"), rule("", "*", "get"), rule("*", "things", "get"), rule("apps", "*/scale", "get"), {NonResourceURLs: []string{"/*"}, Verbs: []string{"get"}}},
-		"makes itself any role":                        {rule(rbac, "clusterroles", "escalate"), rule(rbac, "roles", "bind")},
+		"makes itself any role":                        {rule(rbacGroup, "clusterroles", "escalate"), rule(rbacGroup, "roles", "bind")},
 		"acts as somebody else":                        {rule("", "users", "impersonate"), rule("authentication.k8s.io", "userextras/scopes", "impersonate")},
 		"reads or writes every Secret":                 {rule("", "secrets", "get"), rule("", "secrets", "list"), rule("", "secrets", "watch"), rule("", "secrets", "create"), rule("", "secrets", "patch")},
 		"runs commands in pods":                        {rule("", "pods/exec", "create"), rule("", "pods/attach", "get"), rule("", "pods/ephemeralcontainers", "patch")},
@@ -200,7 +202,7 @@ func TestEscalationIsSeen(t *testing.T) {
 		"changes nodes":                                {rule("", "nodes", "patch")},
 		"makes tokens of accounts":                     {rule("", "serviceaccounts/token", "create", "default")},
 		"makes accounts":                               {rule("", "serviceaccounts", "create")},
-		"changes who may what":                         {rule(rbac, "roles", "create"), rule(rbac, "clusterrolebindings", "update"), rule(rbac, "rolebindings", "patch", "one")},
+		"changes who may what":                         {rule(rbacGroup, "roles", "create"), rule(rbacGroup, "clusterrolebindings", "update"), rule(rbacGroup, "rolebindings", "patch", "one")},
 		"changes others' admission":                    {rule(webhooks, "validatingwebhookconfigurations", "update"), rule(webhooks, "mutatingwebhookconfigurations", "list"), rule(webhooks, "validatingadmissionpolicies", "delete")},
 		"changes a namespace, and so its Pod Security": {rule("", "namespaces", "patch"), rule("", "namespaces/finalize", "update")},
 		"lets somebody have a certificate":             {rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"), rule("certificates.k8s.io", "signers", "approve", "kubernetes.io/kubelet-serving")},
@@ -296,7 +298,7 @@ func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 				}
 				var got []string
 				for _, r := range roles(t, []*unstructured.Unstructured{o}) {
-					for x := range rights.Each(r.rules) {
+					for x := range rbac.Each(r.rules) {
 						got = append(got, x.Verb+" "+x.Resource+"."+x.Group)
 					}
 				}
@@ -314,8 +316,8 @@ func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 	}
 }
 
-// TestEveryRightIsExplained compares docs/rights.md with the granted permissions.
-func TestEveryRightIsExplained(t *testing.T) {
+// TestEveryPermissionIsExplained compares docs/rbac.md with the granted permissions.
+func TestEveryPermissionIsExplained(t *testing.T) {
 	type row struct{ where, group, resource, names string }
 	granted := map[row][]string{}
 	objects := renderings(t)["everything on"]
@@ -328,7 +330,7 @@ func TestEveryRightIsExplained(t *testing.T) {
 			continue
 		}
 		for _, r := range roles(t, []*unstructured.Unstructured{o}) {
-			for x := range rights.Each(r.rules) {
+			for x := range rbac.Each(r.rules) {
 				k := row{where, cmp.Or(x.Group, "core"), x.Resource, cmp.Or(x.Name, "all")}
 				granted[k] = append(granted[k], x.Verb)
 			}
@@ -337,7 +339,7 @@ func TestEveryRightIsExplained(t *testing.T) {
 	if len(granted) < 20 {
 		t.Fatalf("only %d rows: the test sees nothing", len(granted))
 	}
-	text, err := os.ReadFile("../docs/rights.md")
+	text, err := os.ReadFile("../docs/rbac.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,6 +369,6 @@ func TestEveryRightIsExplained(t *testing.T) {
 		}
 	}
 	if diff := gocmp.Diff(granted, explained, gocmp.AllowUnexported(row{})); diff != "" {
-		t.Errorf("docs/rights.md (-granted +explained):\n%s", diff)
+		t.Errorf("docs/rbac.md (-granted +explained):\n%s", diff)
 	}
 }

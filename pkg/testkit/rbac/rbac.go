@@ -1,6 +1,6 @@
-// Package rights expands the rules of roles, for tests of the operator's
+// Package rbac expands the rules of roles, for tests of the operator's
 // permissions.
-package rights
+package rbac
 
 import (
 	"iter"
@@ -8,13 +8,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Right is the permission to use one verb on one resource, or, with a name, only on
+// Permission allows one verb on one resource, or, with a name, only on
 // that object.
-type Right struct{ Group, Resource, Name, Verb string }
+type Permission struct{ Group, Resource, Name, Verb string }
 
 // Each yields every permission that the rules grant.
-func Each(rules []rbacv1.PolicyRule) iter.Seq[Right] {
-	return func(yield func(Right) bool) {
+func Each(rules []rbacv1.PolicyRule) iter.Seq[Permission] {
+	return func(yield func(Permission) bool) {
 		for _, rule := range rules {
 			names := rule.ResourceNames
 			if len(names) == 0 {
@@ -24,7 +24,7 @@ func Each(rules []rbacv1.PolicyRule) iter.Seq[Right] {
 				for _, r := range rule.Resources {
 					for _, n := range names {
 						for _, v := range rule.Verbs {
-							if !yield(Right{g, r, n, v}) {
+							if !yield(Permission{g, r, n, v}) {
 								return
 							}
 						}

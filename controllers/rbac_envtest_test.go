@@ -45,16 +45,16 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
-	"github.com/platform-operator/platform-operator/pkg/testkit/rights"
+	"github.com/platform-operator/platform-operator/pkg/testkit/rbac"
 )
 
 var (
-	allRights = flag.Bool("all-rights", false, "take every right away in turn, and not only some")
-	seed      = flag.Uint64("rights-seed", 1, "chooses the rights that are taken away")
+	allPermissions = flag.Bool("all-permissions", false, "take every permission away in turn, and not only some")
+	seed           = flag.Uint64("permissions-seed", 1, "chooses the permissions that are taken away")
 )
 
-// someRights is how many permissions are tested, unless all are.
-const someRights = 6
+// somePermissions is how many permissions are tested, unless all are.
+const somePermissions = 6
 
 var env *testkit.Env
 
@@ -68,23 +68,23 @@ func TestMain(m *testing.M) {
 	testkit.MainWithOwnServer(m, "..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
 }
 
-// right is the permission to use one verb on one resource, as granted by a role.
-type right struct {
+// permission allows one verb on one resource, as granted by a role.
+type permission struct {
 	role            string // of config/rbac: manager, cluster, webhooks, own
 	group, resource string
 	name            string
 	verb            string
 }
 
-func (r right) String() string {
+func (r permission) String() string {
 	return fmt.Sprintf("%s %s.%s %s (%s)", r.verb, r.resource, r.group, r.name, r.role)
 }
 
 // granted returns the permissions in config/rbac, which are also those of the
 // chart.
-func granted(t *testing.T) []right {
+func granted(t *testing.T) []permission {
 	t.Helper()
-	var all []right
+	var all []permission
 	for name, file := range map[string]string{
 		"manager": "role.yaml", "cluster": "cluster_role.yaml", "webhooks": "webhook_role.yaml", "own": "namespace_role.yaml",
 	} {
@@ -97,25 +97,25 @@ func granted(t *testing.T) []right {
 		if err := yaml.Unmarshal([]byte(first), &r); err != nil {
 			t.Fatal(err)
 		}
-		for x := range rights.Each(r.Rules) {
-			all = append(all, right{name, x.Group, x.Resource, x.Name, x.Verb})
+		for x := range rbac.Each(r.Rules) {
+			all = append(all, permission{name, x.Group, x.Resource, x.Name, x.Verb})
 		}
 	}
-	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, func(a, b permission) int { return strings.Compare(a.String(), b.String()) })
 	return all
 }
 
-// TestEachRightIsNeeded runs the operator through everything that it does, with an
+// TestEachPermissionIsNeeded runs the operator through everything that it does, with an
 // account that has all permissions of config/rbac except one. The API server must
 // reject a request because of exactly that permission. With all of them it must
 // reject none.
-func TestEachRightIsNeeded(t *testing.T) {
+func TestEachPermissionIsNeeded(t *testing.T) {
 	all := granted(t)
 	if len(all) < 80 {
-		t.Fatalf("only %d rights: the test sees nothing", len(all))
+		t.Fatalf("only %d permissions: the test sees nothing", len(all))
 	}
-	definitions := func(r right) bool { return r.resource == "customresourcedefinitions" }
-	var early, late []right
+	definitions := func(r permission) bool { return r.resource == "customresourcedefinitions" }
+	var early, late []permission
 	for _, r := range all {
 		if definitions(r) {
 			early = append(early, r)
@@ -123,9 +123,9 @@ func TestEachRightIsNeeded(t *testing.T) {
 			late = append(late, r)
 		}
 	}
-	if !*allRights {
+	if !*allPermissions {
 		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] }) //nolint:gosec // chosen at random, and the same each time
-		late = late[:someRights]
+		late = late[:somePermissions]
 	}
 
 	// First in a cluster that does not serve HTTPRoute and PodMonitor.
@@ -140,17 +140,17 @@ func TestEachRightIsNeeded(t *testing.T) {
 
 // withAndWithout runs a scenario with all permissions, and without each one in
 // less.
-func withAndWithout(t *testing.T, name string, all, less []right, parallel int, story func(*stage, context.Context) error) {
+func withAndWithout(t *testing.T, name string, all, less []permission, parallel int, story func(*stage, context.Context) error) {
 	t.Run(name, func(t *testing.T) {
 		began := time.Now()
 		s := newStage(t, all)
 		if err := s.play(story); err != nil {
-			t.Fatalf("with all rights: %v; refused: %q", err, s.wire.denied())
+			t.Fatalf("with all permissions: %v; refused: %q", err, s.wire.denied())
 		}
 		if d := s.wire.denied(); len(d) > 0 {
-			t.Fatalf("with all rights, these are refused: %q", d)
+			t.Fatalf("with all permissions, these are refused: %q", d)
 		}
-		t.Logf("with all rights: %s", time.Since(began).Round(100*time.Millisecond))
+		t.Logf("with all permissions: %s", time.Since(began).Round(100*time.Millisecond))
 		places := make(chan struct{}, parallel)
 		for _, r := range less {
 			t.Run("without "+r.String(), func(t *testing.T) {
@@ -158,7 +158,7 @@ func withAndWithout(t *testing.T, name string, all, less []right, parallel int, 
 				places <- struct{}{}
 				defer func() { <-places }()
 				began := time.Now()
-				s := newStage(t, slices.DeleteFunc(slices.Clone(all), func(x right) bool { return x == r }))
+				s := newStage(t, slices.DeleteFunc(slices.Clone(all), func(x permission) bool { return x == r }))
 				s.wire.lists = r.verb == "list"
 				err := s.play(story)
 				if !slices.Contains(s.wire.denied(), r.verb+" "+r.resource+"."+r.group) {
@@ -210,7 +210,7 @@ type stage struct {
 }
 
 // newStage creates the namespace, and the account with these permissions.
-func newStage(t *testing.T, granted []right) *stage {
+func newStage(t *testing.T, granted []permission) *stage {
 	t.Helper()
 	s := &stage{T: t, ns: env.NewNamespace(t), wire: &wire{}}
 	var inNamespace, inCluster []rbacv1.PolicyRule
@@ -271,7 +271,7 @@ func newStage(t *testing.T, granted []right) *stage {
 
 // nameOf returns the name that a resource of config/rbac has here: webhook
 // configurations are cluster-scoped, so each stage has its own.
-func (s *stage) nameOf(r right) string {
+func (s *stage) nameOf(r permission) string {
 	if r.role == "webhooks" {
 		return s.ns
 	}
