@@ -277,7 +277,7 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 .PHONY: campaign-admission
 campaign-admission: ## Take each rule of admission away in turn: a case of the corpus must notice; some minutes
 	$(call say,'admission with each of its rules missing')
-	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./pkg/testkit/specs/
+	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./webhooks/admissiontest/corpus/
 
 .PHONY: campaign-rbac
 campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a request must be refused for it; some minutes

@@ -32,8 +32,8 @@ import (
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/testkit/specs"
 	"github.com/platform-operator/platform-operator/webhooks"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
 )
 
 const mebibyte = 1 << 20
@@ -72,14 +72,14 @@ var door = sync.OnceValues(func() (http.Handler, error) {
 })
 
 // path returns the path of a webhook; verb is mutate or validate.
-func path(verb string, k specs.Kind) string {
+func path(verb string, k corpus.Kind) string {
 	group, version, _ := strings.Cut(k.APIVersion, "/")
 	return "/" + verb + "-" + strings.ReplaceAll(group, ".", "-") + "-" + version + "-" + strings.ToLower(k.Kind)
 }
 
 // ask sends the creation of an object to a webhook, and returns the processor
 // time of the response. Wall-clock time would include other processes.
-func ask(t *testing.T, verb string, k specs.Kind, object []byte) (*admissionv1.AdmissionResponse, time.Duration) {
+func ask(t *testing.T, verb string, k corpus.Kind, object []byte) (*admissionv1.AdmissionResponse, time.Duration) {
 	t.Helper()
 	mux, err := door()
 	if err != nil {
@@ -133,7 +133,7 @@ func decoding(t *testing.T) time.Duration {
 // of several responses counts, because garbage collection may run during the
 // others. Validation is checked only for objects that the schema accepts; that
 // check is the most expensive one and therefore the last.
-func checkCost(t *testing.T, verb string, k specs.Kind, object []byte, took time.Duration) {
+func checkCost(t *testing.T, verb string, k corpus.Kind, object []byte, took time.Duration) {
 	t.Helper()
 	if took < 20*time.Millisecond { // not worth a comparison
 		return
@@ -153,7 +153,7 @@ func checkCost(t *testing.T, verb string, k specs.Kind, object []byte, took time
 
 // admits reports whether the schema accepts an object. Only then does the API
 // server call the validating webhook.
-func admits(t *testing.T, k specs.Kind, object []byte) bool {
+func admits(t *testing.T, k corpus.Kind, object []byte) bool {
 	t.Helper()
 	all, err := kinds()
 	if err != nil {
@@ -190,15 +190,15 @@ func samples(tb testing.TB) map[uint8][][]byte {
 			if err := json.Unmarshal(object, &head); err != nil {
 				continue // a list of files, not an object
 			}
-			for i, k := range specs.Kinds() {
+			for i, k := range corpus.Kinds() {
 				if head.Kind == k.Kind {
 					all[uint8(i)] = append(all[uint8(i)], object)
 				}
 			}
 		}
 	}
-	if len(all) != len(specs.Kinds()) {
-		tb.Fatalf("there are samples of %d kinds, want %d", len(all), len(specs.Kinds()))
+	if len(all) != len(corpus.Kinds()) {
+		tb.Fatalf("there are samples of %d kinds, want %d", len(all), len(corpus.Kinds()))
 	}
 	return all
 }
@@ -206,7 +206,7 @@ func samples(tb testing.TB) map[uint8][][]byte {
 // FuzzAdmission sends arbitrary bytes. Decoding, mutation and validation must not
 // panic, must be cheap and deterministic, and mutation must be idempotent.
 func FuzzAdmission(f *testing.F) {
-	for i, k := range specs.Kinds() {
+	for i, k := range corpus.Kinds() {
 		n := uint8(i)
 		for _, object := range samples(f)[n] {
 			f.Add(n, object)
@@ -231,7 +231,7 @@ func FuzzAdmission(f *testing.F) {
 		if len(object) > mebibyte {
 			t.Skip("the API server takes no more")
 		}
-		kinds := specs.Kinds()
+		kinds := corpus.Kinds()
 		k := kinds[int(n)%len(kinds)]
 		verdict, took := ask(t, "validate", k, object)
 		checkCost(t, "validate", k, object, took)
@@ -309,7 +309,7 @@ func TestAdmission_CostsLittleForAMebibyte(t *testing.T) {
 		"a large number":      `{` + image + `"replicas":` + fill("", "9", "") + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, k := range specs.Kinds() {
+			for _, k := range corpus.Kinds() {
 				object := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":"a","namespace":"b"},"spec":%s}`, k.APIVersion, k.Kind, spec)
 				if len(object) > mebibyte {
 					t.Fatalf("the object has %d bytes", len(object))

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
-	"github.com/platform-operator/platform-operator/pkg/testkit/draw"
-	"github.com/platform-operator/platform-operator/pkg/testkit/specs"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 // goOnly matches the errors of rules that CEL cannot express, or only beyond the
@@ -29,7 +29,7 @@ func matches(patterns []string, message string) bool {
 
 // near reports whether two errors are about the same field, or about a field and
 // one of its parents.
-func near(a, b specs.Fault) bool {
+func near(a, b corpus.Fault) bool {
 	return a.Field == b.Field || strings.HasPrefix(a.Field, b.Field) || strings.HasPrefix(b.Field, a.Field)
 }
 
@@ -39,26 +39,26 @@ func near(a, b specs.Fault) bool {
 func FuzzSchemaAndGoAgree(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		d := draw.NewDice(bytes)
+		d := generate.NewDice(bytes)
 		o := drawObject(d, drawKind(t, d), nil)
-		o.mend(t, func(faults []specs.Fault) {
-			var schema, code []specs.Fault
+		o.mend(t, func(faults []corpus.Fault) {
+			var cel, code []corpus.Fault
 			for _, f := range faults {
 				switch f.Layer {
-				case specs.Schema:
-					if f.Rule == nil || f.Rule.Keyword != crd.KeywordCEL {
+				case corpus.Schema:
+					if f.Rule == nil || f.Rule.Keyword != schema.KeywordCEL {
 						return // the API server does not evaluate CEL rules then
 					}
-					schema = append(schema, f)
-				case specs.Decode:
+					cel = append(cel, f)
+				case corpus.Decode:
 					return
-				case specs.Policy: // not a part of the schema
+				case corpus.Policy: // not a part of the schema
 				default:
 					code = append(code, f)
 				}
 			}
 			for _, g := range code {
-				if !matches(goOnly, g.Message) && !slices.ContainsFunc(schema, func(s specs.Fault) bool { return near(s, g) }) {
+				if !matches(goOnly, g.Message) && !slices.ContainsFunc(cel, func(s corpus.Fault) bool { return near(s, g) }) {
 					t.Errorf("Go refuses, and the schema does not: %s\n%s", g, o.json())
 				}
 			}

@@ -15,7 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/draw"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
 )
 
 // kubernetes runs e2e/kubevalidate, which contains the validation code of
@@ -80,7 +80,7 @@ func FuzzWhatWeAdmitKubernetesAdmits(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := draw.NewDice(bytes)
+		d := generate.NewDice(bytes)
 		first := drawObject(d, drawKind(t, d), nil)
 		if !first.mend(t, nil) {
 			return

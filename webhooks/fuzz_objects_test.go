@@ -31,20 +31,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
-	"github.com/platform-operator/platform-operator/pkg/testkit/draw"
-	"github.com/platform-operator/platform-operator/pkg/testkit/specs"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 // known is a kind with its CRD, which takes a second to read.
 type known struct {
-	specs.Kind
-	*crd.Definition
+	corpus.Kind
+	*schema.Definition
 }
 
 var kinds = sync.OnceValues(func() ([]known, error) {
 	var all []known
-	for _, k := range specs.Kinds() {
+	for _, k := range corpus.Kinds() {
 		d, err := k.Definition("../config/crd/bases", "")
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ type drawn struct {
 }
 
 // drawKind and drawObject derive a kind and an object from the bytes of a fuzzer.
-func drawKind(tb testing.TB, d *draw.Dice) known {
+func drawKind(tb testing.TB, d *generate.Dice) known {
 	tb.Helper()
 	all, err := kinds()
 	if err != nil {
@@ -72,8 +72,8 @@ func drawKind(tb testing.TB, d *draw.Dice) known {
 	return all[d.Below(len(all))]
 }
 
-func drawObject(d *draw.Dice, k known, old *drawn) *drawn {
-	o := &drawn{known: k, obj: draw.Object(d, k.Schema, []int{25, 60, 5, 100}[d.Below(4)])}
+func drawObject(d *generate.Dice, k known, old *drawn) *drawn {
+	o := &drawn{known: k, obj: generate.Object(d, k.Schema, []int{25, 60, 5, 100}[d.Below(4)])}
 	name := "web"
 	if d.One(8) {
 		name = []string{strings.Repeat("a", 63), strings.Repeat("a", 55), strings.Repeat("b", 51), "a.b", "1", "A", "a-", strings.Repeat("a", 253), "kubernetes"}[d.Below(9)]
@@ -95,9 +95,9 @@ func (o *drawn) json() []byte {
 }
 
 // judge runs all layers of admission.
-func (o *drawn) judge(t *testing.T) []specs.Fault {
+func (o *drawn) judge(t *testing.T) []corpus.Fault {
 	t.Helper()
-	faults, err := specs.Judge(t.Context(), o.Kind, o.Definition, specs.Case{Name: "drawn", Platform: config.Default(), Object: o.json(), Old: o.old})
+	faults, err := corpus.Judge(t.Context(), o.Kind, o.Definition, corpus.Case{Name: "drawn", Platform: config.Default(), Object: o.json(), Old: o.old})
 	if err != nil {
 		t.Fatalf("%s: %v", o.json(), err)
 	}
@@ -106,7 +106,7 @@ func (o *drawn) judge(t *testing.T) []specs.Fault {
 
 // mend removes rejected fields until the object is accepted, and reports whether
 // it succeeded. each is called with the errors of the object before each step.
-func (o *drawn) mend(t *testing.T, each func([]specs.Fault)) bool {
+func (o *drawn) mend(t *testing.T, each func([]corpus.Fault)) bool {
 	t.Helper()
 	for range 30 {
 		faults := o.judge(t)
@@ -123,7 +123,7 @@ func (o *drawn) mend(t *testing.T, each func([]specs.Fault)) bool {
 			}
 			spec, _ := o.obj["spec"].(map[string]any)
 			switch {
-			case draw.Mend(o.obj, o.Schema, f.Field):
+			case generate.Mend(o.obj, o.Schema, f.Field):
 				mended = true
 			case f.Field == "spec.image" && spec != nil:
 				spec["image"], mended = "nginx:1.27", true
@@ -280,7 +280,7 @@ func FuzzPodsKeepTheirProfile(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		d := draw.NewDice(bytes)
+		d := generate.NewDice(bytes)
 		o := drawObject(d, drawKind(t, d), nil)
 		if !o.mend(t, nil) {
 			return
@@ -308,7 +308,7 @@ func TestDrawnObjectsAreMostlyAdmittedInTheEnd(t *testing.T) {
 	const all = 200
 	admitted, fields := 0, map[string]map[string]bool{}
 	for i := range all {
-		d := draw.NewDice([]byte{byte(i), 99})
+		d := generate.NewDice([]byte{byte(i), 99})
 		o := drawObject(d, drawKind(t, d), nil)
 		if !o.mend(t, nil) {
 			continue

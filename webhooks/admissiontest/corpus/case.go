@@ -1,7 +1,7 @@
-// Package specs reads the corpus in e2e/testdata/specs, which contains objects that
+// Package corpus reads the corpus in e2e/testdata/specs, which contains objects that
 // admission rejects and objects that it accepts, and validates each with every
 // layer of admission. The README there describes the format of a case.
-package specs
+package corpus
 
 import (
 	"bufio"

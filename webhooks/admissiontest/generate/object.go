@@ -1,6 +1,6 @@
-// Package draw generates random objects from the schema of a kind. Most are valid,
-// including the boundaries of the schema, and some are invalid.
-package draw
+// Package generate generates random objects from the schema of a kind. Most are
+// valid, including the boundaries of the schema, and some are invalid.
+package generate
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package specs
+package corpus
 
 import (
 	"maps"
@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 // same returns the key by which rules of several fields and kinds are considered
 // the same rule. A CEL rule of a shared type is written once, so that one case is
 // enough to show that it exists; bounds differ between fields.
-func same(r crd.Rule) crd.Rule {
-	if r.Keyword == crd.KeywordCEL {
+func same(r schema.Rule) schema.Rule {
+	if r.Keyword == schema.KeywordCEL {
 		r.Path = ""
 	}
 	return r
@@ -22,9 +22,9 @@ func same(r crd.Rule) crd.Rule {
 // TestEveryRuleIsNeeded requires, for each rule of each schema, a case whose result
 // would differ without it.
 func TestEveryRuleIsNeeded(t *testing.T) {
-	survivors := map[crd.Rule]string{}
-	killed := map[crd.Rule]bool{}
-	counts := map[crd.Keyword]int{}
+	survivors := map[schema.Rule]string{}
+	killed := map[schema.Rule]bool{}
+	counts := map[schema.Keyword]int{}
 	for _, k := range Kinds() {
 		d := definition(t, k, k.Versions[0])
 		all := read(t, k)
@@ -72,13 +72,13 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	for r := range killed {
 		delete(survivors, r)
 	}
-	for _, r := range slices.SortedFunc(maps.Keys(survivors), func(a, b crd.Rule) int { return strings.Compare(survivors[a], survivors[b]) }) {
+	for _, r := range slices.SortedFunc(maps.Keys(survivors), func(a, b schema.Rule) int { return strings.Compare(survivors[a], survivors[b]) }) {
 		t.Errorf("no case would notice that %s loses its %s %s %s", survivors[r], r.Keyword, r.Text, r.Message)
 	}
 	t.Logf("%d rules, %d of them different, %d of them needed by no case; %v", total(counts), len(killed)+len(survivors), len(survivors), counts)
 }
 
-func total(counts map[crd.Keyword]int) int {
+func total(counts map[schema.Keyword]int) int {
 	n := 0
 	for _, c := range counts {
 		n += c

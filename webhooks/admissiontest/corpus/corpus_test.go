@@ -1,21 +1,21 @@
-package specs
+package corpus
 
 import (
 	"sync"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 const (
-	corpus = "../../../e2e/testdata/specs"
+	folder = "../../../e2e/testdata/specs"
 	bases  = "../../../config/crd/bases"
 )
 
 // definitions returns the CRDs of all versions of all kinds. They are loaded once,
 // because compiling their rules is slow.
-var definitions = sync.OnceValues(func() (map[string]*crd.Definition, error) {
-	all := map[string]*crd.Definition{}
+var definitions = sync.OnceValues(func() (map[string]*schema.Definition, error) {
+	all := map[string]*schema.Definition{}
 	for _, k := range Kinds() {
 		for _, v := range k.Versions {
 			d, err := k.Definition(bases, v)
@@ -28,7 +28,7 @@ var definitions = sync.OnceValues(func() (map[string]*crd.Definition, error) {
 	return all, nil
 })
 
-func definition(t *testing.T, k Kind, version string) *crd.Definition {
+func definition(t *testing.T, k Kind, version string) *schema.Definition {
 	t.Helper()
 	all, err := definitions()
 	if err != nil {
@@ -39,7 +39,7 @@ func definition(t *testing.T, k Kind, version string) *crd.Definition {
 
 func read(t *testing.T, k Kind) []Case {
 	t.Helper()
-	cases, err := Read(corpus, k)
+	cases, err := Read(folder, k)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build envtest
 
-package specs
+package corpus
 
 import (
 	"bytes"
@@ -31,8 +31,8 @@ import (
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/render"
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
 	"github.com/platform-operator/platform-operator/webhooks"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 // TestAPIServer sends every case to a real API server with the CRDs and the
@@ -251,7 +251,7 @@ func (s *server) beStrict(t *testing.T) {
 	}
 }
 
-func (s *server) path(d *crd.Definition, name string) string {
+func (s *server) path(d *schema.Definition, name string) string {
 	p := fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", d.Resource.Group, d.Resource.Version, Namespace, d.Resource.Resource)
 	if name != "" {
 		p += "/" + name

@@ -1,4 +1,4 @@
-package specs
+package corpus
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
 	"github.com/platform-operator/platform-operator/webhooks"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
@@ -59,9 +59,9 @@ func versions(k shared.AnyKind) []string {
 }
 
 // Definition reads the CRD of the kind from dir, config/crd/bases.
-func (k Kind) Definition(dir, version string) (*crd.Definition, error) {
+func (k Kind) Definition(dir, version string) (*schema.Definition, error) {
 	resource, _ := meta.UnsafeGuessKindToResource(k.GVK)
-	return crd.Read(filepath.Join(dir, resource.Group+"_"+resource.Resource+".yaml"), version)
+	return schema.Read(filepath.Join(dir, resource.Group+"_"+resource.Resource+".yaml"), version)
 }
 
 // object returns a complete object with that spec.
@@ -75,14 +75,14 @@ type Fault struct {
 	// Field is empty if the layer does not report one.
 	Field, Message string
 	// Rule is the rule of the schema that caused the error, if any.
-	Rule *crd.Rule
+	Rule *schema.Rule
 }
 
 func (f Fault) String() string { return fmt.Sprintf("%s: %s: %s", f.Layer, f.Field, f.Message) }
 
 // Judge validates a case with every layer separately. It returns an error if the
 // case is malformed, for example if the old object cannot be read.
-func Judge(ctx context.Context, k Kind, d *crd.Definition, c Case) ([]Fault, error) {
+func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Fault, error) {
 	var faults []Fault
 	obj, strict, err := d.Decode(c.Object)
 	if err != nil {
@@ -97,18 +97,18 @@ func Judge(ctx context.Context, k Kind, d *crd.Definition, c Case) ([]Fault, err
 			return nil, fmt.Errorf("the old object of %s: %v %w", c, strict, err)
 		}
 	}
-	var schema []crd.Fault
+	var violations []schema.Fault
 	if old == nil {
-		schema = d.Create(ctx, obj)
+		violations = d.Create(ctx, obj)
 	} else {
-		schema = d.Update(ctx, obj, old)
+		violations = d.Update(ctx, obj, old)
 	}
-	for _, f := range schema {
+	for _, f := range violations {
 		faults = append(faults, Fault{Layer: Schema, Field: f.Field, Message: f.ErrorBody(), Rule: f.Rule})
 	}
 	now, before := k.New(), k.New()
 	if err := typed(obj, now); err != nil {
-		if len(schema) == 0 {
+		if len(violations) == 0 {
 			return nil, fmt.Errorf("%s: the schema admits what our types cannot read, and no controller would see any object of the kind again: %w", c, err)
 		}
 		return faults, nil
@@ -137,7 +137,7 @@ func Judge(ctx context.Context, k Kind, d *crd.Definition, c Case) ([]Fault, err
 
 // entry identifies an error regardless of its position in a list, because admission
 // allows an update to keep existing errors.
-func entry(e *field.Error) string { return crd.Place(e.Field) + e.ErrorBody() }
+func entry(e *field.Error) string { return schema.Place(e.Field) + e.ErrorBody() }
 
 // typed converts an object to its type.
 func typed(obj map[string]any, into client.Object) error {

@@ -1,4 +1,4 @@
-package specs
+package corpus
 
 import (
 	"encoding/json"
@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 // Bound is a case that was generated from a rule of the schema and a valid case.
 type Bound struct {
 	Case
-	Rule crd.Rule
+	Rule schema.Rule
 	// Bad says that the value is just beyond the bound; otherwise it is the last
 	// value that the rule allows, which another rule may still reject.
 	Bad bool
@@ -26,7 +26,7 @@ type Bound struct {
 // list that exceeds a limit by one, a value that is not in an enum, a missing
 // required field. Each differs from a valid case in one field. without are the
 // rules whose field is in no valid case.
-func Bounds(k Kind, d *crd.Definition, cases []Case) (made []Bound, without []crd.Rule) {
+func Bounds(k Kind, d *schema.Definition, cases []Case) (made []Bound, without []schema.Rule) {
 	var hosts []map[string]any
 	for _, c := range cases {
 		if c.Refused == nil && c.Old == nil {
@@ -36,7 +36,7 @@ func Bounds(k Kind, d *crd.Definition, cases []Case) (made []Bound, without []cr
 		}
 	}
 	for _, r := range d.Rules() {
-		if r.Keyword == crd.KeywordCEL {
+		if r.Keyword == schema.KeywordCEL {
 			continue
 		}
 		found := false
@@ -121,14 +121,14 @@ func edit(v any, path []string, change func(parent, key any) bool) bool {
 
 // breach sets a value that is at the bound of the rule, or just beyond it. It
 // returns false if the rule does not apply to the existing value.
-func breach(r crd.Rule, parent, key any, bad bool) bool {
+func breach(r schema.Rule, parent, key any, bad bool) bool {
 	fields, isMap := parent.(map[string]any)
 	list, _ := parent.([]any)
 	var value any
 	set := func(v any) bool { list[key.(int)] = v; return true }
 	if isMap {
 		name := key.(string)
-		if r.Keyword == crd.KeywordRequired {
+		if r.Keyword == schema.KeywordRequired {
 			if _, there := fields[name]; !there || !bad {
 				return false
 			}
@@ -151,42 +151,42 @@ func breach(r crd.Rule, parent, key any, bad bool) bool {
 	switch v := value.(type) {
 	case int64, float64:
 		switch r.Keyword {
-		case crd.KeywordMinimum:
+		case schema.KeywordMinimum:
 			return set(bound - step)
-		case crd.KeywordMaximum:
+		case schema.KeywordMaximum:
 			return set(bound + step)
 		}
 	case string:
 		switch r.Keyword {
-		case crd.KeywordEnum, crd.KeywordFormat:
+		case schema.KeywordEnum, schema.KeywordFormat:
 			return bad && set("none of these")
-		case crd.KeywordPattern:
+		case schema.KeywordPattern:
 			return bad && set("..\t")
-		case crd.KeywordMinLength:
+		case schema.KeywordMinLength:
 			return set(v[:min(len(v), int(bound-step))])
-		case crd.KeywordMaxLength:
+		case schema.KeywordMaxLength:
 			return set(lengthen(v, int(bound+step)))
 		}
 	case []any:
 		switch r.Keyword {
-		case crd.KeywordMinItems:
+		case schema.KeywordMinItems:
 			return set(v[:bound-step])
-		case crd.KeywordMaxItems:
+		case schema.KeywordMaxItems:
 			for len(v) > 0 && len(v) < int(bound+step) {
 				v = append(v, clone(v[len(v)-1]))
 			}
 			return len(v) > 0 && set(v)
-		case crd.KeywordUnique:
+		case schema.KeywordUnique:
 			return bad && len(v) > 0 && set(append(v, clone(v[0])))
 		}
 	case map[string]any:
 		switch r.Keyword {
-		case crd.KeywordMinProperties:
+		case schema.KeywordMinProperties:
 			for _, k := range slices.Sorted(maps.Keys(v))[bound-step:] {
 				delete(v, k)
 			}
 			return true
-		case crd.KeywordMaxProperties:
+		case schema.KeywordMaxProperties:
 			if len(v) == 0 {
 				return false
 			}

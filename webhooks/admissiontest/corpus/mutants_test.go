@@ -1,4 +1,4 @@
-package specs
+package corpus
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func TestCampaignGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "specs.test")
+	list, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "corpus.test")
 	if err := os.WriteFile(list, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package crd validates objects in process as the API server does with a
+// Package schema validates objects in process as the API server does with a
 // CustomResourceDefinition alone, that is, while no webhook is available.
-package crd
+package schema
 
 import (
 	"context"

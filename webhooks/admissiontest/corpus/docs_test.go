@@ -1,4 +1,4 @@
-package specs
+package corpus
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/pkg/testkit/crd"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
 )
 
 // TestDocumentation compares docs/admission.md with the corpus and the schemas, so
@@ -81,7 +81,7 @@ func page(t *testing.T) string {
 			for _, l := range c.Refused.By {
 				n.by[l]++
 				if l == Go || l == Policy {
-					beyond.add(k, crd.Place(c.Refused.Field[l]), c.Refused.Says[l])
+					beyond.add(k, schema.Place(c.Refused.Field[l]), c.Refused.Says[l])
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func page(t *testing.T) string {
 		}
 		fields := map[string][]string{}
 		for _, r := range d.Rules() {
-			if r.Keyword == crd.KeywordCEL {
+			if r.Keyword == schema.KeywordCEL {
 				said.add(k, cmp.Or(r.Path, "metadata.name"), r.Message)
 			} else {
 				fields[r.Path] = append(fields[r.Path], inWords(r))
@@ -161,29 +161,29 @@ func orNone(n int) string {
 }
 
 // inWords returns a bound in plain English.
-func inWords(r crd.Rule) string {
+func inWords(r schema.Rule) string {
 	switch r.Keyword {
-	case crd.KeywordRequired:
+	case schema.KeywordRequired:
 		return "required"
-	case crd.KeywordEnum:
+	case schema.KeywordEnum:
 		return "one of " + r.Text
-	case crd.KeywordPattern:
+	case schema.KeywordPattern:
 		return "matches `" + r.Text + "`"
-	case crd.KeywordFormat:
+	case schema.KeywordFormat:
 		return "a " + r.Text
-	case crd.KeywordMinimum:
+	case schema.KeywordMinimum:
 		return r.Text + " or more"
-	case crd.KeywordMaximum:
+	case schema.KeywordMaximum:
 		return r.Text + " or less"
-	case crd.KeywordMinLength:
+	case schema.KeywordMinLength:
 		return "at least " + r.Text + " characters"
-	case crd.KeywordMaxLength:
+	case schema.KeywordMaxLength:
 		return "at most " + r.Text + " characters"
-	case crd.KeywordMinItems, crd.KeywordMinProperties:
+	case schema.KeywordMinItems, schema.KeywordMinProperties:
 		return "at least " + r.Text + " entries"
-	case crd.KeywordMaxItems, crd.KeywordMaxProperties:
+	case schema.KeywordMaxItems, schema.KeywordMaxProperties:
 		return "at most " + r.Text + " entries"
-	case crd.KeywordUnique:
+	case schema.KeywordUnique:
 		return "entries differ in " + r.Text
 	}
 	return string(r.Keyword) + " " + r.Text
