@@ -296,7 +296,7 @@ bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every roll
 campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
 	$(call say,'admission while certificate and CA rotate')
 	@CALLS=10000 KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) \
-		-run '^(TestNoCallFailsWhileCertificateAndCARotate|TestCallsFailWithoutOverlap)$$' -v ./pkg/certificates
+		-run '^(TestWebhook_NoCallFailsDuringRotation|TestWebhook_CallsFailWithoutOverlap)$$' -v ./pkg/certificates
 
 ##@ Cluster
 

@@ -28,7 +28,7 @@ func replicas(n int32) func(*appsv1ac.DeploymentApplyConfiguration) {
 	return func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithReplicas(n) }
 }
 
-func TestAbsentChildIsCreatedOnceAndThenLeftAlone(t *testing.T) {
+func TestApplier_CreatesAMissingChildOnce(t *testing.T) {
 	w := newWorld(t)
 	c := w.pass(deployment())
 	diff(t, "action", Created, c.Action)
@@ -48,7 +48,7 @@ func TestAbsentChildIsCreatedOnceAndThenLeftAlone(t *testing.T) {
 	diff(t, "counted", []Action{Created}, w.actions)
 }
 
-func TestWhatTheCacheHasNotSeenIsNotWrittenAgain(t *testing.T) {
+func TestApplier_DoesNotRepeatWritesThatTheCacheLacks(t *testing.T) {
 	t.Run("the create", func(t *testing.T) {
 		w := newWorld(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", ResourceVersion: "1"}})
 		w.pass(deployment())
@@ -75,7 +75,7 @@ func TestWhatTheCacheHasNotSeenIsNotWrittenAgain(t *testing.T) {
 	})
 }
 
-func TestDriftCostsOneWriteFencedByUID(t *testing.T) {
+func TestApplier_RepairsDriftWithOneRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		drift func(*appsv1.Deployment)
 		want  []string
@@ -120,7 +120,7 @@ func TestDriftCostsOneWriteFencedByUID(t *testing.T) {
 	}
 }
 
-func TestFieldThatLeavesTheIntentLeavesTheChild(t *testing.T) {
+func TestApplier_RemovesFieldsThatAreNoLongerStated(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithMinReadySeconds(9) }))
 	diff(t, "minReadySeconds", int32(9), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
@@ -129,7 +129,7 @@ func TestFieldThatLeavesTheIntentLeavesTheChild(t *testing.T) {
 	diff(t, "minReadySeconds", int32(0), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
 }
 
-func TestContestedChildIsWrittenOnce(t *testing.T) {
+func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mutate = func(o client.Object) { o.(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }
 	w.pass(deployment())
@@ -157,7 +157,7 @@ func TestContestedChildIsWrittenOnce(t *testing.T) {
 	diff(t, "replicas", int32(3), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
 }
 
-func TestForeignObjectOfOurNameIsNotTouched(t *testing.T) {
+func TestApplier_DoesNotWriteUnownedObjects(t *testing.T) {
 	foreign := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "foreign"}}
 		change(d)
@@ -187,7 +187,7 @@ func TestForeignObjectOfOurNameIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestSeedsChildIsTakenOver(t *testing.T) {
+func TestApplier_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	w := newWorld(t)
 	labels := map[string]string{"app": "web"}
 	old := &appsv1.Deployment{
@@ -230,7 +230,7 @@ func TestSeedsChildIsTakenOver(t *testing.T) {
 	w.wrote()
 }
 
-func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
+func TestApplier_AppliesIfExistsToUncachedChildren(t *testing.T) {
 	few := func(n int32) Intent {
 		return deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithReplicas(n) })
 	}
@@ -270,7 +270,7 @@ func TestApplier_AppliesIfExistsToWhatTheCacheDoesNotHold(t *testing.T) {
 
 // The child has the operator's label but was written by updates: by an older
 // version of the operator, or as a copy that a user made.
-func TestLabelledChildThatWeNeverAppliedIsTakenOver(t *testing.T) {
+func TestApplier_AdoptsLabelledChildrenNeverApplied(t *testing.T) {
 	w := newWorld(t)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ours(),
@@ -285,7 +285,7 @@ func TestLabelledChildThatWeNeverAppliedIsTakenOver(t *testing.T) {
 	diff(t, "minReadySeconds", int32(0), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
 }
 
-func TestTakeoverStopsWhereTheClaimIsRefused(t *testing.T) {
+func TestApplier_SendsNothingIfTheClaimIsRejected(t *testing.T) {
 	w := newWorld(t)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", OwnerReferences: ours(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
@@ -301,7 +301,7 @@ func TestTakeoverStopsWhereTheClaimIsRefused(t *testing.T) {
 	w.wrote("patch application/json-patch+json")
 }
 
-func TestChildGoneBetweenTwoRequestsIsLookedAtAgain(t *testing.T) {
+func TestApplier_RetriesIfTheChildIsDeletedBetweenRequests(t *testing.T) {
 	w := newWorld(t)
 	w.refuse = func(string, int) error { return conflict() }
 	_, err := w.applier.Apply(t.Context(), owner(), deployment())
@@ -310,7 +310,7 @@ func TestChildGoneBetweenTwoRequestsIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-func TestFallback(t *testing.T) {
+func TestApplier_Fallback(t *testing.T) {
 	taken := apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web-service", fielderr.ErrorList{
 		fielderr.Invalid(fielderr.NewPath("spec", "ports").Index(0).Child("nodePort"), 30010, "provided port is already allocated"),
 	})
@@ -368,7 +368,7 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-func TestDelete(t *testing.T) {
+func TestApplier_Delete(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
@@ -446,7 +446,7 @@ func TestApplier_DeletesChildWhoseOwnerReferenceWasRemoved(t *testing.T) {
 	}
 }
 
-func TestReleasedChildKeepsAllButOurMarks(t *testing.T) {
+func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())
 	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
@@ -473,7 +473,7 @@ func TestReleasedChildKeepsAllButOurMarks(t *testing.T) {
 	w.wrote()
 }
 
-func TestReleaseLeavesOthersAlone(t *testing.T) {
+func TestApplier_ReleaseSkipsUnownedObjects(t *testing.T) {
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}})
@@ -483,7 +483,7 @@ func TestReleaseLeavesOthersAlone(t *testing.T) {
 	w.wrote()
 }
 
-func TestMayWrite(t *testing.T) {
+func TestCheckOwnership(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	handOver := map[string]string{naming.AnnotationOwner: string(ownerUID)}
 	uncontrolled := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}
@@ -600,7 +600,7 @@ func TestMemo_ComparesVersions(t *testing.T) {
 	}
 }
 
-func TestIntentsHash(t *testing.T) {
+func TestIntent_Hash(t *testing.T) {
 	hash := func(in Intent) string {
 		t.Helper()
 		stated, err := in.complete(owner().Object, owner().GVK, "")
@@ -630,7 +630,7 @@ func TestIntentsHash(t *testing.T) {
 	diff(t, "hash of what stands for it", base, hash(in))
 }
 
-func TestIntentAsObject(t *testing.T) {
+func TestIntent_Object(t *testing.T) {
 	raw, err := service(30010).Object(owner().Object, owner().GVK)
 	if err != nil {
 		t.Fatal(err)
@@ -648,7 +648,7 @@ func TestIntentAsObject(t *testing.T) {
 
 // The garbage collector deletes the children of a deleted owner, and the cache
 // may observe their deletion first.
-func TestLostChildIsMadeAgainOnlyForAnOwnerThatLives(t *testing.T) {
+func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	lives := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		o := owner().Object.(*corev1.ConfigMap)
@@ -683,7 +683,7 @@ func TestLostChildIsMadeAgainOnlyForAnOwnerThatLives(t *testing.T) {
 	}
 }
 
-func TestApplier_AnnotatesAndLogsWhatIsAppliedInstead(t *testing.T) {
+func TestApplier_AnnotatesAndLogsTheFallback(t *testing.T) {
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", nil)
 	for name, prepare := range map[string]func(*world, *Intent){
 		"Fallback": func(w *world, in *Intent) {
@@ -732,7 +732,7 @@ func TestApplier_AnnotatesAndLogsWhatIsAppliedInstead(t *testing.T) {
 	}
 }
 
-func TestApplier_NeverCreatesWhatIsKnownToExist(t *testing.T) {
+func TestApplier_NeverCreatesAChildKnownToExist(t *testing.T) {
 	w := newWorld(t)
 	in := deployment()
 	in.Exists = true

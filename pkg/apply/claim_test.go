@@ -164,7 +164,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-func TestClaimNamesTheManagerWhoseFieldsItCannotRead(t *testing.T) {
+func TestClaim_NamesTheManagerOfUnreadableFields(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{entry("manager", update, `{"x`)}}}
 	if _, err := claim(d, everythingOfSeeds); err == nil || !strings.Contains(err.Error(), `"manager"`) {
 		t.Errorf("got %v", err)

@@ -179,7 +179,7 @@ func command(words ...string) string {
 	return `spec: {containers: [{name: a, command: [` + strings.Join(words, ", ") + `]}]}`
 }
 
-func TestCompareExclusivePaths(t *testing.T) {
+func TestCompare_ExclusivePaths(t *testing.T) {
 	const env, args, path = "spec.containers[a].env", "spec.containers[a].args", "spec.containers[a].ports"
 	for name, tc := range map[string]struct {
 		stated, live string
@@ -222,7 +222,7 @@ func TestCompareExclusivePaths(t *testing.T) {
 	}
 }
 
-func TestCompareTypesThatPodsLack(t *testing.T) {
+func TestCompare_TypesThatPodsLack(t *testing.T) {
 	noon := metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 	quarter := intstr.FromString("25%")
 	for name, tc := range map[string]struct {
@@ -272,7 +272,7 @@ func TestCompareTypesThatPodsLack(t *testing.T) {
 }
 
 // A comparer is shared by all workers.
-func TestComparerServesSeveralAtOnce(t *testing.T) {
+func TestComparer_IsSafeForConcurrentUse(t *testing.T) {
 	var c comparer
 	stated := decoded(t, ports("80", "TCP"))
 	done := make(chan result)

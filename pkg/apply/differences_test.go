@@ -42,7 +42,7 @@ func container(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.ContainerAppl
 
 // Diff agrees with Apply: it returns Unchanged if and only if Apply sends no
 // request.
-func TestExplainSaysWhatApplyDoes(t *testing.T) {
+func TestDiff_AgreesWithApply(t *testing.T) {
 	type change = func(*appsv1ac.DeploymentApplyConfiguration)
 	const template = "spec.template.spec.containers[web]"
 	for name, tc := range map[string]struct {
@@ -171,7 +171,7 @@ func TestExplainSaysWhatApplyDoes(t *testing.T) {
 	}
 }
 
-func TestExplainOfWhatTheCacheDoesNotHold(t *testing.T) {
+func TestDiff_ReadsUncachedChildren(t *testing.T) {
 	for name, tc := range map[string]struct {
 		live client.Object
 		want Action
@@ -210,7 +210,7 @@ func TestExplainOfWhatTheCacheDoesNotHold(t *testing.T) {
 
 // A Deployment that is about to be autoscaled keeps its size: fields that are
 // handed over are not removed.
-func TestExplainKnowsWhatIsHandedOver(t *testing.T) {
+func TestDiff_OmitsReleasedFields(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())
 	in := deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Replicas = nil })
@@ -230,7 +230,7 @@ func TestExplainKnowsWhatIsHandedOver(t *testing.T) {
 }
 
 // differences is empty if and only if compare reports that nothing is lacking.
-func TestDifferencesAgreeWithCompare(t *testing.T) {
+func TestDifferences_AgreeWithCompare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stated, live string
 		want         []string

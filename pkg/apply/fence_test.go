@@ -29,7 +29,7 @@ func (w *world) staleCache() {
 	}
 }
 
-func TestApplier_DoesNotUndoWhatTheCacheHasNotSeen(t *testing.T) {
+func TestApplier_DoesNotUndoChangesThatTheCacheLacks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(*world)
 		check     func(*testing.T, *appsv1.Deployment)
@@ -97,7 +97,7 @@ func TestApplier_AppliesThoughTheStatusChanged(t *testing.T) {
 	w.wrote("apply", "apply", "apply")
 }
 
-func TestApplier_HandsOverOnlyWhatItHasSeen(t *testing.T) {
+func TestApplier_HandsOverOnlyObservedVersions(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(replicas(4)))
 	w.staleCache()
@@ -199,7 +199,7 @@ func TestApplier_WritesNothingOnceTheReconcileIsTooOld(t *testing.T) {
 	}
 }
 
-func TestApplier_DeletesOnlyWhatItHasSeen(t *testing.T) {
+func TestApplier_DeletesOnlyObservedVersions(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())
 	seen := stored(w, "web", &appsv1.Deployment{})

@@ -94,9 +94,9 @@ var monthly = Lifetimes{
 	Overlap: time.Hour,
 }
 
-// TestKeeper_IsIndependentOfClocks simulates two replicas and two API servers,
+// TestRotator_IsIndependentOfClocks simulates two replicas and two API servers,
 // each with its own clock, for some weeks.
-func TestKeeper_IsIndependentOfClocks(t *testing.T) {
+func TestRotator_IsIndependentOfClocks(t *testing.T) {
 	const wide = 100 * day
 	for name, tc := range map[string]struct {
 		local   time.Duration // the error of the replicas' clocks
@@ -162,7 +162,7 @@ func TestKeeper_IsIndependentOfClocks(t *testing.T) {
 	}
 }
 
-func TestKeeper_ReplacesACAThatIsNotValidYet(t *testing.T) {
+func TestRotator_ReplacesACAThatIsNotValidYet(t *testing.T) {
 	w := newWorld(t)
 	ahead := newReplica(w, DefaultLifetimes(), 100*day)
 	settle(w, ahead)
@@ -182,7 +182,7 @@ func TestKeeper_ReplacesACAThatIsNotValidYet(t *testing.T) {
 
 // Another client removes the certificate as soon as it is written. After it
 // stops, the certificate is restored within an overlap.
-func TestKeeper_PausesBetweenWrites(t *testing.T) {
+func TestRotator_PausesBetweenWrites(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(DefaultLifetimes())
 	var written []time.Time
@@ -207,7 +207,7 @@ func TestKeeper_PausesBetweenWrites(t *testing.T) {
 	w.rested(w.run(k, 2*time.Hour+k.Lifetimes.Overlap))
 }
 
-func TestKeeper_RepairsAtOnceAfterALongRest(t *testing.T) {
+func TestRotator_RepairsAtOnceAfterALongRest(t *testing.T) {
 	w := newWorld(t)
 	k := w.run(w.keeper(DefaultLifetimes()), time.Hour)
 	w.set(nil)

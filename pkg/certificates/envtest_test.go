@@ -395,9 +395,9 @@ func calls(t *testing.T) int64 {
 	return n
 }
 
-// TestNoCallFailsWhileCertificateAndCARotate uses two replicas, one of which
+// TestWebhook_NoCallFailsDuringRotation uses two replicas, one of which
 // receives all responses late.
-func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
+func TestWebhook_NoCallFailsDuringRotation(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
 	first, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: often}, 0)
@@ -435,7 +435,7 @@ func TestNoCallFailsWhileCertificateAndCARotate(t *testing.T) {
 
 // The same with steps that immediately follow one another: the load must detect
 // the failures.
-func TestCallsFailWithoutOverlap(t *testing.T) {
+func TestWebhook_CallsFailWithoutOverlap(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
 	hasty := often
@@ -462,7 +462,7 @@ func TestCallsFailWithoutOverlap(t *testing.T) {
 
 // The permissions are those of the chart, restricted by name. They are
 // sufficient to create, fill and repair the Secret, and to restore the bundles.
-func TestRepairWithThePermissionsOfTheChart(t *testing.T) {
+func TestRotator_RepairsWithThePermissionsOfTheChart(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
 	k := &certificates.Rotator{}
@@ -549,7 +549,7 @@ func TestRepairWithThePermissionsOfTheChart(t *testing.T) {
 
 // An administrator deletes one configuration for a while: the other one is
 // still maintained, and the one that is created again gets the CA.
-func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
+func TestRotator_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	mutating := s.configurations()[0]
 	if err := env.Admin.Delete(t.Context(), mutating); err != nil {
@@ -579,7 +579,7 @@ func TestKeeper_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 
 // With cert-manager the operator only has permission to read its Secret. It
 // writes nothing, and serves the certificate that it finds.
-func TestReadOnlyServesWhatSomebodyElsePutsIntoTheSecret(t *testing.T) {
+func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
 	s := newSite(t, "localhost:1")
 	_, stop := s.replica(env.Operator, &certificates.Rotator{}, 0) // as another issuer
 	stop()

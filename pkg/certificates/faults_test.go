@@ -82,10 +82,10 @@ func issue(t *testing.T, template *x509.Certificate, by authority, ends time.Dur
 	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// TestFaultsOfTheWebhook checks that with any failure of admission, existing
+// TestWebhook_Failures checks that with any failure of admission, existing
 // objects keep working without admission requests, and that requests that must
 // be validated are rejected with the reason.
-func TestFaultsOfTheWebhook(t *testing.T) {
+func TestWebhook_Failures(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	serve := func(config *tls.Config, h http.HandlerFunc) func(*testing.T) string {
 		return func(t *testing.T) string {

@@ -268,7 +268,7 @@ func (w *world) rested(k *Rotator) {
 	}
 }
 
-func TestNoHandshakeFailsWhileCertificatesAndCAsChange(t *testing.T) {
+func TestRotator_NoHandshakeFailsDuringRotation(t *testing.T) {
 	w := newWorld(t)
 	k := w.run(w.keeper(short), 28*time.Hour)
 	for _, f := range w.failures() {
@@ -285,7 +285,7 @@ func TestNoHandshakeFailsWhileCertificatesAndCAsChange(t *testing.T) {
 	}
 }
 
-func TestWithoutOverlapHandshakesFail(t *testing.T) {
+func TestRotator_HandshakesFailWithoutOverlap(t *testing.T) {
 	w := newWorld(t)
 	hasty := short
 	hasty.Overlap = 0
@@ -295,7 +295,7 @@ func TestWithoutOverlapHandshakesFail(t *testing.T) {
 	}
 }
 
-func TestCrashAtAnyWriteLosesNothing(t *testing.T) {
+func TestRotator_SurvivesACrashAtAnyWrite(t *testing.T) {
 	calm := newWorld(t)
 	calm.run(calm.keeper(short), 20*time.Hour)
 	if calm.writes < 15 {
@@ -317,7 +317,7 @@ func TestCrashAtAnyWriteLosesNothing(t *testing.T) {
 
 // Two replicas take the same step at the same time: here the second one takes
 // all its steps between the reads and the writes of the first.
-func TestTwoReplicasDoNotUndoEachOthersSteps(t *testing.T) {
+func TestRotator_TwoReplicasDoNotUndoEachOthersSteps(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.keeper(short), w.keeper(short)
 	conflicts := 0
@@ -345,7 +345,7 @@ func TestTwoReplicasDoNotUndoEachOthersSteps(t *testing.T) {
 	w.rested(second)
 }
 
-func TestDamageIsRepairedWithoutAFailure(t *testing.T) {
+func TestRotator_RepairsDamageWithoutAFailedHandshake(t *testing.T) {
 	drop := func(keys ...string) func(*world) {
 		return func(w *world) {
 			data := maps.Clone(w.data)
@@ -424,7 +424,7 @@ func TestDamageIsRepairedWithoutAFailure(t *testing.T) {
 	}
 }
 
-func TestWipedBundleIsPutBackAtOnce(t *testing.T) {
+func TestRotator_RestoresADeletedBundleAtOnce(t *testing.T) {
 	w := newWorld(t)
 	k := w.run(w.keeper(short), 8*time.Hour+10*time.Minute)
 	if n := len(read(w.data, w.now).bundle); n != 2 {
@@ -454,7 +454,7 @@ func TestWipedBundleIsPutBackAtOnce(t *testing.T) {
 
 // The Secret that the previous rotator wrote: RSA, keys in PKCS #1, no name for
 // the metrics.
-func TestSecretOfTheFormerRotatorIsTakenOver(t *testing.T) {
+func TestRotator_AdoptsTheSecretOfThePreviousRotator(t *testing.T) {
 	w := newWorld(t)
 	pair := func(template, parent *x509.Certificate, parentKey *rsa.PrivateKey) (*x509.Certificate, *rsa.PrivateKey, []byte, []byte) {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -501,7 +501,7 @@ func TestSecretOfTheFormerRotatorIsTakenOver(t *testing.T) {
 	}
 }
 
-func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
+func TestRotator_IsReadyOnlyWithACertificate(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(short)
 	if _, err := k.GetCertificate(nil); err == nil || k.Ready(nil) == nil || len(k.Expiries()) != 0 {
@@ -531,7 +531,7 @@ func TestReadyOnlyWithTheCertificateInPlace(t *testing.T) {
 	}
 }
 
-func TestKeeper_RenewsWithoutAConfiguration(t *testing.T) {
+func TestRotator_RenewsWithoutAConfiguration(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lose  func(*world)
 		ready bool
@@ -568,7 +568,7 @@ func TestKeeper_RenewsWithoutAConfiguration(t *testing.T) {
 
 // A CA must not sign before every existing configuration contains it. A
 // configuration that cannot be read counts as one that does not.
-func TestKeeper_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
+func TestRotator_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
 	w := newWorld(t)
 	k := w.run(w.keeper(short), 8*time.Hour+10*time.Minute)
 	w.unread = errors.New("timeout")
@@ -589,7 +589,7 @@ func TestKeeper_DoesNotRollPastAConfigurationItCannotRead(t *testing.T) {
 // The configurations get the labels and annotations of the release after the
 // Secret has been created, or lose them: missing values are added once, and
 // nothing is removed or changed.
-func TestKeeper_AddsTheReleaseThatIsMissing(t *testing.T) {
+func TestRotator_AddsTheReleaseThatIsMissing(t *testing.T) {
 	helm := release{helmManagedBy: "Helm", helmReleaseName: "a", helmReleaseNamespace: "b"}
 	for name, tc := range map[string]struct {
 		secret, configuration, want release
@@ -627,7 +627,7 @@ func TestKeeper_AddsTheReleaseThatIsMissing(t *testing.T) {
 	}
 }
 
-func TestEveryReplicaKeepsTheCertificate(t *testing.T) {
+func TestRotator_RunsInEveryReplica(t *testing.T) {
 	if (&Rotator{}).NeedLeaderElection() {
 		t.Error("only the leader could answer admission")
 	}
@@ -635,7 +635,7 @@ func TestEveryReplicaKeepsTheCertificate(t *testing.T) {
 
 // The certificate of another issuer is served unchanged; a broken one is not
 // served.
-func TestReadOnlyTakesWhatThereIs(t *testing.T) {
+func TestRotator_ReadOnlyServesTheExistingCertificate(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(short)
 	k.ReadOnly = true
@@ -664,7 +664,7 @@ func TestReadOnlyTakesWhatThereIs(t *testing.T) {
 
 // A certificate that is renewed repeatedly must not delay a rotation: its CA
 // would expire before the next one may sign.
-func TestRenewalsDoNotDelayARoll(t *testing.T) {
+func TestRotator_RenewalsDoNotDelayACARotation(t *testing.T) {
 	w := newWorld(t)
 	l := short
 	l.Validity, l.RenewBefore = 3*time.Hour, 3*time.Hour-l.Overlap/2 // renewed twice during a step of a rotation

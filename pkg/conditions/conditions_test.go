@@ -100,7 +100,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestTransitionTimeMovesWithTheStatusOnly(t *testing.T) {
+func TestReport_ChangesTransitionTimeWithStatusOnly(t *testing.T) {
 	s := &common.Status{}
 	ready := func(f Condition, hour time.Duration) time.Time {
 		Report(s, 1, noon.Add(hour*time.Hour), State{Available: f, Ready: f}, fault.Verdict{})

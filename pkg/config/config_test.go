@@ -92,7 +92,7 @@ memcached: {image: "registry.example/memcached:1.6"}
 	}
 }
 
-func TestLoadWithoutFileGivesTheDefaults(t *testing.T) {
+func TestLoad_ReturnsDefaultsWithoutAFile(t *testing.T) {
 	got, err := Load("")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestLoadWithoutFileGivesTheDefaults(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoad_RejectsInvalidFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string
 		want []string // all of which the error must contain
@@ -190,7 +190,7 @@ func TestLoadRefuses(t *testing.T) {
 
 // All errors are reported together, so that the file has to be corrected only
 // once.
-func TestLoadTellsOfEverythingAtOnce(t *testing.T) {
+func TestLoad_ReportsAllErrorsTogether(t *testing.T) {
 	path := write(t, `apiVersion: v0
 watchNamespaces: [A]
 workers: 0
@@ -227,19 +227,19 @@ memcached: {image: ""}
 	}
 }
 
-func TestLoadNamesTheMissingFile(t *testing.T) {
+func TestLoad_NamesTheMissingFile(t *testing.T) {
 	if _, err := Load("/nowhere/platform.yaml"); err == nil || !strings.Contains(err.Error(), "/nowhere/platform.yaml") {
 		t.Errorf("got %v, want the path in it", err)
 	}
 }
 
-func TestZeroPlatformIsNotValid(t *testing.T) {
+func TestPlatform_ZeroValueIsInvalid(t *testing.T) {
 	if err := (Platform{}).Validate(); err == nil {
 		t.Error("it is accepted: a Platform made without Default would go unnoticed")
 	}
 }
 
-func TestPortRangeHoldsBothEnds(t *testing.T) {
+func TestPortRange_ContainsBothEnds(t *testing.T) {
 	r := PortRange{From: 10, To: 12}
 	for port, want := range map[int32]bool{9: false, 10: true, 11: true, 12: true, 13: false} {
 		if got := r.Contains(port); got != want {

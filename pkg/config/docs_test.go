@@ -13,7 +13,7 @@ import (
 
 // The page lists every field and every feature gate, and its examples can be
 // loaded.
-func TestPageOfThePlatformConfiguration(t *testing.T) {
+func TestPlatform_IsDocumented(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/platform-configuration.md")
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-func TestAllows(t *testing.T) {
+func TestImages_Allows(t *testing.T) {
 	for name, tc := range map[string]struct {
 		allowed []string
 		image   string
@@ -134,7 +134,7 @@ func TestSameImage(t *testing.T) {
 	}
 }
 
-func TestAllowsGateway(t *testing.T) {
+func TestPlatform_AllowsGateway(t *testing.T) {
 	p := Platform{Gateways: []Gateway{
 		{Namespace: "gateways", Name: "public"},
 		{Namespace: "gateways", Name: "internal", From: []string{"team-*", "ops"}},
@@ -162,7 +162,7 @@ func TestAllowsGateway(t *testing.T) {
 	}
 }
 
-func TestAllowsHost(t *testing.T) {
+func TestPlatform_AllowsHost(t *testing.T) {
 	p := Platform{Hosts: []Hosts{
 		{Namespaces: []string{"team-a"}, Hosts: []string{"*.a.example.com", "shop.example.com"}},
 		{Namespaces: []string{"team-*"}, Hosts: []string{"teams.example.com"}},
@@ -198,7 +198,7 @@ func TestAllowsHost(t *testing.T) {
 	}
 }
 
-func TestAllowsAnnotationAndPriorityClass(t *testing.T) {
+func TestPlatform_AllowsAnnotationAndPriorityClass(t *testing.T) {
 	some := Platform{Annotations: []string{"cert-manager.io/issuer", "example.com/*", "plain"}, PriorityClasses: []string{"batch-*"}}
 	every := Platform{Annotations: []string{"*"}, PriorityClasses: []string{"*"}}
 	for key, want := range map[string]bool{
@@ -222,7 +222,7 @@ func TestAllowsAnnotationAndPriorityClass(t *testing.T) {
 	}
 }
 
-func TestEnabled(t *testing.T) {
+func TestPlatform_Enabled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gates   map[Feature]bool
 		want    bool
@@ -247,7 +247,7 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-func TestRefusesExpose(t *testing.T) {
+func TestPlatform_RefusesExpose(t *testing.T) {
 	p := Platform{
 		Gateways: []Gateway{{Namespace: "gateways", Name: "public"}, {Namespace: "gateways", Name: "ops", From: []string{"ops"}}},
 		Hosts: []Hosts{

@@ -135,7 +135,7 @@ func TestOptional_BecomesAvailable(t *testing.T) {
 }
 
 // Each reconcile of the kind calls it for each of its children.
-func TestOptional_BlocksNobodyWhileATypeIsListed(t *testing.T) {
+func TestOptional_DoesNotBlockWhileATypeIsListed(t *testing.T) {
 	g, o := newGateway()
 	g.serves, g.blocks = true, make(chan struct{})
 	o.define(crd, false)

@@ -248,7 +248,7 @@ func (l *loop) said(want ...string) {
 	}
 }
 
-func TestPassesGoInOrderAndEndInNothing(t *testing.T) {
+func TestReconciler_RunsItsStepsInOrder(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	if got := ready(l.stored()); got != "True Up" {
@@ -261,7 +261,7 @@ func TestPassesGoInOrderAndEndInNothing(t *testing.T) {
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
 
-func TestReportRunsThoughSomethingFailed(t *testing.T) {
+func TestReconciler_UpdatesTheStatusAfterAFailure(t *testing.T) {
 	taken := fault.Stalled(message.New(common.ReasonConflict, "taken"))
 	for name, tc := range map[string]struct {
 		fails string
@@ -294,7 +294,7 @@ func TestReportRunsThoughSomethingFailed(t *testing.T) {
 	}
 }
 
-func TestWhatOfAPlanComesWithAnErrorIsDone(t *testing.T) {
+func TestReconciler_AppliesAPlanReturnedWithAnError(t *testing.T) {
 	l := newLoop(t, object())
 	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
 		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled(message.New("NotFound", "something else is missing"))
@@ -306,7 +306,7 @@ func TestWhatOfAPlanComesWithAnErrorIsDone(t *testing.T) {
 	}
 }
 
-func TestPausedObjectIsLookedAtAndLeftAlone(t *testing.T) {
+func TestReconciler_ObservesPausedObjectsWithoutWrites(t *testing.T) {
 	l := newLoop(t, object())
 	paused := false
 	l.kind.Paused = func(*webserverv1.WebServer) bool { return paused }
@@ -332,7 +332,7 @@ func TestPausedObjectIsLookedAtAndLeftAlone(t *testing.T) {
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
 
-func TestPausedTellsWhatWouldBeDeleted(t *testing.T) {
+func TestReconciler_ReportsPendingDeletionsOfPausedObjects(t *testing.T) {
 	l := newLoop(t, object())
 	l.kind.Paused = func(*webserverv1.WebServer) bool { return true }
 	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
@@ -346,7 +346,7 @@ func TestPausedTellsWhatWouldBeDeleted(t *testing.T) {
 	}
 }
 
-func TestLostRaceIsNotReported(t *testing.T) {
+func TestReconciler_DoesNotReportConflicts(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))
 	l := newLoop(t, object())
 	l.refuse["Desired"] = conflict
@@ -364,7 +364,7 @@ func TestLostRaceIsNotReported(t *testing.T) {
 // The intent for an existing child may be wrong for one that must be created:
 // the pod of an ImmortalContainer, for example, is created with a scheduling
 // gate.
-func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
+func TestReconciler_SkipsAChildDeletedDuringTheReconcile(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	made := &corev1.ConfigMap{}
@@ -395,7 +395,7 @@ func TestNothingIsWrittenForAChildThatWentDuringThePass(t *testing.T) {
 	l.pass("apply", "Report")
 }
 
-func TestReportMayAskForAnotherPass(t *testing.T) {
+func TestReconciler_RequeuesAfterTheShortestDelay(t *testing.T) {
 	l := newLoop(t, object())
 	report := l.kind.Report
 	l.kind.Report = func(w *webserverv1.WebServer, seen int, out Outcome) {
@@ -410,14 +410,14 @@ func TestReportMayAskForAnotherPass(t *testing.T) {
 	}
 }
 
-func TestStatusOfADeletedObjectIsNoError(t *testing.T) {
+func TestReconciler_IgnoresStatusWritesToDeletedObjects(t *testing.T) {
 	l := newLoop(t, object())
 	l.refuse["status"] = apierrors.NewNotFound(schema.GroupResource{}, "web")
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	l.said()
 }
 
-func TestFailedStatusWriteIsRetried(t *testing.T) {
+func TestReconciler_RetriesFailedStatusWrites(t *testing.T) {
 	l := newLoop(t, object())
 	broken := errors.New("no answer")
 	l.refuse["status"] = broken
@@ -427,7 +427,7 @@ func TestFailedStatusWriteIsRetried(t *testing.T) {
 	l.said() // no event for a status that was not written
 }
 
-func TestOneChildsFailure(t *testing.T) {
+func TestReconciler_FailureOfOneChild(t *testing.T) {
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
 		stands *corev1.ConfigMap // exists with the name of the first child
@@ -475,7 +475,7 @@ func TestOneChildsFailure(t *testing.T) {
 	}
 }
 
-func TestPruneDeletesOnlyWhatIsOurs(t *testing.T) {
+func TestReconciler_PrunesOnlyOwnedChildren(t *testing.T) {
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", UID: "c", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: "owner-1", Controller: new(true)},
 	}}}
@@ -489,7 +489,7 @@ func TestPruneDeletesOnlyWhatIsOurs(t *testing.T) {
 }
 
 // Each step of a rollout would be a status write. Users wait for conditions.
-func TestFiguresSettleBeforeTheyAreWritten(t *testing.T) {
+func TestReconciler_DebouncesCountsInTheStatus(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 
@@ -547,7 +547,7 @@ func TestReconciler_WritesAnUrgentStatusAtOnce(t *testing.T) {
 	l.pass("Observe", "Desired", "Report")
 }
 
-func TestAnEditIsReportedAtOnce(t *testing.T) {
+func TestReconciler_ReportsAnEditAtOnce(t *testing.T) {
 	l := newLoop(t, object())
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	l.edit(func(*webserverv1.WebServer) {})
@@ -555,7 +555,7 @@ func TestAnEditIsReportedAtOnce(t *testing.T) {
 	l.pass("Observe", "Desired", "Report", "status") // kubectl wait reads observedGeneration
 }
 
-func TestEventsTellTransitionsOnly(t *testing.T) {
+func TestReconciler_RecordsEventsForTransitionsOnly(t *testing.T) {
 	l := newLoop(t, object())
 	rolling := conditions.Condition{Reason: "Rolling", Message: "rolling"}
 	done := conditions.Condition{Status: true, Reason: "Done", Message: "done"}
@@ -585,7 +585,7 @@ func TestEventsTellTransitionsOnly(t *testing.T) {
 	}
 }
 
-func TestFinalizerIsThereExactlyWhileItIsNeeded(t *testing.T) {
+func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
 	hold := func(w *webserverv1.WebServer) { w.Finalizers = []string{"others.io/hold"} }
 	for name, tc := range map[string]struct {
 		object   *webserverv1.WebServer
@@ -627,12 +627,12 @@ func TestFinalizerIsThereExactlyWhileItIsNeeded(t *testing.T) {
 	})
 }
 
-func TestDeletionWithoutFinalizerCostsNothing(t *testing.T) {
+func TestReconciler_IgnoresDeletionWithoutItsFinalizer(t *testing.T) {
 	l := newLoop(t, object(orphaning, deleted, func(w *webserverv1.WebServer) { w.Finalizers = []string{"others.io/hold"} }))
 	l.pass()
 }
 
-func TestOrphanedChildrenAreReleasedBeforeTheObjectGoes(t *testing.T) {
+func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
@@ -669,7 +669,7 @@ func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
 	l.said(`Warning ChildDeleted ConfigMap "web-child" was deleted before it could be released, so it is not kept. Create it again if it is still needed.`)
 }
 
-func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
+func TestReconciler_DoesNotTearDownAStaleObjectAgain(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	l.pass("patch")
 	w := l.stored()
@@ -680,7 +680,7 @@ func TestGhostInTheCacheIsNotTornDownAgain(t *testing.T) {
 	l.pass()
 }
 
-func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
+func TestTeardown_KeepsTheFinalizerUntilDone(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	done, fails := false, error(nil)
 	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) {
@@ -715,7 +715,7 @@ func TestFinalizerStaysUntilTheTeardownIsDone(t *testing.T) {
 	}
 }
 
-func TestFailedReleaseKeepsTheFinalizer(t *testing.T) {
+func TestTeardown_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
@@ -730,7 +730,7 @@ func TestFailedReleaseKeepsTheFinalizer(t *testing.T) {
 	}
 }
 
-func TestGoneObjectIsSaidAndForgotten(t *testing.T) {
+func TestReconciler_LogsAndForgetsDeletedObjects(t *testing.T) {
 	l := newLoop(t, object(func(w *webserverv1.WebServer) { w.Finalizers = nil }))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	if len(l.objects) != 1 {
@@ -749,7 +749,7 @@ func TestGoneObjectIsSaidAndForgotten(t *testing.T) {
 	}
 }
 
-func TestObjectOfTheSameNameIsAnother(t *testing.T) {
+func TestReconciler_DistinguishesRecreatedObjects(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	l.pass("patch") // the finalizer was removed: the cached object is outdated
 	w := l.stored()
@@ -766,7 +766,7 @@ func TestObjectOfTheSameNameIsAnother(t *testing.T) {
 	l.pass("Observe", "Desired", "patch")
 }
 
-func TestUnreadableObjectIsRetried(t *testing.T) {
+func TestReconciler_RetriesIfTheObjectCannotBeRead(t *testing.T) {
 	l := newLoop(t)
 	broken := errors.New("no cache")
 	l.Reconciler.client = interceptor.NewClient(l.client, interceptor.Funcs{
@@ -779,7 +779,7 @@ func TestUnreadableObjectIsRetried(t *testing.T) {
 	}
 }
 
-func TestOurs(t *testing.T) {
+func TestGetOwned(t *testing.T) {
 	named := func(name string, owner types.UID) *corev1.ConfigMap {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 		if owner != "" {
@@ -798,7 +798,7 @@ func TestOurs(t *testing.T) {
 
 // A reconcile reads the ConfigMaps that its object refers to once. Nothing
 // about them is kept after the object was deleted.
-func TestPassKnowsWhatItsObjectRefersTo(t *testing.T) {
+func TestReconciler_ReadsReferencedConfigMapsOnce(t *testing.T) {
 	cfg := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cfg", UID: "cfg-1"}, Data: map[string]string{"a": "x", "b": "y"}}
 	l := newLoop(t, object(func(w *webserverv1.WebServer) { w.Spec.Image = "cfg" }), cfg)
 	reads := 0

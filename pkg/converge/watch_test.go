@@ -46,7 +46,7 @@ func plain() handler.EventHandler {
 	}
 }
 
-func TestWhatSomebodyWaitsForComesFirst(t *testing.T) {
+func TestQueue_PrioritizesChildEvents(t *testing.T) {
 	version := func(rv string) client.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
 	}
@@ -92,7 +92,7 @@ func TestWhatSomebodyWaitsForComesFirst(t *testing.T) {
 	})
 }
 
-func TestConfigMapLeadsToWhatRefersToIt(t *testing.T) {
+func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := webserverv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestOnlyRetriedErrorsAreReturned(t *testing.T) {
+func TestClassify_ReturnsOnlyRetriedErrors(t *testing.T) {
 	broken := errors.New("connection refused")
 	v := Classify(errors.Join(Stalled(message.New("S", "s")), fmt.Errorf("applying: %w", broken)))
 	if !errors.Is(v.Err, broken) || strings.Contains(v.Err.Error(), "s\n") {
@@ -138,7 +138,7 @@ func TestOnlyRetriedErrorsAreReturned(t *testing.T) {
 
 // A message that differs between reconciles would cause a status write in each
 // of them.
-func TestMessagesAreDeterministic(t *testing.T) {
+func TestClassify_MessagesAreDeterministic(t *testing.T) {
 	for name, make := range map[string]func() error{
 		"server error": func() error {
 			return apierrors.NewInternalError(fmt.Errorf("dial tcp: port %d", time.Now().Nanosecond()))
@@ -156,7 +156,7 @@ func TestMessagesAreDeterministic(t *testing.T) {
 	}
 }
 
-func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
+func TestClassify_CutsLongMessagesBetweenCharacters(t *testing.T) {
 	for _, offset := range []string{"", "x", "xx"} {
 		v := Classify(apierrors.NewBadRequest(offset + strings.Repeat("€", 1000)))
 		_, quoted, _ := strings.Cut(v.Message, ": ")
@@ -166,7 +166,7 @@ func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-func TestErrorSaysMessageAndCause(t *testing.T) {
+func TestError_ContainsMessageAndCause(t *testing.T) {
 	cause := errors.New("cause")
 	err := error(&Error{Message: "what", Err: cause})
 	if err.Error() != "what: cause" || !errors.Is(err, cause) {
@@ -222,7 +222,7 @@ func TestNodePort(t *testing.T) {
 	}
 }
 
-func TestLostRaceHasNothingForACondition(t *testing.T) {
+func TestClassify_ReportsNoReasonForConflicts(t *testing.T) {
 	if v := Classify(&Error{Class: Quiet, Reason: "R", Message: "m"}); v.Reason != "" || v.Message != "" {
 		t.Errorf("got %q, %q", v.Reason, v.Message)
 	}

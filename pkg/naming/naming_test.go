@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func TestNamesInClustersDoNotChange(t *testing.T) {
+func TestNames_AreStable(t *testing.T) {
 	for got, want := range map[string]string{
 		FieldManager:      "platform-operator",
 		Finalizer:         "platform-operator.io/teardown",

@@ -51,7 +51,7 @@ func (a *asked) Start(ctx context.Context) error {
 
 func (a *asked) WaitForCacheSync(context.Context) bool { return a.sync }
 
-func TestMetadataComesFromACacheOfItsOwn(t *testing.T) {
+func TestCaches_ReadMetadataFromASeparateCache(t *testing.T) {
 	whole, metadata := &asked{}, &asked{}
 	c := caches{Cache: whole, metadata: metadata}
 	all := func(o client.Object, l client.ObjectList) {
@@ -73,7 +73,7 @@ func TestMetadataComesFromACacheOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestCachesRunAndEndTogether(t *testing.T) {
+func TestCaches_StartAndStopTogether(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]caches{
 		"whole": {Cache: &asked{ends: broken}, metadata: &asked{}}, "metadata": {Cache: &asked{}, metadata: &asked{ends: broken}},
@@ -95,7 +95,7 @@ func TestCachesRunAndEndTogether(t *testing.T) {
 	}
 }
 
-func TestMetadataHoldsOnlyVersions(t *testing.T) {
+func TestStripToVersion(t *testing.T) {
 	m := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestGroupsWithoutPermissionsAreAsIfTheClusterDidNotKnowThem(t *testing.T) {
+func TestMapper_HidesGroupsWithoutPermissions(t *testing.T) {
 	all := meta.NewDefaultRESTMapper(nil)
 	for _, gvk := range []schema.GroupVersionKind{
 		{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}, {Group: "apps", Version: "v1", Kind: "Deployment"},

@@ -87,9 +87,9 @@ func tokenOf(t *testing.T, c client.Client, name string) string {
 	return r.Status.Token
 }
 
-// TestMetricsAreForReadersWithThePermission runs a manager that has only the
+// TestMetrics_RequireThePermission runs a manager that has only the
 // permissions in config/ for cluster-scoped resources.
-func TestMetricsAreForReadersWithThePermission(t *testing.T) {
+func TestMetrics_RequireThePermission(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func cluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (c
 
 func kinds() []client.ObjectList { return []client.ObjectList{&webserverv1.WebServerList{}} }
 
-func TestReleaseStopsTheManagerAndRemovesOurFinalizer(t *testing.T) {
+func TestRelease_StopsTheManagerAndRemovesFinalizers(t *testing.T) {
 	c, writes := cluster(t, interceptor.Funcs{}, managerDeployment(),
 		object("both", finalizers("others.io/hold", naming.Finalizer)),
 		object("none"),
@@ -114,7 +114,7 @@ func TestReleaseStopsTheManagerAndRemovesOurFinalizer(t *testing.T) {
 	}
 }
 
-func TestReleaseWithoutManagerOrDefinition(t *testing.T) {
+func TestRelease_WithoutManagerOrCRD(t *testing.T) {
 	c, writes := cluster(t, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := l.(*webserverv1.WebServerList); ok {
@@ -128,7 +128,7 @@ func TestReleaseWithoutManagerOrDefinition(t *testing.T) {
 	}
 }
 
-func TestReleaseGoesNoFurtherWhileTheManagerRuns(t *testing.T) {
+func TestRelease_StopsWhileTheManagerRuns(t *testing.T) {
 	broken := errors.New("no answer")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "p", Labels: map[string]string{"app": "manager"}}}
 	for name, tc := range map[string]struct {
@@ -162,7 +162,7 @@ func TestReleaseGoesNoFurtherWhileTheManagerRuns(t *testing.T) {
 	}
 }
 
-func TestReleaseNamesWhatItCouldNotList(t *testing.T) {
+func TestRelease_NamesKindsThatCannotBeListed(t *testing.T) {
 	broken := errors.New("no answer")
 	c, _ := cluster(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken }})
 	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "WebServerList") {
@@ -172,7 +172,7 @@ func TestReleaseNamesWhatItCouldNotList(t *testing.T) {
 
 // A merge patch replaces the whole list: without the resource version it would
 // remove a finalizer that another client added after the list was read.
-func TestReleaseDoesNotRemoveFinalizersAddedMeanwhile(t *testing.T) {
+func TestRelease_KeepsFinalizersAddedConcurrently(t *testing.T) {
 	added := false
 	c, _ := cluster(t, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {

@@ -186,7 +186,7 @@ func everything(t *testing.T, l *testkit.Sandbox) []string {
 	return all
 }
 
-func TestTheSameVersionChangesNothing(t *testing.T) {
+func TestRun_SameVersionChangesNothing(t *testing.T) {
 	t.Parallel()
 	l, _ := installed(t, demoapplication.Kind(config.Default()))
 	r := look(t, l, demoapplication.Kind(config.Default()))
@@ -195,7 +195,7 @@ func TestTheSameVersionChangesNothing(t *testing.T) {
 	}
 }
 
-func TestNewerTemplateIsPending(t *testing.T) {
+func TestRun_ReportsAPendingTemplate(t *testing.T) {
 	t.Parallel()
 	l, obj := installed(t, version("", true))
 	r := look(t, l, version("NEW", true))
@@ -216,7 +216,7 @@ func TestNewerTemplateIsPending(t *testing.T) {
 	}
 }
 
-func TestBrokenContractIsSeen(t *testing.T) {
+func TestRun_DetectsChangedPods(t *testing.T) {
 	t.Parallel()
 	l, _ := installed(t, version("", true))
 	r := look(t, l, version("NEW", false))
@@ -231,7 +231,7 @@ func TestBrokenContractIsSeen(t *testing.T) {
 
 // Removing a field from a template changes the pods, as adding one does. Only
 // the API server knows which manager owns the field.
-func TestTemplateThatLosesAFieldIsSeen(t *testing.T) {
+func TestRun_DetectsRemovedTemplateFields(t *testing.T) {
 	t.Parallel()
 	l, _ := installed(t, version("OLD", true))
 	o := look(t, l, version("", false)).Objects[0]

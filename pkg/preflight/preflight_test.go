@@ -265,7 +265,7 @@ func TestRun_ReportsConflicts(t *testing.T) {
 
 // If something cannot be read, the result is unknown, and everything else is
 // still reported.
-func TestUnread(t *testing.T) {
+func TestRun_ReportsUnreadableResources(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refused string
 		lists   int // in the report
@@ -296,7 +296,7 @@ func TestUnread(t *testing.T) {
 
 // A kind that is introduced by the upgrade has no objects. A kind that the
 // cluster serves only in other versions may have some.
-func TestKindThatTheClusterDoesNotServe(t *testing.T) {
+func TestRun_KindThatIsNotServed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		served bool
 		code   int
@@ -328,7 +328,7 @@ type mapped struct {
 
 func (m mapped) RESTMapper() meta.RESTMapper { return m.mapper }
 
-func TestReferencedConfigMapsAreReadAsTheLoopReadsThem(t *testing.T) {
+func TestRun_ReadsConfigMapsLikeTheReconciler(t *testing.T) {
 	k := kind{}.kind()
 	var got map[string]references.Source
 	k.References = func(*app) []references.Reference { return []references.Reference{{Name: "settings"}, {Name: "gone"}} }
@@ -348,7 +348,7 @@ func TestReferencedConfigMapsAreReadAsTheLoopReadsThem(t *testing.T) {
 	}
 }
 
-func TestNamespaces(t *testing.T) {
+func TestRun_Namespaces(t *testing.T) {
 	elsewhere := object(func(a *app) { a.Namespace, a.UID = "other", "y" })
 	s := newServer(t, object(), elsewhere)
 	for _, tc := range []struct {
@@ -362,7 +362,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-func TestSnapshotAnswersAsTheCachesDo(t *testing.T) {
+func TestSnapshot_AnswersLikeTheCaches(t *testing.T) {
 	ctx := t.Context()
 	child := func(name, owner string, l map[string]string) *appsv1.ControllerRevision {
 		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: l, OwnerReferences: []metav1.OwnerReference{
@@ -419,7 +419,7 @@ func TestSnapshotAnswersAsTheCachesDo(t *testing.T) {
 
 // A kind checks whether a type is served by the cluster, and must get the same
 // answer as from the operator's cache.
-func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
+func TestRun_TypeThatIsNotServed(t *testing.T) {
 	srv := newServer(t, object())
 	srv.refuse = func(_, what string) error {
 		if what == "StatefulSetList" {
@@ -446,7 +446,7 @@ func TestTypeThatTheClusterDoesNotKnow(t *testing.T) {
 
 // A child whose API is not served by the cluster is omitted, as by the
 // operator, and without a note if the child is optional.
-func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
+func TestRun_ChildThatIsNotServed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ifKnown bool
 		notes   []string
@@ -476,7 +476,7 @@ func TestChildThatTheClusterDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
+func TestRun_ReadsSecretsLikeTheReconciler(t *testing.T) {
 	k := kind{}.kind()
 	var got map[string]references.SecretDigest
 	k.Secrets = func(*app) []string { return []string{"password", "gone"} }
@@ -500,7 +500,7 @@ func TestReferencedSecretsAreReadAsTheLoopReadsThem(t *testing.T) {
 }
 
 // Some types matter regardless of their owner, so all their objects are read.
-func TestForeignObjectsAreSeen(t *testing.T) {
+func TestRun_ReadsUnownedObjects(t *testing.T) {
 	k := kind{}.kind()
 	k.Children = append(k.Children, &policyv1.PodDisruptionBudget{})
 	k.Unowned = []client.Object{&policyv1.PodDisruptionBudget{}}
@@ -551,7 +551,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestNothingButReadingLeavesTheProcess(t *testing.T) {
+func TestReadOnly_SendsOnlyReads(t *testing.T) {
 	var sent []string
 	cfg := &rest.Config{Host: "https://nowhere.invalid", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		sent = append(sent, r.Method)
@@ -585,7 +585,7 @@ func TestNothingButReadingLeavesTheProcess(t *testing.T) {
 	}
 }
 
-func TestPodsThatRestart(t *testing.T) {
+func TestPodsOf_CountsRestarts(t *testing.T) {
 	running := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	ended := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}
 	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(4))}}
@@ -632,7 +632,7 @@ func report() Report {
 	return r
 }
 
-func TestTable(t *testing.T) {
+func TestReport_Table(t *testing.T) {
 	var out bytes.Buffer
 	if err := report().Table(&out); err != nil {
 		t.Fatal(err)
@@ -664,7 +664,7 @@ WebServer shop/front
 	}
 }
 
-func TestEmptyTable(t *testing.T) {
+func TestReport_EmptyTable(t *testing.T) {
 	var out bytes.Buffer
 	r := Report{Version: "v2"}
 	r.sum()
@@ -677,7 +677,7 @@ func TestEmptyTable(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestReport_JSON(t *testing.T) {
 	var out bytes.Buffer
 	if err := report().JSON(&out); err != nil {
 		t.Fatal(err)

@@ -133,7 +133,7 @@ const (
 	status  = "patch webservers/status 200"
 )
 
-func TestChangesOfWhatIsReferredToAreSeen(t *testing.T) {
+func TestReferences_ChangesTriggerReconciles(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
 	l := env.NewSandbox(t, subject(p))
@@ -198,7 +198,7 @@ func TestChangesOfWhatIsReferredToAreSeen(t *testing.T) {
 }
 
 // A change while no operator is running is observed by the next one.
-func TestChangeDuringARestart(t *testing.T) {
+func TestReferences_ChangeDuringARestart(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject(&passes{of: map[client.ObjectKey]int{}}))
 	l.Create(object(l.Namespace, "web", "cfg"))
@@ -217,7 +217,7 @@ func TestChangeDuringARestart(t *testing.T) {
 }
 
 // With several namespaces, the client does not wait for its own writes.
-func TestSeveralNamespaces(t *testing.T) {
+func TestReferences_SeveralNamespaces(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
 	s := subject(p)
@@ -276,7 +276,7 @@ func TestSeveralNamespaces(t *testing.T) {
 }
 
 // A kind without references does not cause unowned objects to be watched.
-func TestKindWithoutReferencesHasNoMetadata(t *testing.T) {
+func TestReferences_WatchNothingForKindsWithoutReferences(t *testing.T) {
 	t.Parallel()
 	k := reader(&passes{of: map[client.ObjectKey]int{}})
 	k.References = nil

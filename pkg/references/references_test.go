@@ -81,7 +81,7 @@ func snapshots(cs ...*corev1.ConfigMap) []*corev1.ConfigMap { return cs }
 
 var whole = []Reference{{Name: "cfg"}}
 
-func TestACopyOfThatVersionSavesTheRequest(t *testing.T) {
+func TestReader_ConfigMapsReusesSnapshots(t *testing.T) {
 	keyed := []Reference{{"cfg", "a"}, {"cfg", "b"}}
 	for name, tc := range map[string]struct {
 		cached, live *corev1.ConfigMap // live defaults to cached
@@ -151,7 +151,7 @@ func TestACopyOfThatVersionSavesTheRequest(t *testing.T) {
 }
 
 // The annotation values that a Source returns are those that claimsOf reads.
-func TestASourceIsFoundInItsCopies(t *testing.T) {
+func TestReader_FindsASourceInItsSnapshots(t *testing.T) {
 	c := &cluster{}
 	c.set(source("5e9c-u", "5", texts{"server.conf": "x", "b": "y"}))
 	c.live.BinaryData = map[string][]byte{"logo.png": {0, 255}}
@@ -186,7 +186,7 @@ func TestASourceIsFoundInItsCopies(t *testing.T) {
 
 // Content is not read again until its snapshot is observed, or while there is
 // none.
-func TestWhatWasReadIsRememberedUntilItIsCopied(t *testing.T) {
+func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 	c := &cluster{}
 	r := NewReader(c, c)
 	var cs []*corev1.ConfigMap
@@ -275,7 +275,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestCopiesAreThoseOfTheOwner(t *testing.T) {
+func TestSnapshots_ListsThoseOfTheOwner(t *testing.T) {
 	named := func(ns, name string, of types.UID) *corev1.ConfigMap {
 		return copied("", nil, func(c *corev1.ConfigMap) { c.Namespace, c.Name, c.OwnerReferences[0].UID = ns, name, of })
 	}

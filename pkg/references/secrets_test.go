@@ -89,7 +89,7 @@ func ask(t *testing.T, r *Reader, o client.Object, names ...string) map[string]s
 	return digests
 }
 
-func TestASecretIsReadOnceAVersion(t *testing.T) {
+func TestReader_ReadsASecretOncePerVersion(t *testing.T) {
 	v, r := newVault()
 	if got := ask(t, r, owner, "db"); got == nil || len(got) != 0 || len(v.took()) != 0 {
 		t.Errorf("of none there is %v", got)
@@ -132,7 +132,7 @@ func TestASecretIsReadOnceAVersion(t *testing.T) {
 
 // Guessed words cannot be verified with a digest, and equal contents have
 // different digests in different Secrets.
-func TestDigestsTellNothingWithoutTheSecret(t *testing.T) {
+func TestDigest_RevealsNothingWithoutTheSecret(t *testing.T) {
 	of := func(uid types.UID, data texts) string {
 		v, r := newVault()
 		v.put("db", uid, "1", data)
@@ -154,7 +154,7 @@ func TestDigestsTellNothingWithoutTheSecret(t *testing.T) {
 	}
 }
 
-func TestNoContentOfASecretIsKept(t *testing.T) {
+func TestReader_KeepsNoSecretContent(t *testing.T) {
 	v, r := newVault()
 	v.put("db", "u", "1", texts{"password": "hunter2"})
 	ask(t, r, owner, "db")
@@ -170,7 +170,7 @@ func TestNoContentOfASecretIsKept(t *testing.T) {
 	}
 }
 
-func TestObjectsShareWhatIsKnownOfASecret(t *testing.T) {
+func TestReader_SharesSecretsAcrossObjects(t *testing.T) {
 	v, r := newVault()
 	v.put("db", "u", "1", texts{"a": "b"})
 	v.put("mail", "w", "1", texts{"a": "b"})

@@ -56,7 +56,7 @@ metadata: {name: web}
 spec: {image: "nginx:1"}
 `
 
-func TestRenderPrintsWhatWouldBeApplied(t *testing.T) {
+func TestRender_PrintsAppliedChildren(t *testing.T) {
 	got, err := rendered(t, web)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ metadata:
 	}
 }
 
-func TestRenderReadsSeveralDocuments(t *testing.T) {
+func TestRender_ReadsSeveralDocuments(t *testing.T) {
 	second := strings.Replace(web, "{name: web}", "{name: shop, namespace: prod}", 1)
 	for name, in := range map[string]string{
 		"two":                          web + "---\n" + second,
@@ -111,14 +111,14 @@ func TestRenderReadsSeveralDocuments(t *testing.T) {
 	}
 }
 
-func TestRenderReadsJSON(t *testing.T) {
+func TestRender_ReadsJSON(t *testing.T) {
 	got, err := rendered(t, `{"apiVersion":"my.domain/v1","kind":"WebServer","metadata":{"name":"web"},"spec":{"image":"nginx:1"}}`)
 	if err != nil || !strings.Contains(got, "image: nginx:1") {
 		t.Errorf("got %v\n%s", err, got)
 	}
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRender_RejectsInvalidInput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   string
 		want []string
@@ -148,7 +148,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-func TestRenderTellsOfBrokenSourceAndSink(t *testing.T) {
+func TestRender_ReportsReadAndWriteErrors(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := webserverv1.AddToScheme(s); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ type closed struct{ err error }
 
 func (c closed) Write([]byte) (int, error) { return 0, c.err }
 
-func TestRenderSkipsDocumentsWithoutContent(t *testing.T) {
+func TestRender_SkipsEmptyDocuments(t *testing.T) {
 	for name, in := range map[string]string{
 		"comment before the first": "# a licence\n---\n" + web,
 		"separator alone":          "---\n---\n" + web,
@@ -181,7 +181,7 @@ func TestRenderSkipsDocumentsWithoutContent(t *testing.T) {
 }
 
 // Both versions of a kind yield the same children, owned by the stored version.
-func TestAnotherVersionOfAKindIsRenderedAsTheStoredOne(t *testing.T) {
+func TestRender_ConvertsToTheStoredVersion(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s)); err != nil {
 		t.Fatal(err)

@@ -184,7 +184,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-func TestNetworkPolicyLetsIn(t *testing.T) {
+func TestNetworkPolicy_AllowsIngress(t *testing.T) {
 	tcp := []corev1ac.ContainerPortApplyConfiguration{*corev1ac.ContainerPort().WithContainerPort(80).WithProtocol(corev1.ProtocolTCP)}
 	for name, tc := range map[string]struct {
 		ports []corev1ac.ContainerPortApplyConfiguration
@@ -202,7 +202,7 @@ func TestNetworkPolicyLetsIn(t *testing.T) {
 	}
 }
 
-func TestNetworkPolicyOfAnyPortLetsIn(t *testing.T) {
+func TestNetworkPolicyOfAnyPort_AllowsIngress(t *testing.T) {
 	in := NetworkPolicyOfAnyPort("web", "ns", labels, selector, &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated})
 	want := `{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"from":[{"podSelector":{}}]}],"policyTypes":["Ingress"]}`
 	if diff := cmp.Diff(want, specOf(t, in, "NetworkPolicy")); diff != "" {
@@ -210,7 +210,7 @@ func TestNetworkPolicyOfAnyPortLetsIn(t *testing.T) {
 	}
 }
 
-func TestServiceStatesOnlyWhatItsTypeTakes(t *testing.T) {
+func TestCustomizeService_StatesOnlyFieldsOfItsType(t *testing.T) {
 	for kind, want := range map[corev1.ServiceType]string{
 		corev1.ServiceTypeClusterIP:    `{"type":"ClusterIP","sessionAffinity":"None"}`,
 		corev1.ServiceTypeNodePort:     `{"type":"NodePort","sessionAffinity":"None","externalTrafficPolicy":"Local"}`,

@@ -139,7 +139,7 @@ func TestCustomize(t *testing.T) {
 }
 
 // A field that the conversion loses would be missing without an error.
-func TestNothingThatIsSaidIsLost(t *testing.T) {
+func TestCustomize_KeepsEveryField(t *testing.T) {
 	o := options(t, everything)
 	pod, c := built()
 	pod.Volumes, c.VolumeMounts = nil, nil // so that all names are unused
@@ -233,7 +233,7 @@ func TestUses(t *testing.T) {
 	}
 }
 
-func TestUsesSayWhere(t *testing.T) {
+func TestUses_ReportFields(t *testing.T) {
 	_, got := Uses(options(t, `
 env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: k, optional: true}}}]
 envFrom: [{prefix: X, configMapRef: {name: b}}, {secretRef: {name: c}}]
@@ -245,7 +245,7 @@ pod: {volumes: [{name: d, secret: {secretName: e}}, {name: f, projected: {source
 	}
 }
 
-func TestVolumesThatTheKindHasToo(t *testing.T) {
+func TestCustomize_RenamesConflictingVolumes(t *testing.T) {
 	o := options(t, `pod: {volumes: [{name: tmp, emptyDir: {}}, {name: user0-tmp, emptyDir: {}}], volumeMounts: [{name: tmp, mountPath: /run}, {name: user0-tmp, mountPath: /x}]}`)
 	pod, c := built()
 	Customize(pod, c, o)

@@ -70,7 +70,7 @@ func TestDeploymentState(t *testing.T) {
 	}
 }
 
-func TestStateBeforeKubernetesHasSeenTheSpecIsProgress(t *testing.T) {
+func TestDeploymentState_IsProgressingUntilObserved(t *testing.T) {
 	d := deployment(3, 3, 3, 3, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "old"))
 	d.Generation = 3
 	s := DeploymentState(d, 3)
@@ -99,7 +99,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func TestMessageOfAReplicaFailure(t *testing.T) {
+func TestReplicaFailure_Message(t *testing.T) {
 	for name, tc := range map[string]struct{ message, want string }{
 		"generated name":    {`pods "web-7d4b9c6f5-abcde" is forbidden: exceeded quota: q`, `pod is forbidden: exceeded quota: q`},
 		"singular":          {`pod "web-7d4b9c6f5-abcde" is forbidden`, `pod is forbidden`},
@@ -116,7 +116,7 @@ func TestMessageOfAReplicaFailure(t *testing.T) {
 	}
 }
 
-func TestMessagesSpeakProperly(t *testing.T) {
+func TestDeploymentState_MessagesUseSingularAndPlural(t *testing.T) {
 	for n, want := range map[int32]string{1: "1 replica is up to date and available.", 2: "2 replicas are up to date and available."} {
 		if got := DeploymentState(deployment(n, n, n, n), n).Ready.Message; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -126,7 +126,7 @@ func TestMessagesSpeakProperly(t *testing.T) {
 
 // The API server replaces half a character by another one, so the status would
 // differ in every reconcile.
-func TestLongMessageIsCutBetweenCharacters(t *testing.T) {
+func TestDeploymentState_CutsLongMessagesBetweenCharacters(t *testing.T) {
 	m := strings.Repeat("€", 1000)
 	s := DeploymentState(deployment(3, 0, 0, 0, cond(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, m)), 3)
 	if !utf8.ValidString(s.Stalled.Message) {

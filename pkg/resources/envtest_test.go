@@ -33,7 +33,7 @@ func (silent) Contested(string, string)           {}
 
 // The API server accepts every child, and the fields that it sets do not cause
 // a write, which would be repeated forever.
-func TestUntouchedChildrenAreLeftAlone(t *testing.T) {
+func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 	gateway, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
 	if err != nil {
 		t.Fatal(err)

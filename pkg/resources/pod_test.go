@@ -9,7 +9,7 @@ import (
 
 // The hash of a pod template depends on its exact JSON: {} and an absent field
 // differ, and a difference replaces every pod.
-func TestPartsOfAPod(t *testing.T) {
+func TestPodSpec_Parts(t *testing.T) {
 	volume, mount := Scratch("tmp", "/tmp")
 	for name, tc := range map[string]struct {
 		part any

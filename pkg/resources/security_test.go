@@ -10,7 +10,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 )
 
-func TestPodsKeepToTheirProfile(t *testing.T) {
+func TestSecurityContexts_MeetTheirProfile(t *testing.T) {
 	own := map[string]SecurityDefaults{
 		"restricted kind":         {Profile: common.SecurityRestricted, User: 101, ReadOnlyRootFilesystem: true},
 		"restricted kind, no ids": {Profile: common.SecurityRestricted},

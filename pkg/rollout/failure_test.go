@@ -19,7 +19,7 @@ func ended(code int32, reason, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}}
 }
 
-func TestDiagnosisNamesTheCause(t *testing.T) {
+func TestDiagnose_NamesTheCause(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
@@ -87,7 +87,7 @@ func TestDiagnosisNamesTheCause(t *testing.T) {
 // The reason of a failure that is waited for is reported at once, in a message
 // that does not change: which object is missing for a container that cannot be
 // created, and no pod names.
-func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
+func TestDiagnose_NamesTheMissingReference(t *testing.T) {
 	for message, want := range map[string]string{
 		`configmap "app" not found`:                     `Container web cannot be created: configmap "app" not found. Create it, or refer to another one.`,
 		`couldn't find key level in ConfigMap shop/app`: `Container web cannot be created: couldn't find key level in ConfigMap shop/app. Create it, or refer to another one.`,
@@ -100,7 +100,7 @@ func TestMissingReferenceIsNamedWhileItIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWorstOfSeveralPodsIsNamed(t *testing.T) {
+func TestDiagnose_NamesTheWorstPod(t *testing.T) {
 	at := func(name string, s corev1.ContainerStatus) corev1.Pod {
 		p := pod("h", s)
 		p.Name = name
@@ -113,14 +113,14 @@ func TestWorstOfSeveralPodsIsNamed(t *testing.T) {
 	}
 }
 
-func TestLongLogsAreClippedAtTheirEnd(t *testing.T) {
+func TestClip_KeepsTheEndOfLogs(t *testing.T) {
 	m := clip(strings.Repeat("x", 5000) + "the reason")
 	if len(m) > 1100 || !strings.HasSuffix(m, "the reason") {
 		t.Errorf("%d bytes, ends with %q", len(m), m[len(m)-20:])
 	}
 }
 
-func TestDifferencesAreNamedAndBounded(t *testing.T) {
+func TestDifferences_AreNamedAndBounded(t *testing.T) {
 	type list []map[string]any
 	a := map[string]any{"spec": map[string]any{"containers": list{{"name": "a", "image": "1"}, {"name": "gone"}}, "x": 1}}
 	b := map[string]any{"spec": map[string]any{"containers": list{{"name": "a", "image": "2", "tty": true}}, "x": 1}}

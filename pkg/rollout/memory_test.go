@@ -176,7 +176,7 @@ func TestReport_LearnsNothingAtZeroReplicas(t *testing.T) {
 	w.is("rolled back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
 }
 
-func TestDecide_HaltAfterARollbackKeepsWhatServes(t *testing.T) {
+func TestDecide_HaltAfterARollbackKeepsTheServingRevision(t *testing.T) {
 	w := rolledBack(t)
 	w.rollout.OnFailure = common.OnFailureHalt
 	w.is("halted", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
@@ -185,7 +185,7 @@ func TestDecide_HaltAfterARollbackKeepsWhatServes(t *testing.T) {
 	}
 }
 
-func TestDecide_UnpinningDoesNotRetryWhatFailed(t *testing.T) {
+func TestDecide_UnpinningDoesNotRetryTheFailedRevision(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
 	w.pass()
@@ -214,7 +214,7 @@ func TestDecide_UnpinningDoesNotRetryWhatFailed(t *testing.T) {
 }
 
 // An outdated cache does not contain the revision that was just created.
-func TestDecide_TellsRevisionsOfOneNumberApart(t *testing.T) {
+func TestDecide_DistinguishesRevisionsWithTheSameNumber(t *testing.T) {
 	twins := func(t *testing.T) *world {
 		w := serving(t)
 		for _, image := range []string{"web:good", "web:bad"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
-func TestReport_RecordsWhatReallyHappens(t *testing.T) {
+func TestReport_RecordsActualTransitions(t *testing.T) {
 	const crash = "Container web exits with code 1: no such file."
 	start := newWorld(t).now
 	action := func(kind common.ActionType, reason, message string, revision int64, after time.Duration) common.Action {
@@ -90,7 +90,7 @@ func TestReport_RecordsWhatReallyHappens(t *testing.T) {
 	}
 }
 
-func TestReport_SaysWhetherWhatWasRolledBackToIsAvailable(t *testing.T) {
+func TestReport_SaysWhetherTheRestoredRevisionIsAvailable(t *testing.T) {
 	w := rolledBack(t)
 	message := func() string {
 		d := w.decide()
@@ -199,7 +199,7 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 
 // A missing ConfigMap or Secret does not mean that the revision is bad: the
 // kubelet retries until the object exists.
-func TestReport_WaitsForWhatIsMissing(t *testing.T) {
+func TestReport_WaitsForMissingReferences(t *testing.T) {
 	rollingOut := func(t *testing.T, c corev1.ContainerStatus, volumes ...corev1.Volume) *world {
 		w := serving(t)
 		w.image = "web:2"

@@ -216,7 +216,7 @@ func (w *world) is(what, conditions string, revisions common.Revisions) {
 	}
 }
 
-func TestRolloutThatFailsGoesBackAndTriesAgainWhenAsked(t *testing.T) {
+func TestDecide_RollsBackAndRetriesOnRequest(t *testing.T) {
 	w := newWorld(t)
 	w.is("created", "Progressing ", common.Revisions{Current: 1})
 	w.rolls()
@@ -263,7 +263,7 @@ func TestRolloutThatFailsGoesBackAndTriesAgainWhenAsked(t *testing.T) {
 	}
 }
 
-func TestUserGoesBackToAnEarlierSpec(t *testing.T) {
+func TestDecide_RevertingTheSpecRestoresItsRevision(t *testing.T) {
 	w := serving(t)
 	w.image = "web:bad"
 	w.pass()
@@ -277,7 +277,7 @@ func TestUserGoesBackToAnEarlierSpec(t *testing.T) {
 	w.is("what failed before is tried when it is asked for again", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
 }
 
-func TestHaltLeavesARolloutWhereItStopped(t *testing.T) {
+func TestDecide_HaltKeepsTheFailedRollout(t *testing.T) {
 	w := newWorld(t)
 	w.rollout.OnFailure = common.OnFailureHalt
 	w.pass()
@@ -295,7 +295,7 @@ func TestHaltLeavesARolloutWhereItStopped(t *testing.T) {
 	w.is("serves after all", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
 }
 
-func TestFirstRevisionHasNowhereToGoBackTo(t *testing.T) {
+func TestDecide_DoesNotRollBackTheFirstRevision(t *testing.T) {
 	w := newWorld(t)
 	w.image = "web:bad"
 	w.pass()
@@ -309,7 +309,7 @@ func TestFirstRevisionHasNowhereToGoBackTo(t *testing.T) {
 	w.is("mended", "Progressing ", common.Revisions{Current: 2})
 }
 
-func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
+func TestDecide_DoesNotRollBackUnschedulablePods(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
 	w.pass()
@@ -336,7 +336,7 @@ func TestClusterWithoutRoomIsNoReasonToGoBack(t *testing.T) {
 
 // The Deployment's clock does not stop while pods cannot start. The deadline
 // remains exceeded until the rollout makes progress.
-func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
+func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
 	starting := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
 	late := func(t *testing.T) (*world, time.Time) {
 		w := serving(t)
@@ -411,7 +411,7 @@ func TestPodsThatStartAfterTheDeadlineHaveTheirTime(t *testing.T) {
 	})
 }
 
-func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {
+func TestDecide_RollsBackIfAdmissionRejectsPods(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
 	w.pass()
@@ -423,7 +423,7 @@ func TestPodsThatAdmissionRefusesAreAReason(t *testing.T) {
 	w.is("refused", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 }
 
-func TestNewerOperatorChangesNoPodByItself(t *testing.T) {
+func TestDecide_UpgradeDoesNotChangePods(t *testing.T) {
 	w := serving(t)
 	w.env = "1" // the operator was upgraded
 	w.is("upgraded", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
@@ -440,7 +440,7 @@ func TestNewerOperatorChangesNoPodByItself(t *testing.T) {
 	}
 }
 
-func TestPinnedRevisionServes(t *testing.T) {
+func TestDecide_ServesThePinnedRevision(t *testing.T) {
 	w := newWorld(t)
 	for _, image := range []string{"web:1", "web:2", "web:3"} {
 		w.image = image
@@ -464,7 +464,7 @@ func TestPinnedRevisionServes(t *testing.T) {
 	w.is("unpinned", "Progressing ", common.Revisions{Current: 3, LastHealthy: 1})
 }
 
-func TestPinnedRevisionThatFailsStays(t *testing.T) {
+func TestDecide_KeepsAFailingPinnedRevision(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
 	w.pass()
@@ -476,7 +476,7 @@ func TestPinnedRevisionThatFailsStays(t *testing.T) {
 	w.is("fails", " +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 2})
 }
 
-func TestLostRevisionLeavesWhatServesAlone(t *testing.T) {
+func TestDecide_MissingRevisionKeepsTheServingOne(t *testing.T) {
 	w := serving(t)
 	w.image = "web:bad"
 	w.pass()
@@ -492,7 +492,7 @@ func TestLostRevisionLeavesWhatServesAlone(t *testing.T) {
 	}
 }
 
-func TestHistoryIsBounded(t *testing.T) {
+func TestDecide_BoundsTheHistory(t *testing.T) {
 	w := newWorld(t)
 	w.rollout.RevisionHistoryLimit = new(int32(2))
 	for i := range 6 {
@@ -523,7 +523,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestEveryDecisionIsRepeatable(t *testing.T) {
+func TestDecide_IsRepeatable(t *testing.T) {
 	w := serving(t)
 	a, b := w.decide(), w.decide()
 	if a.Desired.hash != b.Desired.hash || a.Keep.Name != b.Keep.Name {
@@ -531,7 +531,7 @@ func TestEveryDecisionIsRepeatable(t *testing.T) {
 	}
 }
 
-func TestUnreadableRevisionIsTold(t *testing.T) {
+func TestDecide_ReportsUnreadableRevisions(t *testing.T) {
 	w := newWorld(t)
 	w.pass()
 	w.seen.Revisions[0].Data.Raw = []byte(`{}`)
@@ -540,7 +540,7 @@ func TestUnreadableRevisionIsTold(t *testing.T) {
 	}
 }
 
-func TestLastKnown_KeepsServingWhatWasDecided(t *testing.T) {
+func TestLastKnown_KeepsServingTheDecidedRevision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(*world)
 		image  string // "" if there is no template

@@ -15,7 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-func TestNameOfACopy(t *testing.T) {
+func TestNewSnapshot_Name(t *testing.T) {
 	data, binary := map[string]string{"a": "1", "b": "2"}, map[string][]byte{"c": {3}}
 	first := NewSnapshot("web", "Kind", "app", data, binary)
 	if again := NewSnapshot("web", "Kind", "app", data, binary); again.Name != first.Name {
@@ -38,7 +38,7 @@ func TestNameOfACopy(t *testing.T) {
 	}
 }
 
-func TestWhichCopiesStay(t *testing.T) {
+func TestSnapshots_KeepReferencedOnes(t *testing.T) {
 	live := func(name, source string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{naming.AnnotationSource: source}}}
 	}
@@ -74,7 +74,7 @@ func TestWhichCopiesStay(t *testing.T) {
 	}
 }
 
-func TestCopiesOf_ReportsFailedReads(t *testing.T) {
+func TestSnapshotsOf_ReportsFailedReads(t *testing.T) {
 	refused := errors.New("refused")
 	for _, optional := range []bool{false, true} {
 		uses := []resources.Use{{Field: "spec.envFrom[0]", Name: "cfg", Optional: optional}}

@@ -60,7 +60,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 
 func kinds() []client.ObjectList { return []client.ObjectList{&webserverv1.WebServerList{}} }
 
-func TestConditionsOfEveryObject(t *testing.T) {
+func TestConditions_OfEveryObject(t *testing.T) {
 	active := make(chan struct{})
 	s := newScheme(t)
 	shop := web("shop", 1, 1, metav1.Condition{Type: common.ConditionReady, Status: metav1.ConditionUnknown})
@@ -98,7 +98,7 @@ func TestConditionsOfEveryObject(t *testing.T) {
 	}
 }
 
-func TestScrapeFailsWhereTheCacheCannotBeRead(t *testing.T) {
+func TestConditions_ScrapeFailsIfTheCacheCannotBeRead(t *testing.T) {
 	active := make(chan struct{})
 	close(active)
 	s := newScheme(t)
@@ -112,7 +112,7 @@ func TestScrapeFailsWhereTheCacheCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestObjectsOfOtherKindsHaveNoConditions(t *testing.T) {
+func TestConditions_IgnoreOtherKinds(t *testing.T) {
 	active := make(chan struct{})
 	close(active)
 	s := newScheme(t)
@@ -122,7 +122,7 @@ func TestObjectsOfOtherKindsHaveNoConditions(t *testing.T) {
 	}
 }
 
-func TestWritesAreCounted(t *testing.T) {
+func TestWrites_AreCounted(t *testing.T) {
 	r := prometheus.NewRegistry()
 	w, err := NewWrites(r)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestWritesAreCounted(t *testing.T) {
 	}
 }
 
-func TestEndOfTheCertificates(t *testing.T) {
+func TestCertificate_ReportsExpiry(t *testing.T) {
 	ends := map[string]time.Time{}
 	c := NewCertificate(func() map[string]time.Time { return ends })
 	if series, code := scrape(t, c); code != 200 || len(series) > 0 {

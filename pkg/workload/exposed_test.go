@@ -51,7 +51,7 @@ func after(problem error, children map[string]client.Object) converge.Outcome {
 	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
 }
 
-func TestExposedSaysWhetherTheHostsAreTakenOn(t *testing.T) {
+func TestExposed_ReportsWhetherHostsAreAccepted(t *testing.T) {
 	accepted, resolved := gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs
 	for name, tc := range map[string]struct {
 		by        common.ExposeType
@@ -105,7 +105,7 @@ func exposed(s Children, w Wanted, out converge.Outcome) (condition string, addr
 	return condition, len(as) > 0
 }
 
-func TestExposedGoesWithWhatWasExposed(t *testing.T) {
+func TestExposed_IsRemovedWithTheRoute(t *testing.T) {
 	w := exposing(common.ExposeIngress)
 	w.Expose = nil
 	if got, addressed := exposed(Children{Ingress: ingress("192.0.2.1")}, w, after(nil, nil)); got != "" || addressed {
@@ -113,7 +113,7 @@ func TestExposedGoesWithWhatWasExposed(t *testing.T) {
 	}
 }
 
-func TestRefusedHostsAreLedNowhere(t *testing.T) {
+func TestExposed_DoesNotRouteRefusedHosts(t *testing.T) {
 	for by, kind := range map[common.ExposeType]string{common.ExposeIngress: "Ingress", common.ExposeGateway: "HTTPRoute"} {
 		for _, refused := range []error{nil, errors.New("not yours")} {
 			w := exposing(by)

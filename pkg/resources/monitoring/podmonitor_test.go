@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func TestCopiesShareNothing(t *testing.T) {
+func TestPodMonitor_DeepCopySharesNothing(t *testing.T) {
 	list := func() *PodMonitorList {
 		return &PodMonitorList{
 			ListMeta: metav1.ListMeta{RemainingItemCount: new(int64(1))},
@@ -39,7 +39,7 @@ func TestCopiesShareNothing(t *testing.T) {
 	}
 }
 
-func TestScheme(t *testing.T) {
+func TestAddToScheme(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := AddToScheme(s); err != nil {
 		t.Fatal(err)
