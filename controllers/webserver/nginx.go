@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 )
 
 // drainSeconds is how long a terminating pod keeps serving: until no node routes
@@ -55,7 +55,7 @@ func (s site) files() map[string]string {
 func (s site) text(tls string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	theirs, _ := webserverv1.Directives(s.snippet) // nginx reports errors in the snippet
+	theirs, _ := nginxconf.Directives(s.snippet) // nginx reports errors in the snippet
 	unlessTheirs := func(name, value string) {
 		if !slices.Contains(theirs, name) {
 			line("    %s %s;", name, value)

@@ -8,6 +8,7 @@ import (
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/webhooks/shared"
 )
 
@@ -21,7 +22,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 			fmt.Sprintf("must be between %d and %d, the node ports of this cluster", platform.NodePortRange.From, platform.NodePortRange.To)))
 	}
 	if c := w.Spec.Config; c != nil && !strings.Contains(c.Inline, "_by_lua_block") {
-		if _, err := webserverv1.Directives(c.Inline); err != nil {
+		if _, err := nginxconf.Directives(c.Inline); err != nil {
 			errs = append(errs, field.Invalid(spec.Child("config", "inline"), excerpt(c.Inline), "nginx cannot read it: "+err.Error()))
 		}
 	}

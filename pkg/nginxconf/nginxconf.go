@@ -1,4 +1,6 @@
-package v1
+// Package nginxconf parses configuration of nginx, as far as admission and the
+// controller need to understand it.
+package nginxconf
 
 import (
 	"fmt"
