@@ -77,7 +77,7 @@ func opNamed(name string) *Op {
 // operations.
 var themes = [][]string{
 	nil, // all operations
-	{"image-", "config", "cm-", "restart", "halt", "rollback", "pin-", "unpin", "history-", "scale-0", "scale-3", "delete-revisions", "erase-status", "rollout-undo", "delete-workload", "content-cm", "env-cm", "suspend", "pod-fails"},
+	{"image-", "config", "cm-", "restart", "halt", "rollback", "pin-", "unpin", "history-", "scale-0", "scale-3", "delete-revisions", "erase-status", "rollout-undo", "delete-workload", "content-cm", "env-cm", "suspend", "pod-fails", "clock-"},
 	{"scale-", "autoscale", "load-", "quota", "drift-env", "drift-replicas", "delete-workload", "delete-hpa", "evict-", "image-crash", "image-2", "suspend", "pod-"},
 	{"policy-", "delete", "recreate", "disown", "unlabel", "relabel", "unannotate", "annotate", "pause", "resume", "foreign-", "isolate", "expose"},
 }
