@@ -282,7 +282,7 @@ campaign-admission: ## Take each rule of admission away in turn: a case of the c
 .PHONY: campaign-rbac
 campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a request must be refused for it; some minutes
 	$(call say,'the operator without each of its permissions')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestEachPermissionIsNeeded$$' -v ./controllers/ -all-permissions
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestRBAC_EachPermissionIsNeeded$$' -v ./controllers/ -all-permissions
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts

@@ -105,11 +105,11 @@ func granted(t *testing.T) []permission {
 	return all
 }
 
-// TestEachPermissionIsNeeded runs the operator through everything that it does, with an
+// TestRBAC_EachPermissionIsNeeded runs the operator through everything that it does, with an
 // account that has all permissions of config/rbac except one. The API server must
 // reject a request because of exactly that permission. With all of them it must
 // reject none.
-func TestEachPermissionIsNeeded(t *testing.T) {
+func TestRBAC_EachPermissionIsNeeded(t *testing.T) {
 	all := granted(t)
 	if len(all) < 80 {
 		t.Fatalf("only %d permissions: the test sees nothing", len(all))

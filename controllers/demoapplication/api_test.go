@@ -103,7 +103,7 @@ func asFlow(spec string) string {
 	return string(raw)
 }
 
-func TestBothVersionsAreTheSameObject(t *testing.T) {
+func TestDemoApplication_VersionsShareOneObject(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	beta := &demoapplicationv1beta1.DemoApplication{Spec: application("", "").Spec}
@@ -131,7 +131,7 @@ func TestBothVersionsAreTheSameObject(t *testing.T) {
 }
 
 // The schema accepts each complete example of the documentation.
-func TestExamplesOfTheDocumentation(t *testing.T) {
+func TestSchema_AcceptsDocumentedExamples(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "api", "demoapplication.md"))
@@ -155,7 +155,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 	}
 }
 
-func TestScaleSubresource(t *testing.T) {
+func TestDemoApplication_ScaleSubresource(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a, d := application(l.Namespace, "web"), &appsv1.Deployment{}

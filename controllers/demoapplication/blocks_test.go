@@ -29,7 +29,7 @@ func scaledByLoad(a *demoapplicationv1.DemoApplication) {
 	a.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 9, TargetCPUUtilizationPercentage: new(int32(70))}
 }
 
-func TestAutoscalingTakesOverAndGivesBack(t *testing.T) {
+func TestDemoApplication_HandsReplicasToTheAutoscalerAndBack(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a, d := application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) { a.Spec.Replica = new(int32(4)) }), &appsv1.Deployment{}
@@ -63,7 +63,7 @@ func TestAutoscalingTakesOverAndGivesBack(t *testing.T) {
 	l.Ready(a, "web")
 }
 
-func TestExposed(t *testing.T) {
+func TestDemoApplication_Exposed(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a := application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) {
@@ -104,7 +104,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-func TestPausedWritesNoChild(t *testing.T) {
+func TestDemoApplication_WritesNoChildWhilePaused(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a := application(l.Namespace, "web")
@@ -129,7 +129,7 @@ func TestPausedWritesNoChild(t *testing.T) {
 	l.Get(&networkingv1.NetworkPolicy{}, "web")
 }
 
-func TestFailingImageIsRolledBack(t *testing.T) {
+func TestDemoApplication_RollsBackAFailingImage(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a, d := application(l.Namespace, "web"), &appsv1.Deployment{}
@@ -159,7 +159,7 @@ func configured(ns string) *demoapplicationv1.DemoApplication {
 	})
 }
 
-func TestConfigIsFollowedByCopies(t *testing.T) {
+func TestDemoApplication_SnapshotsReferencedConfigMaps(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a, d := configured(l.Namespace), &appsv1.Deployment{}
@@ -228,7 +228,7 @@ func TestConfigIsFollowedByCopies(t *testing.T) {
 
 // An object whose spec cannot be resolved can still be deleted, and can orphan its
 // children.
-func TestOrphaningWithoutTheSource(t *testing.T) {
+func TestDemoApplication_OrphansWithoutItsConfigMap(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "app"}, Data: map[string]string{"mode": "one"}}
@@ -254,7 +254,7 @@ func TestOrphaningWithoutTheSource(t *testing.T) {
 	}
 }
 
-func TestSelectorOfTheServiceIsOurs(t *testing.T) {
+func TestDemoApplication_RestoresTheServiceSelector(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	l.Create(application(l.Namespace, "web"))

@@ -79,9 +79,9 @@ func TestCrash(t *testing.T) {
 	)
 }
 
-// TestCrashWhenASecretChanges kills the operator before and after each write that a
+// TestCrash_DuringASecretChange kills the operator before and after each write that a
 // changed Secret causes.
-func TestCrashWhenASecretChanges(t *testing.T) {
+func TestCrash_DuringASecretChange(t *testing.T) {
 	t.Parallel()
 	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
 		return application(ns, name, following)

@@ -137,7 +137,7 @@ func TestDesired(t *testing.T) {
 	})
 }
 
-func TestDesiredIsPureAndDeterministic(t *testing.T) {
+func TestDesired_IsDeterministic(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
@@ -156,7 +156,7 @@ func TestDesiredIsPureAndDeterministic(t *testing.T) {
 	}
 }
 
-func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
+func TestDesired_SetsOwnerLabelAndHash(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			a, o := in()
@@ -186,7 +186,7 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 
 // Users of the legacy operator see the same objects, except that a node port
 // requires a Service of type NodePort.
-func TestWhatTheArticleShows(t *testing.T) {
+func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "demoapplication_v1.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 	}
 }
 
-func TestOnlyARefusedSelectorFallsBackToTheArticles(t *testing.T) {
+func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 	refused := func(fields ...string) error {
 		var errs field.ErrorList
 		for _, f := range fields {
@@ -338,7 +338,7 @@ func refusals(t *testing.T, level api.Level, pod corev1.PodTemplateSpec) string 
 	return r.ForbiddenDetail()
 }
 
-func TestPodsMeetTheirStandard(t *testing.T) {
+func TestDesired_PodsMeetTheirSecurityStandard(t *testing.T) {
 	restricted := 0
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestPodsMeetTheirStandard(t *testing.T) {
 }
 
 // Proves that the check above can fail.
-func TestStandardsRefuseLess(t *testing.T) {
+func TestPodSecurityCheck_DetectsViolations(t *testing.T) {
 	for name, loosen := range map[string]func(*corev1.PodSpec){
 		"privileged":         func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Privileged = new(true) },
 		"the node's network": func(p *corev1.PodSpec) { p.HostNetwork = true },
@@ -391,7 +391,7 @@ func TestStandardsRefuseLess(t *testing.T) {
 }
 
 // An image runs as the user that it names, and can write everywhere.
-func TestImagesRunAsTheyAre(t *testing.T) {
+func TestDesired_KeepsTheUserOfTheImage(t *testing.T) {
 	d, _ := typed(t, sample(), Observed{Offline: true})
 	pod, c := d.Spec.Template.Spec.SecurityContext, d.Spec.Template.Spec.Containers[0].SecurityContext
 	if pod.RunAsNonRoot != nil || pod.RunAsUser != nil || c.ReadOnlyRootFilesystem != nil || c.AllowPrivilegeEscalation != nil || c.Capabilities != nil {
@@ -431,7 +431,7 @@ func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*app
 }
 
 // Fields that do not affect pods do not create a revision, and the others do.
-func TestInputsAreWhatPodsDependOn(t *testing.T) {
+func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]rollout.Snapshot) string {
 		raw, err := json.Marshal(inputs(a, sources))
 		if err != nil {
@@ -490,7 +490,7 @@ func TestInputsAreWhatPodsDependOn(t *testing.T) {
 	}
 }
 
-func TestMissingReferenceLeavesTheDeploymentAlone(t *testing.T) {
+func TestDesired_KeepsTheDeploymentIfAReferenceIsMissing(t *testing.T) {
 	a := sample()
 	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
 	a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}

@@ -179,27 +179,27 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 	}
 }
 
-func TestBudgetOfRequests(t *testing.T) {
+func TestDemoApplication_RequestBudget(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, specimen())
 }
 
-func TestBudgetOfOrphaning(t *testing.T) {
+func TestDemoApplication_OrphaningBudget(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, specimen())
 }
 
-func TestEveryStatedFieldComesBack(t *testing.T) {
+func TestDemoApplication_RestoresEveryStatedField(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, specimen())
 }
 
-func TestBudgetOfRequestsOfMuch(t *testing.T) {
+func TestDemoApplication_RequestBudgetWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, muchSpecimen())
 }
 
-func TestBudgetOfOrphaningMuch(t *testing.T) {
+func TestDemoApplication_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, muchSpecimen())
 }
@@ -217,17 +217,17 @@ func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
 	env.OrphaningRaced(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"MODE": "a"}})
 }
 
-func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
+func TestDemoApplication_OrphansIfNoPlanCanBeMade(t *testing.T) {
 	t.Parallel()
 	env.OrphaningUndecided(t, muchSpecimen())
 }
 
-func TestEveryStatedFieldOfMuchComesBack(t *testing.T) {
+func TestDemoApplication_RestoresEveryStatedFieldWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, muchSpecimen())
 }
 
-func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
+func TestDemoApplication_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
 	env.Unowned(t, specimen(),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
@@ -242,7 +242,7 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 	)
 }
 
-func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+func TestDemoApplication_ReconcilesOnlyWatchedNamespaces(t *testing.T) {
 	t.Parallel()
 	env.Namespaces(t, specimen())
 }

@@ -69,7 +69,7 @@ func versionWhen(t *testing.T, w watch.Interface, what string, so func(runtime.O
 	}
 }
 
-func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
+func TestDemoApplication_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	a := application(l.Namespace, "web")
@@ -121,7 +121,7 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 	l.Expect("edit after the takeover", "patch controllerrevisions 201", "patch deployments 200", "patch demoapplications/status 200", "patch demoapplications/status 200")
 }
 
-func TestHandedOverChildrenAreAdopted(t *testing.T) {
+func TestDemoApplication_AdoptsTransferredChildren(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	a := application(l.Namespace, "web")
@@ -146,7 +146,7 @@ func TestHandedOverChildrenAreAdopted(t *testing.T) {
 	}
 }
 
-func TestExclusivePathsAreCleaned(t *testing.T) {
+func TestDemoApplication_RemovesAdditionsToExclusivePaths(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	l.Create(application(l.Namespace, "web"))
@@ -169,7 +169,7 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 	})
 }
 
-func TestServiceFollowsThePorts(t *testing.T) {
+func TestDemoApplication_ServiceFollowsThePorts(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a, s := application(l.Namespace, "web"), &corev1.Service{}
@@ -201,7 +201,7 @@ func TestServiceFollowsThePorts(t *testing.T) {
 }
 
 // The same port number with two protocols is two ports, wherever lists are merged.
-func TestOnePortOfTwoProtocols(t *testing.T) {
+func TestDemoApplication_OnePortWithTwoProtocols(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a := application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) {
@@ -224,7 +224,7 @@ func TestOnePortOfTwoProtocols(t *testing.T) {
 	}
 }
 
-func TestTakenNodePortIsWaitedFor(t *testing.T) {
+func TestDemoApplication_WaitsForATakenNodePort(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	holder := &corev1.Service{

@@ -15,7 +15,7 @@ import (
 )
 
 // Admission may be off, and the configuration may have become stricter since.
-func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
+func TestDesired_DoesNotRouteDisallowedHosts(t *testing.T) {
 	strict := platform
 	strict.Hosts = []config.Hosts{{Namespaces: []string{"*"}, Hosts: []string{"*.example.com"}}}
 	for host, want := range map[string]string{
@@ -48,7 +48,7 @@ func has(plan converge.Plan, kind string) bool {
 	return false
 }
 
-func TestServiceAccountTakesAGrant(t *testing.T) {
+func TestDesired_ServiceAccountNeedsThePlatformsPermission(t *testing.T) {
 	a := sample()
 	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"}
 	plan, err := desired(a, Observed{Offline: true}, platform)

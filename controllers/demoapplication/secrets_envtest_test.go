@@ -19,7 +19,7 @@ func password(ns, name, is string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string][]byte{"password": []byte(is)}}
 }
 
-func TestSecretsAreFollowed(t *testing.T) {
+func TestDemoApplication_RestartsWhenASecretChanges(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subjectWith(readingSecrets())).Start()
 	a, d, s := application(l.Namespace, "web", following), &appsv1.Deployment{}, &corev1.Secret{}
@@ -110,7 +110,7 @@ func TestSecretsAreFollowed(t *testing.T) {
 
 // If the platform does not allow the operator to read Secrets, it does not request
 // any.
-func TestWithoutTheGrantNobodyLooksAtSecrets(t *testing.T) {
+func TestDemoApplication_ReadsNoSecretsUnlessAllowed(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	a, d, s := application(l.Namespace, "web", following), &appsv1.Deployment{}, &corev1.Secret{}

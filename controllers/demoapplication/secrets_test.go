@@ -27,7 +27,7 @@ func following(a *demoapplicationv1.DemoApplication) {
 	a.Spec.EnvFrom = []common.EnvFromSource{{SecretRef: &common.OptionalReference{Name: "db"}}}
 }
 
-func TestSecretsThatMatter(t *testing.T) {
+func TestSecrets_OfTheSpec(t *testing.T) {
 	const all = `
 image: web:1
 env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: k}}}]
@@ -67,7 +67,7 @@ expose: {type: Ingress, hosts: [a.example.com], ingress: {tls: {secretRef: {name
 	}
 }
 
-func TestASecretsChangeReplacesThePods(t *testing.T) {
+func TestDecide_ReplacesPodsWhenASecretChanges(t *testing.T) {
 	a := &demoapplicationv1.DemoApplication{}
 	a.Name, a.Namespace, a.Spec.Image = "web", "ns", "web:1"
 	following(a)

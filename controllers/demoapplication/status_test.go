@@ -128,7 +128,7 @@ func TestConditions(t *testing.T) {
 
 // A rejected or failed write does not mean that the serving pods are unavailable,
 // and neither does a missing reference, without which nothing can be written.
-func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
+func TestReport_FailedReconcileKeepsAvailable(t *testing.T) {
 	a := sample()
 	d, s := rolled(2, 2), liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
@@ -150,7 +150,7 @@ func TestFailedPassDoesNotMakeTheApplicationUnavailable(t *testing.T) {
 	}
 }
 
-func TestStatusImageIsWhatServes(t *testing.T) {
+func TestReport_ImageIsTheServingOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deployment *appsv1.Deployment
 		service    *corev1.Service
@@ -172,7 +172,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 	}
 }
 
-func TestStatusCountsAndSelector(t *testing.T) {
+func TestReport_CountsAndSelector(t *testing.T) {
 	a := sample()
 	d := rolled(1, 2)
 	report(a, Observed{Observed: rollout.Observed{Deployment: d}}, outcome(nil, d, nil), platform)
@@ -195,7 +195,7 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
+func TestReport_Addresses(t *testing.T) {
 	inside := "://nginx-demo.default.svc"
 	type port = corev1.ServicePort
 	for name, tc := range map[string]struct {
@@ -239,7 +239,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-func TestAddressesOfHostsComeFirst(t *testing.T) {
+func TestReport_AddressesOfHostsComeFirst(t *testing.T) {
 	urls := func(e common.Expose, s *corev1.Service) []string {
 		a := sample()
 		a.Spec.Expose = &e
@@ -286,7 +286,7 @@ func TestAddressesOfHostsComeFirst(t *testing.T) {
 }
 
 // The replicas that the autoscaler sets are the desired ones.
-func TestStatusOfAnAutoscaledOne(t *testing.T) {
+func TestReport_AutoscaledReplicas(t *testing.T) {
 	a := sample()
 	a.Spec.Replica = nil
 	a.Spec.Autoscaling = &common.Autoscaling{MaxReplicas: 5}

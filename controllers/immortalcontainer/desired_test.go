@@ -70,7 +70,7 @@ func endedAs(phase corev1.PodPhase) func(*corev1.Pod) {
 }
 
 // The names of the legacy operator, and the fields that this operator adds.
-func TestPodOfTheArticle(t *testing.T) {
+func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 	plan, err := desired(sample(), Observed{}, config.Default())
 	if err != nil || len(plan.Apply) != 1 || len(plan.Prune) != 0 {
 		t.Fatalf("plan %+v, error %v", plan, err)
@@ -101,7 +101,7 @@ func TestPodOfTheArticle(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestDesired_Plan(t *testing.T) {
 	counted := func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 }
 	suspended := func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Suspend = true }
 	changed := func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Args = []string{"a"} }
@@ -211,7 +211,7 @@ func lostNode(p *corev1.Pod) {
 }
 
 // A live pod is orphaned in any state: listing it in the plan must not wait.
-func TestPodOfWhatIsBeingDeletedIsNamed(t *testing.T) {
+func TestDesired_PlansThePodOfADeletedObject(t *testing.T) {
 	going := func(i *immortalv1alpha1.ImmortalContainer) { i.DeletionTimestamp = &born }
 	for name, p := range map[string]*corev1.Pod{
 		"runs": livePod(), "failed at once": livePod(endedAs(corev1.PodFailed)), "waits": livePod(withGate),
@@ -223,7 +223,7 @@ func TestPodOfWhatIsBeingDeletedIsNamed(t *testing.T) {
 	}
 }
 
-func TestStartsAreCountedOncePerPod(t *testing.T) {
+func TestDesired_CountsStartsOncePerPod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		uid    string
 		starts int64
@@ -249,7 +249,7 @@ func TestStartsAreCountedOncePerPod(t *testing.T) {
 	}
 }
 
-func TestWhatNeverRunsIsNotCounted(t *testing.T) {
+func TestDesired_DoesNotCountPodsThatNeverRun(t *testing.T) {
 	for name, change := range map[string]func(*immortalv1alpha1.ImmortalContainer){
 		"suspended": func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Suspend = true },
 		"changed":   func(i *immortalv1alpha1.ImmortalContainer) { i.Spec.Args = []string{"a"} },
@@ -282,7 +282,7 @@ func stated(t *testing.T, i *immortalv1alpha1.ImmortalContainer, o Observed) *co
 // Another version of the operator would create another pod from the same spec. The
 // running pod is kept: exactly the fields that were applied when it was created are
 // applied again, with their current values.
-func TestRunningPodStaysAsItWasMade(t *testing.T) {
+func TestDesired_KeepsTheFieldsOfARunningPod(t *testing.T) {
 	tolerations := []common.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}
 	i := sample(func(i *immortalv1alpha1.ImmortalContainer) {
 		i.Spec.Pod = &common.Pod{Labels: map[string]common.LabelValue{"team": "a"}, Tolerations: tolerations}
@@ -331,7 +331,7 @@ func TestRunningPodStaysAsItWasMade(t *testing.T) {
 
 // Both intents of a pod must have the same hash, because switching between them
 // would otherwise cause a needless write.
-func TestHashIsOfWhatCanChange(t *testing.T) {
+func TestDesired_HashIsTheSameForBothIntents(t *testing.T) {
 	i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID = "p" })
 	made := stated(t, i, Observed{Pod: livePod()})
 	made.UID, made.Spec.NodeName = "p", "node1"
@@ -350,7 +350,7 @@ func TestHashIsOfWhatCanChange(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatCannotChangeReplacesAPod(t *testing.T) {
+func TestDesired_ReplacesAPodOnlyForImmutableFields(t *testing.T) {
 	refused := func(fields ...string) error {
 		var errs field.ErrorList
 		for _, f := range fields {
@@ -373,7 +373,7 @@ func TestOnlyWhatCannotChangeReplacesAPod(t *testing.T) {
 	}
 }
 
-func TestWhatMakesAPodAnew(t *testing.T) {
+func TestDesired_FieldsThatReplaceThePod(t *testing.T) {
 	type spec = immortalv1alpha1.ImmortalContainerSpec
 	for name, tc := range map[string]struct {
 		change func(*spec)
@@ -406,7 +406,7 @@ func TestWhatMakesAPodAnew(t *testing.T) {
 	}
 }
 
-func TestConditionsWhileSuspended(t *testing.T) {
+func TestConditions_WhileSuspended(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod                        *corev1.Pod
 		available, ready, reasonOf string

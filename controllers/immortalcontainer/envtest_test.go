@@ -95,12 +95,12 @@ func specimen() testkit.KindUnderTest {
 	}
 }
 
-func TestBudgetOfRequests(t *testing.T) {
+func TestImmortalContainer_RequestBudget(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, specimen())
 }
 
-func TestBudgetOfOrphaning(t *testing.T) {
+func TestImmortalContainer_OrphaningBudget(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, specimen())
 }
@@ -110,12 +110,12 @@ func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
 	env.OrphaningRaced(t, specimen())
 }
 
-func TestEveryStatedFieldComesBack(t *testing.T) {
+func TestImmortalContainer_RestoresEveryStatedField(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, specimen())
 }
 
-func TestForeignPodOfOurNameIsNeverWritten(t *testing.T) {
+func TestImmortalContainer_NeverWritesUnownedPods(t *testing.T) {
 	t.Parallel()
 	env.Unowned(t, specimen(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-immortalpod"},
@@ -139,7 +139,7 @@ func bornPod(l *testkit.Sandbox, not string, starts int64) string {
 	return i.Status.PodUID
 }
 
-func TestPodIsRebornHoweverItEnds(t *testing.T) {
+func TestImmortalContainer_RecreatesThePodHoweverItEnds(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*testing.T, *corev1.Pod) error{
 		"deleted": func(t *testing.T, p *corev1.Pod) error { return env.Admin.Delete(t.Context(), p) },
@@ -171,7 +171,7 @@ func finish(ctx context.Context, p *corev1.Pod, phase corev1.PodPhase, reason st
 	return env.Admin.Status().Patch(ctx, p, client.MergeFrom(before))
 }
 
-func TestImageChangesInPlace(t *testing.T) {
+func TestImmortalContainer_ChangesTheImageInPlace(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
@@ -187,7 +187,7 @@ func TestImageChangesInPlace(t *testing.T) {
 // Changes that another version of the operator would make are applied to the next
 // pod. The running one is kept, and fields that can be changed in place are
 // changed.
-func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
+func TestImmortalContainer_OperatorUpgradeKeepsThePod(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	i := immortal(l.Namespace, "web")
@@ -247,7 +247,7 @@ func TestUpgradeOfTheOperatorLeavesThePodRunning(t *testing.T) {
 	l.Expect("restart after the pod was made anew")
 }
 
-func TestSuspendedPodGoesAndComesBack(t *testing.T) {
+func TestImmortalContainer_SuspendAndResume(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
@@ -267,7 +267,7 @@ func TestSuspendedPodGoesAndComesBack(t *testing.T) {
 	bornPod(l, first, 2)
 }
 
-func TestPausedPodIsLeftAlone(t *testing.T) {
+func TestImmortalContainer_DoesNotWriteThePodWhilePaused(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
@@ -296,7 +296,7 @@ func TestPausedPodIsLeftAlone(t *testing.T) {
 	bornPod(l, first, 2)
 }
 
-func TestNetworkPolicyComesAndGoes(t *testing.T) {
+func TestImmortalContainer_CreatesAndDeletesTheNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	i := immortal(l.Namespace, "web")
@@ -315,7 +315,7 @@ func TestNetworkPolicyComesAndGoes(t *testing.T) {
 }
 
 // The schema alone rejects these specs.
-func TestSchemaRefuses(t *testing.T) {
+func TestSchema_RejectsInvalidSpecs(t *testing.T) {
 	t.Parallel()
 	ns := env.NewNamespace(t)
 	for name, tc := range map[string]struct{ spec, want string }{
@@ -346,7 +346,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
+func TestImmortalContainer_AdoptsThePodOfTheLegacyOperator(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	i := immortal(l.Namespace, "web")
@@ -373,7 +373,7 @@ func TestPodOfTheArticlesOperatorIsTakenOver(t *testing.T) {
 
 // The gate is removed once the pod is counted, which does not happen to a released
 // pod.
-func TestOrphanedPodRunsThoughItWasNotCounted(t *testing.T) {
+func TestImmortalContainer_OrphanedPodRunsUncounted(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	i := immortal(l.Namespace, "web")
@@ -403,7 +403,7 @@ func TestOrphanedPodRunsThoughItWasNotCounted(t *testing.T) {
 }
 
 // A running pod is not terminated because its label or owner reference was removed.
-func TestPodWithoutItsMarksRunsOn(t *testing.T) {
+func TestImmortalContainer_KeepsAPodWithoutLabelOrOwner(t *testing.T) {
 	t.Parallel()
 	for what, damage := range map[string]func(*corev1.Pod){
 		"label":     func(p *corev1.Pod) { delete(p.Labels, naming.LabelManagedBy) },
@@ -428,7 +428,7 @@ func TestPodWithoutItsMarksRunsOn(t *testing.T) {
 	}
 }
 
-func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+func TestImmortalContainer_ReconcilesOnlyWatchedNamespaces(t *testing.T) {
 	t.Parallel()
 	env.Namespaces(t, specimen())
 }

@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-func TestPodMeetsItsStandard(t *testing.T) {
+func TestDesired_PodMeetsItsSecurityStandard(t *testing.T) {
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func asRobot(i *immortalv1alpha1.ImmortalContainer) {
 	i.Spec.Pod = &common.Pod{ServiceAccountName: "robot"}
 }
 
-func TestServiceAccountTakesAGrant(t *testing.T) {
+func TestDesired_ServiceAccountNeedsThePlatformsPermission(t *testing.T) {
 	granting := config.Default()
 	granting.ServiceAccounts = true
 	for name, o := range map[string]Observed{
@@ -52,7 +52,7 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 	}
 }
 
-func TestPodRunsAsItsServiceAccount(t *testing.T) {
+func TestPodSpec_ServiceAccount(t *testing.T) {
 	spec := podSpec(sample(asRobot))
 	if spec.ServiceAccountName == nil || *spec.ServiceAccountName != "robot" || spec.AutomountServiceAccountToken == nil || !*spec.AutomountServiceAccountToken {
 		t.Errorf("got %+v", spec)

@@ -150,7 +150,7 @@ func TestDesired(t *testing.T) {
 	})
 }
 
-func TestDesiredIsPureAndDeterministic(t *testing.T) {
+func TestDesired_IsDeterministic(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			m, o := in()
@@ -171,7 +171,7 @@ func TestDesiredIsPureAndDeterministic(t *testing.T) {
 
 // These fields are visible to users of the legacy operator, or select the pods of
 // an adopted installation, and must never change.
-func TestWhatTheSeedShows(t *testing.T) {
+func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "memcached.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestWhatTheSeedShows(t *testing.T) {
 }
 
 // memcached parses "-m=64" as 0: 1.4 then has no limit, and 1.6 does not start.
-func TestArgumentsAreSeparateWords(t *testing.T) {
+func TestDesired_Arguments(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*cachev1alpha1.Memcached)
 		want   string
@@ -237,7 +237,7 @@ func TestArgumentsAreSeparateWords(t *testing.T) {
 	}
 }
 
-func TestContainerLimit(t *testing.T) {
+func TestDesired_ContainerLimit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*cachev1alpha1.Memcached)
 		want   string
@@ -264,7 +264,7 @@ func TestContainerLimit(t *testing.T) {
 	}
 }
 
-func TestImage(t *testing.T) {
+func TestDesired_Image(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, status, want string }{
 		"the platform's":                        {"", "", "memcached:1.6"},
 		"the user's":                            {"mine:1", "", "mine:1"},
@@ -282,7 +282,7 @@ func TestImage(t *testing.T) {
 }
 
 // Learning which image serves is not a reason to write.
-func TestLearningTheImageChangesNothing(t *testing.T) {
+func TestDesired_DoesNotDependOnTheReportedImage(t *testing.T) {
 	before, after := sample(), sample()
 	after.Status.Image = platform.Memcached.Image
 	if diff := cmp.Diff(string(printed(t, before, Observed{})), string(printed(t, after, Observed{}))); diff != "" {
@@ -290,7 +290,7 @@ func TestLearningTheImageChangesNothing(t *testing.T) {
 	}
 }
 
-func TestServiceThatHasAnIPKeepsIt(t *testing.T) {
+func TestDesired_KeepsTheClusterIPOfTheService(t *testing.T) {
 	live := func(ip string) *corev1.Service { return &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: ip}} }
 	for name, tc := range map[string]struct {
 		live *corev1.Service
@@ -336,7 +336,7 @@ func TestServiceThatHasAnIPKeepsIt(t *testing.T) {
 	}
 }
 
-func TestPodsLeadToTheirCache(t *testing.T) {
+func TestWatches_MapPodsToTheirCache(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels map[string]string
 		want   string
@@ -356,7 +356,7 @@ func TestPodsLeadToTheirCache(t *testing.T) {
 }
 
 // Only fields that affect pods create a revision.
-func TestWhatMakesARevision(t *testing.T) {
+func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 	of := func(change ...func(*cachev1alpha1.MemcachedSpec)) string {
 		m := sample()
 		for _, c := range change {
@@ -420,7 +420,7 @@ func kept(t *testing.T, m *cachev1alpha1.Memcached, o Observed) *appsv1.Controll
 
 // An image that the spec does not set belongs to the revision: another default of
 // the platform, or another image that has been serving, is not a change.
-func TestRevisionKeepsItsImage(t *testing.T) {
+func TestRevision_KeepsItsImage(t *testing.T) {
 	m := sample()
 	m.Status.Image = "memcached:1.5"
 	first := kept(t, m, Observed{})
@@ -448,7 +448,7 @@ func TestRevisionKeepsItsImage(t *testing.T) {
 
 // Upgrading the operator does not restart pods: the template of a revision is kept,
 // and how a new one would differ is reported.
-func TestKeptTemplateIsServed(t *testing.T) {
+func TestRevision_KeepsItsTemplate(t *testing.T) {
 	m := sample()
 	r := kept(t, m, Observed{})
 	r.Data.Raw = bytes.ReplaceAll(r.Data.Raw, []byte("modern"), []byte("earlier"))
@@ -466,7 +466,7 @@ func TestKeptTemplateIsServed(t *testing.T) {
 	}
 }
 
-func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
+func TestDesired_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	theirs := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
 	theirs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{labelApp: app}}
 	o := Observed{Children: workload.Children{Budget: &policyv1.PodDisruptionBudget{}, Budgets: []policyv1.PodDisruptionBudget{theirs}}}

@@ -151,12 +151,12 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	return nil
 }
 
-func TestBudgetOfRequests(t *testing.T) {
+func TestMemcached_RequestBudget(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, specimen())
 }
 
-func TestBudgetOfOrphaning(t *testing.T) {
+func TestMemcached_OrphaningBudget(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, specimen())
 }
@@ -166,17 +166,17 @@ func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
 	env.OrphaningRaced(t, specimen())
 }
 
-func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
+func TestMemcached_OrphansIfNoPlanCanBeMade(t *testing.T) {
 	t.Parallel()
 	env.OrphaningUndecided(t, specimen())
 }
 
-func TestEveryStatedFieldComesBack(t *testing.T) {
+func TestMemcached_RestoresEveryStatedField(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, specimen())
 }
 
-func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
+func TestMemcached_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
 	env.Unowned(t, specimen(),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
@@ -254,7 +254,7 @@ func TestCrash(t *testing.T) {
 	)
 }
 
-func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+func TestMemcached_ReconcilesOnlyWatchedNamespaces(t *testing.T) {
 	t.Parallel()
 	env.Namespaces(t, specimen())
 }

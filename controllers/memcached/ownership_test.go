@@ -35,7 +35,7 @@ func node(l *testkit.Sandbox, of, name string) *corev1.Pod {
 	return p
 }
 
-func TestTwoCachesOfANamespaceDoNotSeeEachOthersPods(t *testing.T) {
+func TestMemcached_TwoInOneNamespaceListOnlyTheirPods(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	caches := map[string]*cachev1alpha1.Memcached{}
@@ -67,7 +67,7 @@ func TestTwoCachesOfANamespaceDoNotSeeEachOthersPods(t *testing.T) {
 
 // The legacy operator created the Deployment, and in later samples a Service with a
 // cluster IP, which cannot be removed from a Service.
-func TestChildrenOfTheSeedsOperatorAreTakenOver(t *testing.T) {
+func TestMemcached_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	m := cache(l.Namespace, "example")
@@ -114,7 +114,7 @@ func TestChildrenOfTheSeedsOperatorAreTakenOver(t *testing.T) {
 	l.Until("the Service to come back headless", s, "example", func() bool { return s.Spec.ClusterIP == corev1.ClusterIPNone })
 }
 
-func TestExclusivePathsAreCleaned(t *testing.T) {
+func TestMemcached_RemovesAdditionsToExclusivePaths(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	m := cache(l.Namespace, "example")
@@ -139,7 +139,7 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 
 // An image that is no longer the platform's default is kept: a restart would lose
 // the content of the cache.
-func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
+func TestMemcached_KeepsPodsIfThePlatformsImageChanges(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	m := cache(l.Namespace, "example")
@@ -157,7 +157,7 @@ func TestAnotherDefaultOfThePlatformReplacesNoPod(t *testing.T) {
 }
 
 // The schema alone rejects the same specs as admission.
-func TestSchemaRefuses(t *testing.T) {
+func TestSchema_RejectsInvalidSpecs(t *testing.T) {
 	t.Parallel()
 	ns := env.NewNamespace(t)
 	for name, tc := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-func TestServiceAccountTakesAGrant(t *testing.T) {
+func TestDesired_ServiceAccountNeedsThePlatformsPermission(t *testing.T) {
 	m := sample()
 	m.Spec.Pod = &common.Pod{ServiceAccountName: "robot"}
 	made := func(plan converge.Plan) bool {

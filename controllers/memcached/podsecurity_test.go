@@ -21,7 +21,7 @@ func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
 	return r.ForbiddenDetail()
 }
 
-func TestPodsMeetTheRestrictedStandard(t *testing.T) {
+func TestDesired_PodsMeetTheRestrictedStandard(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			m, o := in()

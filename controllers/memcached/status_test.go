@@ -69,7 +69,7 @@ func outcome(problem error, d *appsv1.Deployment) converge.Outcome {
 	return converge.NewOutcome(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), fault.Classify(problem), children)
 }
 
-func TestPhaseAndConditions(t *testing.T) {
+func TestReport_PhaseAndConditions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size       int32
 		deployment *appsv1.Deployment
@@ -128,7 +128,7 @@ func TestPhaseAndConditions(t *testing.T) {
 }
 
 // A rejected or failed write does not mean that the serving pods are unavailable.
-func TestFailedWriteDoesNotMakeTheCacheUnavailable(t *testing.T) {
+func TestReport_FailedWriteKeepsAvailable(t *testing.T) {
 	m := sample()
 	report(m, Observed{Observed: rollout.Observed{Deployment: rolled(3, 3, 3)}}, outcome(errors.New("no answer"), nil), platform)
 	if c := meta.FindStatusCondition(m.Status.Conditions, "Available"); c == nil || c.Status != metav1.ConditionTrue || m.Status.Phase != "Degraded" {
@@ -136,7 +136,7 @@ func TestFailedWriteDoesNotMakeTheCacheUnavailable(t *testing.T) {
 	}
 }
 
-func TestNodes(t *testing.T) {
+func TestReport_Nodes(t *testing.T) {
 	pod := func(name string, ready corev1.ConditionStatus, change ...func(*corev1.Pod)) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		p.Status.Conditions = []corev1.PodCondition{
@@ -178,7 +178,7 @@ func TestNodes(t *testing.T) {
 
 // In the schema of the legacy operator, nodes is a required list: null would be
 // rejected.
-func TestNodesAreNeverNull(t *testing.T) {
+func TestReport_NodesAreNeverNull(t *testing.T) {
 	written := func(m *cachev1alpha1.Memcached) string {
 		raw, err := json.Marshal(m.Status)
 		if err != nil {
@@ -196,7 +196,7 @@ func TestNodesAreNeverNull(t *testing.T) {
 	}
 }
 
-func TestFiguresOfTheStatus(t *testing.T) {
+func TestReport_Counts(t *testing.T) {
 	m := sample()
 	report(m, Observed{}, outcome(nil, rolled(4, 2, 3)), platform)
 	got := []int32{m.Status.Size, m.Status.Replicas, m.Status.ReadyReplicas}
@@ -229,7 +229,7 @@ func TestFiguresOfTheStatus(t *testing.T) {
 }
 
 // A failed rollout is rolled back, and the status describes the serving revision.
-func TestFailedRollout(t *testing.T) {
+func TestReport_FailedRollout(t *testing.T) {
 	m := sample()
 	first := kept(t, m, Observed{})
 	m.Spec.Image, m.Spec.Memory = "memcached:bad", &cachev1alpha1.MemorySpec{Size: new(resource.MustParse("1Gi"))}

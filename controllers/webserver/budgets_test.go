@@ -16,7 +16,7 @@ import (
 )
 
 // Kubernetes does not evict a pod that two PodDisruptionBudgets select.
-func TestBudgetGivesWayToThoseOfOthers(t *testing.T) {
+func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	t.Parallel()
 	const (
 		gone   = "delete poddisruptionbudgets 200"

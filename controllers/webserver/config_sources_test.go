@@ -42,7 +42,7 @@ func has1(name, key, text string) map[string]references.Source {
 	}}}
 }
 
-func TestMissingReferenceLeavesTheDeploymentAsItIs(t *testing.T) {
+func TestDesired_KeepsTheDeploymentIfAReferenceIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		w       *webserverv1.WebServer
 		sources map[string]references.Source
@@ -135,7 +135,7 @@ func names(t *testing.T, w *webserverv1.WebServer, sources map[string]references
 
 // Another image may have servers of its own, which a generated configuration would
 // hide.
-func TestOnlyNginxsOwnImageGetsOurConfigurationUnasked(t *testing.T) {
+func TestStock_ReportsOfficialNginxImages(t *testing.T) {
 	for image, want := range map[string]bool{
 		"nginx": true, "nginx:1.27.4": true, "docker.io/library/nginx:1": true, "library/nginx@sha256:ab": true, "nginx:1@sha256:ab": true,
 		"registry.example:5000/nginx": false, "registry.example/nginx:1": false, "nginx-shop": false, "nginx/nginx": false, "localhost:5000": false, "": false,
@@ -148,7 +148,7 @@ func TestOnlyNginxsOwnImageGetsOurConfigurationUnasked(t *testing.T) {
 
 // The same content has the same name, whatever its source, and different content
 // has a different name, so that an earlier pod template finds its own content.
-func TestCopiesAreNamedByTheirContent(t *testing.T) {
+func TestSnapshots_AreNamedByTheirContent(t *testing.T) {
 	inline := sample()
 	inline.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;"}
 	own := sample()
@@ -167,7 +167,7 @@ func TestCopiesAreNamedByTheirContent(t *testing.T) {
 
 // The source that a snapshot records is how a restarted operator finds the content
 // again without a request.
-func TestCopiesSayWhatTheyAreCopiesOf(t *testing.T) {
+func TestSnapshots_RecordTheirSource(t *testing.T) {
 	inline := sample()
 	inline.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;"}
 	inline.Spec.Content = &webserverv1.ContentSource{Files: map[string]webserverv1.FileText{"a": "b"}}
@@ -196,7 +196,7 @@ func TestCopiesSayWhatTheyAreCopiesOf(t *testing.T) {
 	}
 }
 
-func TestVolumesOfConfigMaps(t *testing.T) {
+func TestDesired_VolumesOfConfigMaps(t *testing.T) {
 	there := has1("v", "c", "d")
 	for name, tc := range map[string]struct {
 		w       *webserverv1.WebServer
@@ -233,7 +233,7 @@ func TestVolumesOfConfigMaps(t *testing.T) {
 
 // A change of the content has to replace the pods, because the snapshots that they
 // mount are immutable.
-func TestPodsMountTheCopiesOnly(t *testing.T) {
+func TestDesired_PodsMountOnlySnapshots(t *testing.T) {
 	w := referring("cfg", "", "pages")
 	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
@@ -251,7 +251,7 @@ func TestPodsMountTheCopiesOnly(t *testing.T) {
 
 // The tested container is like the one that will serve: the same image, user and
 // mounts, except for the configuration with constant paths.
-func TestConfigTestIsLikeTheServer(t *testing.T) {
+func TestDesired_ConfigTestMatchesTheServer(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
@@ -296,7 +296,7 @@ func TestConfigTestIsLikeTheServer(t *testing.T) {
 
 // The content of a Secret in a volume affects the pods. That of the certificate
 // does not, because nginx reads it again for each connection.
-func TestSecretsThatMatter(t *testing.T) {
+func TestSecrets_OfTheSpec(t *testing.T) {
 	w := sample()
 	w.Spec.ImagePullSecrets = []common.LocalObjectReference{{Name: "registry"}}
 	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
@@ -339,7 +339,7 @@ func TestSecretsThatMatter(t *testing.T) {
 
 // An unowned PodDisruptionBudget that selects the pods is sufficient. One that the
 // user asks for is created nevertheless, and the consequence is reported.
-func TestBudgetsOfOthers(t *testing.T) {
+func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 	selecting := func(labels map[string]string) []policyv1.PodDisruptionBudget {
 		return []policyv1.PodDisruptionBudget{{
 			ObjectMeta: metav1.ObjectMeta{Name: "theirs"},

@@ -149,7 +149,7 @@ func TestDesired(t *testing.T) {
 	})
 }
 
-func TestDesiredIsPureAndDeterministic(t *testing.T) {
+func TestDesired_IsDeterministic(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
@@ -168,7 +168,7 @@ func TestDesiredIsPureAndDeterministic(t *testing.T) {
 	}
 }
 
-func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
+func TestDesired_SetsOwnerLabelAndHash(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
@@ -198,7 +198,7 @@ func TestEveryChildCarriesOwnerLabelAndHash(t *testing.T) {
 
 // These fields are visible to users of the legacy operator, or select the pods of
 // an adopted installation, and must never change.
-func TestWhatTheArticleShows(t *testing.T) {
+func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "webserver.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestWhatTheArticleShows(t *testing.T) {
 	}
 }
 
-func TestNodePort(t *testing.T) {
+func TestDesired_NodePort(t *testing.T) {
 	type (
 		spec   = webserverv1.ServiceSpec
 		status = webserverv1.ServiceStatus
@@ -280,7 +280,7 @@ func TestNodePort(t *testing.T) {
 }
 
 // Learning which node port was allocated is not a reason to write.
-func TestLearningTheNodePortIsNoReasonToWrite(t *testing.T) {
+func TestDesired_HashIgnoresAllocatedNodePorts(t *testing.T) {
 	hash := func(change func(*webserverv1.WebServer)) (string, int32) {
 		w := sample()
 		change(w)
@@ -303,7 +303,7 @@ func TestLearningTheNodePortIsNoReasonToWrite(t *testing.T) {
 	}
 }
 
-func TestOnlyAPortNobodyAskedForFallsBack(t *testing.T) {
+func TestDesired_FallsBackOnlyForUnrequestedNodePorts(t *testing.T) {
 	refused := func(path *field.Path) error {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web-service", field.ErrorList{field.Invalid(path, 30010, "taken")})
 	}
@@ -343,7 +343,7 @@ func TestOnlyAPortNobodyAskedForFallsBack(t *testing.T) {
 	}
 }
 
-func TestPlatformsPreferenceForTheService(t *testing.T) {
+func TestDesired_ServiceTypeOfThePlatform(t *testing.T) {
 	for name, tc := range map[string]struct {
 		platform config.WebServer
 		want     corev1.ServiceSpec
@@ -375,7 +375,7 @@ func TestPlatformsPreferenceForTheService(t *testing.T) {
 }
 
 // The tutorial of the legacy operator shows these log lines.
-func TestLogLinesOfAnEdit(t *testing.T) {
+func TestLog_LinesOfAnEdit(t *testing.T) {
 	live := func(replicas *int32, images ...string) *appsv1.Deployment {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: replicas}}
 		for _, i := range images {

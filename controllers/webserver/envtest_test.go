@@ -190,12 +190,12 @@ func furnishedSpecimen() testkit.KindUnderTest {
 	return s
 }
 
-func TestBudgetOfRequestsOfAFurnishedOne(t *testing.T) {
+func TestWebServer_RequestBudgetWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, furnishedSpecimen())
 }
 
-func TestBudgetOfOrphaningAFurnishedOne(t *testing.T) {
+func TestWebServer_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, furnishedSpecimen())
 }
@@ -205,32 +205,32 @@ func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
 	env.OrphaningRaced(t, furnishedSpecimen())
 }
 
-func TestOrphaningOfWhatCannotBeDecided(t *testing.T) {
+func TestWebServer_OrphansIfNoPlanCanBeMade(t *testing.T) {
 	t.Parallel()
 	env.OrphaningUndecided(t, furnishedSpecimen())
 }
 
-func TestEveryStatedFieldOfAFurnishedOneComesBack(t *testing.T) {
+func TestWebServer_RestoresEveryStatedFieldWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, furnishedSpecimen())
 }
 
-func TestBudgetOfRequests(t *testing.T) {
+func TestWebServer_RequestBudget(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, specimen())
 }
 
-func TestBudgetOfOrphaning(t *testing.T) {
+func TestWebServer_OrphaningBudget(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, specimen())
 }
 
-func TestEveryStatedFieldComesBack(t *testing.T) {
+func TestWebServer_RestoresEveryStatedField(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, specimen())
 }
 
-func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
+func TestWebServer_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
 	env.Unowned(t, specimen(),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
@@ -245,7 +245,7 @@ func TestForeignObjectOfOurNameIsNeverWritten(t *testing.T) {
 	)
 }
 
-func TestLooksAfterItsNamespacesOnly(t *testing.T) {
+func TestWebServer_ReconcilesOnlyWatchedNamespaces(t *testing.T) {
 	t.Parallel()
 	env.Namespaces(t, specimen())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTextOfTheConfiguration(t *testing.T) {
+func TestSite_Text(t *testing.T) {
 	for name, tc := range map[string]struct {
 		site site
 		want string
@@ -47,7 +47,7 @@ server {
 }
 
 // A generated location would conflict with the user's.
-func TestEveryLocationIsTheUsers(t *testing.T) {
+func TestSite_GeneratesNoLocation(t *testing.T) {
 	for _, s := range []site{{}, {tls: true}, {snippet: "location / {}", tls: true}} {
 		if text := s.files()[serverFile]; strings.Contains(text, "location") {
 			t.Errorf("%+v:\n%s", s, text)
@@ -55,7 +55,7 @@ func TestEveryLocationIsTheUsers(t *testing.T) {
 	}
 }
 
-func TestFilesOfTheConfiguration(t *testing.T) {
+func TestSite_Files(t *testing.T) {
 	for name, tc := range map[string]struct {
 		site site
 		want []string
@@ -81,7 +81,7 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 }
 
 // The tested configuration differs from the served one only in the two paths.
-func TestTestedIsWhatServes(t *testing.T) {
+func TestSite_TestedConfigurationMatchesTheServed(t *testing.T) {
 	files := site{snippet: "x;", tls: true, monitoring: true}.files()
 	constant := strings.NewReplacer("$webserver_tls/tls.", "/etc/nginx/tls/tls.").Replace(files[serverFile])
 	if diff := cmp.Diff(constant, files[testFile]); diff != "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-func TestStatusFlapOfAChildCostsNothing(t *testing.T) {
+func TestWebServer_ChildStatusChangesCauseNoWrite(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	l.Create(webServer(l.Namespace, "web"))
@@ -40,7 +40,7 @@ func TestStatusFlapOfAChildCostsNothing(t *testing.T) {
 	l.Expect("a child's status says the same in other words")
 }
 
-func TestAdditionsOfOthersStay(t *testing.T) {
+func TestWebServer_KeepsFieldsOfOtherManagers(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	w, d := webServer(l.Namespace, "web"), &appsv1.Deployment{}
@@ -80,7 +80,7 @@ func TestServer_RefusesAnApplyOfAnOutdatedVersion(t *testing.T) {
 	}
 }
 
-func TestExclusivePathsAreCleaned(t *testing.T) {
+func TestWebServer_RemovesAdditionsToExclusivePaths(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
 	l.Create(webServer(l.Namespace, "web"))
@@ -122,7 +122,7 @@ func TestExclusivePathsAreCleaned(t *testing.T) {
 	l.Expect("restart: the API server's defaults are no additions")
 }
 
-func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
+func TestWebServer_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	w := webServer(l.Namespace, "web")
@@ -160,7 +160,7 @@ func TestChildrenOfTheArticlesOperatorAreTakenOver(t *testing.T) {
 	l.Expect("restart after the takeover")
 }
 
-func TestHandedOverChildIsAdopted(t *testing.T) {
+func TestWebServer_AdoptsATransferredChild(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject())
 	w := webServer(l.Namespace, "web")
@@ -179,7 +179,7 @@ func TestHandedOverChildIsAdopted(t *testing.T) {
 	}
 }
 
-func TestTakenNodePort(t *testing.T) {
+func TestWebServer_TakenNodePort(t *testing.T) {
 	t.Parallel()
 	const port = 30077 // in the range that is not used for dynamic allocation
 	l := env.NewSandbox(t, subjectWith(config.Platform{WebServer: config.WebServer{ServiceType: corev1.ServiceTypeNodePort, NodePort: port}}))

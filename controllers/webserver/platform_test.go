@@ -17,7 +17,7 @@ import (
 )
 
 // Admission may be off, and the configuration may have become stricter since.
-func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
+func TestDesired_DoesNotRouteDisallowedHosts(t *testing.T) {
 	strict := platform
 	strict.Gateways = []config.Gateway{{Namespace: "gateways", Name: "public"}}
 	strict.Hosts = []config.Hosts{{Namespaces: []string{"default"}, Hosts: []string{"*.example.com"}}}
@@ -45,7 +45,7 @@ func TestHostsThatThePlatformDoesNotAllowAreNotLedHere(t *testing.T) {
 	}
 }
 
-func TestServiceAccountTakesAGrant(t *testing.T) {
+func TestDesired_ServiceAccountNeedsThePlatformsPermission(t *testing.T) {
 	granting := platform
 	granting.ServiceAccounts = true
 	w := sample()
@@ -101,7 +101,7 @@ func TestServiceAccountTakesAGrant(t *testing.T) {
 }
 
 // Another exporter image is a setting of the platform, and must not replace pods.
-func TestAnotherExporterComesWithTheNextChange(t *testing.T) {
+func TestDesired_NewExporterImageWaitsForTheNextRevision(t *testing.T) {
 	w := sample()
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
 	exporter := func(o Observed) string {

@@ -21,7 +21,7 @@ func refusals(t *testing.T, pod corev1.PodTemplateSpec) string {
 	return r.ForbiddenDetail()
 }
 
-func TestPodsMeetTheRestrictedStandard(t *testing.T) {
+func TestDesired_PodsMeetTheRestrictedStandard(t *testing.T) {
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()
@@ -34,7 +34,7 @@ func TestPodsMeetTheRestrictedStandard(t *testing.T) {
 }
 
 // Proves that the check above can fail.
-func TestRestrictedStandardRefusesLess(t *testing.T) {
+func TestPodSecurityCheck_DetectsViolations(t *testing.T) {
 	for name, loosen := range map[string]func(*corev1.PodSpec){
 		"privilege escalation": func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true) },
 		"capabilities":         func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Capabilities = nil },

@@ -99,7 +99,7 @@ func mounted(t *testing.T, o Observed) string {
 
 func sourced(text string) Observed { return Observed{Sources: has1("cfg", "server.conf", text)} }
 
-func TestChangedConfigMapIsANewRevision(t *testing.T) {
+func TestRevision_ChangedConfigMapCreatesOne(t *testing.T) {
 	w := referring("cfg", "", "")
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
 	first := o.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate]
@@ -116,7 +116,7 @@ func TestChangedConfigMapIsANewRevision(t *testing.T) {
 	}
 }
 
-func TestFailedRevisionGoesBackToItsOwnContent(t *testing.T) {
+func TestRevision_RollbackRestoresItsContent(t *testing.T) {
 	w := referring("cfg", "", "")
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
 	before := o.Deployment.Spec.Template
@@ -186,7 +186,7 @@ func configValid(w *webserverv1.WebServer) metav1.Condition {
 	return metav1.Condition{}
 }
 
-func TestCopiesGoWithTheirRevisions(t *testing.T) {
+func TestSnapshots_AreDeletedWithTheirRevisions(t *testing.T) {
 	w := referring("cfg", "", "")
 	w.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(1))}
 	o := Observed{}
@@ -212,7 +212,7 @@ func TestCopiesGoWithTheirRevisions(t *testing.T) {
 	}
 }
 
-func TestConfigMapThatIsNotFollowedWaits(t *testing.T) {
+func TestRevision_IgnoresConfigMapChangesUnlessFollowed(t *testing.T) {
 	w := unfollowing(referring("cfg", "", ""))
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
 	o.Sources = sourced("return 202;").Sources
@@ -240,7 +240,7 @@ func shortened(changes []string) []string {
 
 // A newer operator that generates another configuration around a user's snippet
 // does not replace pods.
-func TestTextOfANewerOperatorReplacesNoPods(t *testing.T) {
+func TestRevision_GeneratedTextOfANewerOperatorKeepsPods(t *testing.T) {
 	w := referring("cfg", "", "")
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
 	older := "webserver-sample-config-0000000000000000"
@@ -349,7 +349,7 @@ func TestInputs(t *testing.T) {
 
 // The names of revisions are stored in clusters: if the name for the same spec
 // changed, upgrading the operator would create a revision of every object.
-func TestRevisionOfFiveLines(t *testing.T) {
+func TestRevision_NameIsStable(t *testing.T) {
 	d, _, err := decide(sample(), Observed{}, platform)
 	if err != nil {
 		t.Fatal(err)
@@ -361,7 +361,7 @@ func TestRevisionOfFiveLines(t *testing.T) {
 
 // A missing reference must not prevent the deletion of an object, and all children
 // that exist are released.
-func TestDeletionNeedsNothing(t *testing.T) {
+func TestDesired_DeletionNeedsNoReferences(t *testing.T) {
 	for name, change := range map[string]func(*webserverv1.WebServer, *Observed){
 		"no ConfigMap": func(_ *webserverv1.WebServer, o *Observed) { o.Sources = nil },
 		"no such revision": func(w *webserverv1.WebServer, _ *Observed) {
@@ -389,7 +389,7 @@ func TestDeletionNeedsNothing(t *testing.T) {
 	}
 }
 
-func TestChildrenThatAreNotAskedForGo(t *testing.T) {
+func TestDesired_PrunesUnrequestedChildren(t *testing.T) {
 	all := sample()
 	all.Spec.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 3}
 	all.Spec.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
@@ -427,7 +427,7 @@ func TestChildrenThatAreNotAskedForGo(t *testing.T) {
 	}
 }
 
-func TestTypesThatTheClusterDoesNotKnow(t *testing.T) {
+func TestDesired_TypesThatAreNotServed(t *testing.T) {
 	w := sample()
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
 	w.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"a.example"}}
@@ -486,7 +486,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-func TestExposed(t *testing.T) {
+func TestReport_Exposed(t *testing.T) {
 	ingress := func(addresses ...string) *networkingv1.Ingress {
 		i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample"}}
 		for _, a := range addresses {
@@ -531,7 +531,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-func TestConfigValidIsThereForOurConfigurationsOnly(t *testing.T) {
+func TestReport_ConfigValidOnlyForGeneratedConfigurations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*webserverv1.WebServer)
 		roll   func(*appsv1.Deployment)

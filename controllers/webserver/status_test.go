@@ -234,7 +234,7 @@ func TestConditions(t *testing.T) {
 
 // The ReplicaSet controller tries another name each time. If the message contained
 // the name, the status would be written after every attempt.
-func TestNamesOfPodsAreNotInMessages(t *testing.T) {
+func TestReport_MessagesContainNoPodNames(t *testing.T) {
 	message := func(pod string) string {
 		w := sample()
 		report(w, Observed{}, outcome(nil, standing(has(appsv1.DeploymentReplicaFailure, true,
@@ -255,7 +255,7 @@ func TestNamesOfPodsAreNotInMessages(t *testing.T) {
 	}
 }
 
-func TestMessagesOfARolloutDoNotCount(t *testing.T) {
+func TestReport_RolloutMessagesAreStable(t *testing.T) {
 	var first *webserverv1.WebServer
 	for _, d := range []*appsv1.Deployment{
 		standing(counts(4, 1, 3, 3)), standing(counts(4, 2, 3, 3)), standing(counts(4, 3, 4, 4)),
@@ -271,7 +271,7 @@ func TestMessagesOfARolloutDoNotCount(t *testing.T) {
 	}
 }
 
-func TestStatusImageIsWhatServes(t *testing.T) {
+func TestReport_ImageIsTheServingOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before     string
 		deployment *appsv1.Deployment
@@ -307,7 +307,7 @@ func TestStatusImageIsWhatServes(t *testing.T) {
 	})
 }
 
-func TestStatusCountsAndSelector(t *testing.T) {
+func TestReport_CountsAndSelector(t *testing.T) {
 	w := sample()
 	report(w, Observed{}, outcome(nil, standing(counts(4, 2, 3, 3)), nil), platform)
 	got := []int32{w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas}
@@ -324,7 +324,7 @@ func TestStatusCountsAndSelector(t *testing.T) {
 	}
 }
 
-func TestStatusOfTheService(t *testing.T) {
+func TestReport_Service(t *testing.T) {
 	known := &webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeNodePort, Port: 80, NodePort: 32222}
 	for name, tc := range map[string]struct {
 		live *corev1.Service
@@ -365,7 +365,7 @@ func TestStatusOfTheService(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
+func TestReport_Addresses(t *testing.T) {
 	inside := "Cluster http://webserver-sample-service.default.svc"
 	for name, tc := range map[string]struct {
 		live func(*corev1.Service)
@@ -421,7 +421,7 @@ func TestAddresses(t *testing.T) {
 }
 
 // A rejected or failed write does not mean that the serving pods are unavailable.
-func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
+func TestReport_FailedWriteKeepsAvailable(t *testing.T) {
 	w := sample()
 	serving := Observed{Observed: rollout.Observed{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
 	report(w, serving, outcome(errors.New("no answer"), nil, nil), platform)
@@ -431,7 +431,7 @@ func TestFailedWriteDoesNotMakeTheFleetUnavailable(t *testing.T) {
 	}
 }
 
-func TestAddressOfAnIPv6LoadBalancer(t *testing.T) {
+func TestReport_AddressOfAnIPv6LoadBalancer(t *testing.T) {
 	for port, want := range map[int32]string{80: "http://[2001:db8::1]", 8080: "http://[2001:db8::1]:8080"} {
 		s := liveService(func(s *corev1.Service) {
 			s.Spec.Ports[0].Port = port
