@@ -3,9 +3,7 @@ package immortalcontainer
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +14,7 @@ import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/hash"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
@@ -43,11 +42,11 @@ func inputs(i *immortalv1alpha1.ImmortalContainer) string {
 			s.Pod = nil
 		}
 	}
-	var sorted map[string]any // so that the order of fields in the Go types does not matter
-	decode(encode(s), &sorted)
-	h := fnv.New64a()
-	h.Write([]byte(encode(sorted))) // writing to a hash never fails
-	return strconv.FormatUint(h.Sum64(), 16)
+	hashed, err := hash.Of("", s)
+	if err != nil {
+		panic(fmt.Sprintf("%T has no JSON: %v", s, err)) // it was decoded from JSON
+	}
+	return hashed
 }
 
 // madeOf reports whether a pod was created from the current spec, so that it can be

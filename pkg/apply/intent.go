@@ -3,9 +3,7 @@ package apply
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"reflect"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +12,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/pkg/hash"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -214,11 +213,11 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 		hashed = *in.HashIntent
 		hashed.decorate(owner.GetUID(), refs)
 	}
-	hash, err := hashed.hash()
+	applied, err := hashed.hash()
 	if err != nil {
 		return nil, err
 	}
-	in.annotate(hash)
+	in.annotate(applied)
 	raw, err := json.Marshal(in.config)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", in, err)
@@ -234,10 +233,7 @@ func (in Intent) hash() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding %s: %w", in, err)
 	}
-	h := fnv.New64a()
-	h.Write([]byte(hashVersion)) // a hash never fails to write
-	h.Write(raw)
-	return hashVersion + "-" + strconv.FormatUint(h.Sum64(), 16), nil
+	return hashVersion + "-" + hash.Bytes(hashVersion, raw), nil
 }
 
 // answer decodes the configuration, which holds the API server's response, into

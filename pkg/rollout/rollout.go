@@ -23,7 +23,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +40,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/hash"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -151,7 +151,7 @@ type contents struct {
 func Decide(q Input, seen Observed) (Decision, error) {
 	d := Decision{question: q, memory: remembered(q.Status)}
 	history := sorted(seen.Revisions)
-	inputs, err := hashOf(q.Kind, q.Inputs)
+	inputs, err := hash.Of(q.Kind, q.Inputs)
 	if err != nil {
 		return d, fmt.Errorf("hashing the inputs of the pod template: %w", err)
 	}
@@ -418,9 +418,9 @@ func (r Revision) intent(q Input) (apply.Intent, error) {
 // because the API server returns JSON in a different order.
 func (r Revision) data() ([]byte, error) {
 	if r.live != nil {
-		return canonical(r.live.Data) // it is immutable
+		return hash.Canonical(r.live.Data) // it is immutable
 	}
-	return canonical(contents{Template: r.fresh, Revision: r.Number})
+	return hash.Canonical(contents{Template: r.fresh, Revision: r.Number})
 }
 
 // sorted returns the existing revisions, oldest first.
@@ -454,37 +454,12 @@ func (r *Revision) stored() {
 // mark annotates a template with its own hash, so that pods show which template
 // they were created from.
 func mark(t *corev1ac.PodTemplateSpecApplyConfiguration) (Revision, error) {
-	hash, err := hashOf("", t)
+	hashed, err := hash.Of("", t)
 	if err != nil {
 		return Revision{}, fmt.Errorf("hashing the pod template: %w", err)
 	}
-	t.WithAnnotations(map[string]string{naming.AnnotationTemplate: hash})
-	return Revision{fresh: t, hash: hash}, nil
-}
-
-// hashOf hashes the JSON of a value with sorted keys, so that reordering the
-// fields of a type does not change the hash.
-func hashOf(salt string, v any) (string, error) {
-	raw, err := canonical(v)
-	if err != nil {
-		return "", err
-	}
-	h := fnv.New64a()
-	h.Write([]byte(salt)) // writing to a hash never fails
-	h.Write(raw)
-	return strconv.FormatUint(h.Sum64(), 16), nil
-}
-
-func canonical(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var sorted any
-	if err := json.Unmarshal(raw, &sorted); err != nil {
-		return nil, err
-	}
-	return json.Marshal(sorted)
+	t.WithAnnotations(map[string]string{naming.AnnotationTemplate: hashed})
+	return Revision{fresh: t, hash: hashed}, nil
 }
 
 // numbered returns the revision with a number. If several have it, it prefers

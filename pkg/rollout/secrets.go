@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/hash"
 	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
@@ -38,5 +39,5 @@ func Secrets(uses []resources.Use, digests map[string]references.SecretDigest) (
 	if len(there) == 0 || len(errs) > 0 {
 		return "", errors.Join(errs...)
 	}
-	return hashOf("", there)
+	return hash.Of("", there)
 }
