@@ -93,7 +93,7 @@ demo-down: cluster-down ## Remove all of that
 ##@ Change
 
 .PHONY: generate
-generate: ## Write what is generated from apis/, controllers/ and webhooks/
+generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg/
 	$(call say,'generating code and manifests')
 	@rm -rf config/crd/bases $(CHART)/files
 	@go tool controller-gen object paths="./apis/...;./pkg/testkit/redirect/..."
@@ -108,6 +108,7 @@ generate: ## Write what is generated from apis/, controllers/ and webhooks/
 	@cp config/crd/bases/*.yaml $(CHART)/files/crds/
 	@cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
+	@go run ./cmd/messages docs/conditions.md
 	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build

@@ -1,6 +1,7 @@
 package immortalcontainer
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // settle reconciles until nothing more is written.
@@ -102,8 +104,8 @@ func TestDesired_DeletesAPodThatIsNotReleasedOnlyUncounted(t *testing.T) {
 // A pod that cannot be released yet is not counted, because it may be deleted
 // before it runs.
 func TestReport_CountsNoPodThatCannotBeReleased(t *testing.T) {
-	conflict := fault.Verdict{Class: fault.Stall, Reason: common.ReasonConflict, Message: "m"}
-	notAllowed := fault.Verdict{Class: fault.Stall, Reason: common.ReasonNotAllowed, Message: "m"}
+	conflict := fault.Classify(fault.Stalled(message.New(common.ReasonConflict, "m")))
+	notAllowed := fault.Classify(fault.Stalled(message.New(common.ReasonNotAllowed, "m")))
 	for name, tc := range map[string]struct {
 		counted  bool
 		isolated bool
@@ -115,7 +117,7 @@ func TestReport_CountsNoPodThatCannotBeReleased(t *testing.T) {
 		"its service account is not allowed":               {pod: livePod(withGate), problem: notAllowed},
 		"its service account is no longer allowed":         {counted: true, pod: livePod(withGate), problem: notAllowed},
 		"being deleted":                                    {counted: true, pod: livePod(withGate, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: born.Time} })},
-		"the request that lifts its gate may have arrived": {counted: true, pod: livePod(withGate), problem: fault.Verdict{Class: fault.Retry}, want: 1},
+		"the request that lifts its gate may have arrived": {counted: true, pod: livePod(withGate), problem: fault.Classify(errors.New("no answer")), want: 1},
 		"a child that it does not depend on fails":         {pod: livePod(withGate), problem: conflict, want: 1},
 		"it runs, and a child is in conflict":              {pod: livePod(), problem: conflict, want: 1},
 	} {

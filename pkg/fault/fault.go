@@ -201,7 +201,7 @@ func classifyOne(err error) *Error {
 
 // refused returns a Stall that quotes the API server.
 func refused(m *message.Message, err error) *Error {
-	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: message.Quote(m.With(), answer(err))}
+	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: m.Quoting(answer(err))}
 }
 
 // OfNamespace reports whether pods are refused because of a policy of their

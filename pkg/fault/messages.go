@@ -18,8 +18,9 @@ var (
 	})
 	msgQuota = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonQuotaExceeded},
-		Text: "A ResourceQuota does not allow a child. Raise the quota, or request less.", Quote: "message of the API server",
-		When: "Admission refused a child because of a quota. It is tried again every minute.",
+		Text: "A ResourceQuota does not allow a child.", Quote: "message of the API server",
+		Remedy: "Raise the quota, or request less.",
+		When:   "Admission refused a child because of a quota. It is tried again every minute.",
 	})
 	msgForbidden = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonForbidden},
@@ -28,13 +29,15 @@ var (
 	})
 	msgNodePort = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonNodePortUnavailable},
-		Text: "The node port in the spec cannot be allocated. Choose another one, or none.", Quote: "message of the API server",
-		When: "Another Service has the node port, or it is outside of the cluster's range.",
+		Text: "The node port in the spec cannot be allocated.", Quote: "message of the API server",
+		Remedy: "Choose another one, or none.",
+		When:   "Another Service has the node port, or it is outside of the cluster's range.",
 	})
 	msgInvalid = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonInvalid},
-		Text: "The API server rejects a child as invalid. Correct the spec.", Quote: "message of the API server",
-		When: "The spec results in a child that Kubernetes, or a webhook of the cluster, does not accept.",
+		Text: "The API server rejects a child as invalid.", Quote: "message of the API server",
+		Remedy: "Correct the spec.",
+		When:   "The spec results in a child that Kubernetes, or a webhook of the cluster, does not accept.",
 	})
 	msgRefused = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonError},

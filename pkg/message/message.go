@@ -19,7 +19,7 @@ import (
 // Message is a message with a place for each value that it contains.
 type Message struct {
 	// In are the conditions that the message occurs in, as TYPE=STATUS, or Event,
-	// or LastActions.
+	// or lastActions.
 	In []string
 	// Kinds are the kinds of objects that have the message; all if it is empty.
 	Kinds []string
@@ -27,8 +27,9 @@ type Message struct {
 	Reasons []string
 	// Text is the message. Values replace its {placeholders} in their order.
 	Text string
-	// Quote is what may be quoted after the message; "" means nothing.
-	Quote string
+	// Quote is what may be quoted after the text, and Remedy is what follows that.
+	// They are used by Quoting only.
+	Quote, Remedy string
 	// When is when the message occurs, and what to do about it.
 	When string
 }
@@ -36,7 +37,7 @@ type Message struct {
 // The places that do not belong to a condition.
 const (
 	Event       = "Event"
-	LastActions = "LastActions"
+	LastActions = "lastActions"
 )
 
 // Conditions that change together (see pkg/conditions).
@@ -55,6 +56,11 @@ var (
 	Web = []string{"DemoApplication", "WebServer"}
 )
 
+// AllKinds returns the kinds of objects, sorted.
+func AllKinds() []string {
+	return []string{"DemoApplication", "ImmortalContainer", "Memcached", "WebServer"}
+}
+
 var defined []*Message
 
 // Define returns a message that is part of All. It is called for variables of
@@ -64,9 +70,15 @@ func Define(m Message) *Message {
 	return &m
 }
 
-// New returns a message that is not part of All. It is for tests, and for texts
-// that are not written into an object.
-func New(reason, text string) *Message { return &Message{Reasons: []string{reason}, Text: text} }
+// New returns a message that is not part of All and that Check accepts anywhere. It
+// is for tests.
+func New(reason, text string) *Message {
+	m := &Message{Reasons: []string{reason}, Text: text}
+	unlisted.Store(m, true)
+	return m
+}
+
+var unlisted sync.Map // of *Message
 
 // All returns the messages of all packages that the program contains.
 func All() []*Message { return slices.Clone(defined) }
@@ -88,6 +100,12 @@ func (m *Message) With(values ...any) string {
 		}
 		return fmt.Sprint(values[i])
 	})
+}
+
+// Quoting returns the message with its values, a text of another component and the
+// remedy.
+func (m *Message) Quoting(text string, values ...any) string {
+	return Join(Quote(m.With(values...), text), m.Remedy)
 }
 
 // Join returns the non-empty sentences as one message.
@@ -122,8 +140,9 @@ func end(s string) string {
 }
 
 // Check returns an error unless a message consists of defined messages, and one of
-// them may occur in this place of an object of this kind. status and reason are
-// empty outside of conditions.
+// them may occur in this place of an object of this kind. status is empty outside of
+// conditions. An object of a kind outside of AllKinds may have the messages of every
+// kind.
 func Check(kind, place, status, reason, text string) error {
 	if status != "" {
 		place += "=" + status
@@ -146,19 +165,28 @@ func Check(kind, place, status, reason, text string) error {
 // longest returns the message that matches most of the beginning of a text, and
 // the length of that. Of several, one that may occur in the place is returned.
 func longest(text, kind, place, reason string) (best *Message, length int) {
-	for _, m := range defined {
-		if len(m.Kinds) > 0 && !slices.Contains(m.Kinds, kind) {
-			continue
-		}
+	try := func(m *Message) {
 		at := m.pattern().FindStringIndex(text)
 		if at != nil && (at[1] > length || at[1] == length && m.occurs(place, reason)) {
 			best, length = m, at[1]
 		}
 	}
+	for _, m := range defined {
+		if len(m.Kinds) == 0 || slices.Contains(m.Kinds, kind) || !slices.Contains(AllKinds(), kind) {
+			try(m)
+		}
+	}
+	unlisted.Range(func(m, _ any) bool {
+		try(m.(*Message))
+		return true
+	})
 	return best, length
 }
 
 func (m *Message) occurs(place, reason string) bool {
+	if _, ok := unlisted.Load(m); ok {
+		return true
+	}
 	if len(m.Reasons) > 0 && reason != "" && !slices.Contains(m.Reasons, reason) {
 		return false
 	}

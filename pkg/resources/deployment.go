@@ -21,7 +21,6 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -245,7 +244,7 @@ func areOrIs(n int32) string {
 
 // PodsNotCreated returns the message about pods that the ReplicaSet controller
 // cannot create, which quotes the cause.
-func PodsNotCreated(cause string) string { return message.Quote(msgPodsNotCreated.With(), cause) }
+func PodsNotCreated(cause string) string { return msgPodsNotCreated.Quoting(cause) }
 
 // generatedPod matches the name of a pod that the ReplicaSet controller could
 // not create, which is different in each attempt.

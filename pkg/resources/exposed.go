@@ -11,7 +11,6 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
-	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // TakenByIngress reports whether an ingress controller routes requests from the
@@ -44,7 +43,7 @@ func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Condition {
 			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < r.Generation || c.Status == metav1.ConditionUnknown:
 				return waiting
 			case c.Status == metav1.ConditionFalse:
-				return conditions.Condition{Reason: msgRouteNotAccepted.Reason(), Message: message.Quote(msgRouteNotAccepted.With(c.Reason), clip(c.Message))}
+				return conditions.Condition{Reason: msgRouteNotAccepted.Reason(), Message: msgRouteNotAccepted.Quoting(clip(c.Message), c.Reason)}
 			}
 		}
 	}

@@ -479,5 +479,5 @@ func numbers(history []Revision) string {
 	for i, r := range history {
 		all[i] = strconv.FormatInt(r.Number, 10)
 	}
-	return strings.Join(all, ", ")
+	return cmp.Or(strings.Join(all, ", "), "none")
 }

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // Main is the TestMain of a package that needs an API server, which it may share
@@ -120,7 +122,44 @@ type Sandbox struct {
 // NewSandbox creates a namespace. Start starts the operator.
 func (e *Env) NewSandbox(t *testing.T, s Subject) *Sandbox {
 	t.Helper()
-	return &Sandbox{T: t, Env: e, Namespace: e.NewNamespace(t), subject: s}
+	l := &Sandbox{T: t, Env: e, Namespace: e.NewNamespace(t), subject: s}
+	t.Cleanup(l.checkMessages)
+	return l
+}
+
+// checkMessages fails the test for each message that the operator wrote into a
+// status and that docs/conditions.md does not contain.
+func (l *Sandbox) checkMessages() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // that of the test is done
+	defer cancel()
+	rs, err := l.Audit.Requests(ctx, l.Namespace)
+	if err != nil {
+		l.Errorf("reading the messages: %v", err)
+	}
+	for _, r := range rs {
+		resource, isStatus := strings.CutSuffix(r.Resource, "/status")
+		if !isStatus || !r.IsWrite() || !r.Succeeded() {
+			continue
+		}
+		var o struct {
+			Status struct {
+				Conditions  []metav1.Condition `json:"conditions"`
+				LastActions []common.Action    `json:"lastActions"`
+			} `json:"status"`
+		}
+		if err := json.Unmarshal(r.Body, &o); err != nil {
+			l.Errorf("reading %s: %v", r, err)
+		}
+		kind := ""
+		for _, k := range message.AllKinds() {
+			if strings.EqualFold(k+"s", resource) {
+				kind = k
+			}
+		}
+		if err := message.CheckStatus(kind, o.Status.Conditions, o.Status.LastActions); err != nil {
+			l.Errorf("%s: %v", r, err)
+		}
+	}
 }
 
 // Start starts an operator, which is stopped when the test ends at the latest.

@@ -6,7 +6,6 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -38,7 +37,7 @@ func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition,
 	ns, name := w.Owner.GetNamespace(), w.Owner.GetName()
 	switch {
 	case w.Refused != nil: // the Ingress or HTTPRoute is being deleted
-		return conditions.Condition{Reason: msgExposeNotAllowed.Reason(), Message: message.Quote(msgExposeNotAllowed.With(), w.Refused.Error())}, false
+		return conditions.Condition{Reason: msgExposeNotAllowed.Reason(), Message: msgExposeNotAllowed.Quoting(w.Refused.Error())}, false
 	case w.Expose.Type == common.ExposeIngress:
 		i := converge.ChildOrObserved(out, "Ingress", ns, name, s.Ingress)
 		return resources.TakenByIngress(i), i != nil
