@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -94,6 +95,7 @@ func TestIsGivenAway(t *testing.T) {
 	for name, tc := range map[string]struct {
 		controlled, annotated bool
 		tool                  string
+		another               bool // the annotation names an earlier object
 		want                  bool
 	}{
 		"owned":                                {controlled: true, annotated: true, tool: naming.ManagedBy, want: false},
@@ -101,6 +103,7 @@ func TestIsGivenAway(t *testing.T) {
 		"disowned":                             {annotated: true, tool: naming.ManagedBy, want: false},
 		"disowned, without label":              {annotated: true, want: false},
 		"disowned, with the label of a tool":   {annotated: true, tool: "Helm", want: true},
+		"disowned by an earlier object":        {annotated: true, tool: naming.ManagedBy, another: true, want: true},
 		"disowned, and without the annotation": {tool: naming.ManagedBy, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +117,11 @@ func TestIsGivenAway(t *testing.T) {
 			if tc.tool != "" {
 				child.SetLabels(map[string]string{naming.LabelManagedBy: tc.tool})
 			}
-			if got := isGivenAway(child); got != tc.want {
+			object := types.UID("1")
+			if tc.another {
+				object = "2"
+			}
+			if got := isGivenAway(child, object); got != tc.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -235,19 +236,19 @@ func (s *scene) workload() metav1.Object {
 }
 
 // isGivenAway reports whether the workload has no owner, and either lacks the
-// annotation that names one or has the label of another tool: it is unowned, and
-// the operator must not modify it.
+// annotation that names this object or has the label of another tool: it is
+// unowned, and the operator must not modify it.
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
-	return child != nil && isGivenAway(child)
+	return child != nil && isGivenAway(child, s.object.GetUID())
 }
 
-func isGivenAway(child metav1.Object) bool {
+func isGivenAway(child metav1.Object, object types.UID) bool {
 	if metav1.GetControllerOf(child) != nil {
 		return false
 	}
 	tool := child.GetLabels()[naming.LabelManagedBy]
-	return child.GetAnnotations()[naming.AnnotationOwner] == "" || tool != "" && tool != naming.ManagedBy
+	return child.GetAnnotations()[naming.AnnotationOwner] != string(object) || tool != "" && tool != naming.ManagedBy
 }
 
 // judgePods checks that the pods are those that the model expects.
@@ -440,7 +441,7 @@ func (w *World) checkVersions(s *scene) {
 			w.violate("replicas-dropped", "the Deployment went from %d to %d replicas, and the autoscaler asked for no less", w.memory.floor, r)
 			w.memory.floor = 0
 		}
-		if least, ok := number(s.spec, "autoscaling", "minReplicas"); ok && !w.memory.touched && !w.memory.hadReplicas && int64(desiredReplicas(d)) < least {
+		if least, ok := number(s.spec, "autoscaling", "minReplicas"); ok && !w.memory.touched && !w.memory.hadReplicas && w.memory.edits == 0 && int64(desiredReplicas(d)) < least {
 			w.violate("replicas-minimum", "the Deployment was created with %d replicas, and the minimum is %d", desiredReplicas(d), least)
 			w.memory.hadReplicas = true
 		}
