@@ -40,7 +40,7 @@ const (
 var image = []string{"--set", "image.repository=registry.example.com/platform-operator", "--set", "image.tag=v0.1.0"}
 
 // TestGolden shows the effect of a change of the chart on its users. It omits the
-// CRDs, which TestSameAsKustomize compares.
+// CRDs, which TestChart_EqualsKustomize compares.
 func TestGolden(t *testing.T) {
 	golden.CompareCases(t, "default", map[string][]string{
 		"default":    nil,
@@ -51,8 +51,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestRefused checks the error messages for invalid values.
-func TestRefused(t *testing.T) {
+// TestValues_InvalidOnesAreRejected checks the error messages for invalid values.
+func TestValues_InvalidOnesAreRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
 		want string
@@ -83,10 +83,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSameAsKustomize compares the two ways to install, object by object. It
+// TestChart_EqualsKustomize compares the two ways to install, object by object. It
 // ignores only inherent differences: the hooks of the chart, the Namespace of
 // config/, labels that select nothing, and the image.
-func TestSameAsKustomize(t *testing.T) {
+func TestChart_EqualsKustomize(t *testing.T) {
 	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
 	if err != nil {
 		t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
@@ -216,9 +216,9 @@ func TestPlatformConfiguration(t *testing.T) {
 	}
 }
 
-// TestSecretsAreReadOnlyWhereTheyMatter checks that the permission to read all
+// TestRBAC_SecretsAreReadOnlyIfNeeded checks that the permission to read all
 // Secrets is granted only if restartOnSecretChange needs it.
-func TestSecretsAreReadOnlyWhereTheyMatter(t *testing.T) {
+func TestRBAC_SecretsAreReadOnlyIfNeeded(t *testing.T) {
 	for set, want := range map[string][]string{"false": nil, "true": {"get", "list", "watch"}} {
 		found := false
 		for _, o := range parse(t, template(t, "--set", "config.restartOnSecretChange="+set)) {
@@ -247,8 +247,8 @@ func TestSecretsAreReadOnlyWhereTheyMatter(t *testing.T) {
 	}
 }
 
-// TestValuesDocumented requires each value to be in the schema and in the README.
-func TestValuesDocumented(t *testing.T) {
+// TestValues_AreDocumented requires each value to be in the schema and in the README.
+func TestValues_AreDocumented(t *testing.T) {
 	var values, schema map[string]any
 	readYAML(t, filepath.Join(chart, "values.yaml"), &values)
 	readYAML(t, filepath.Join(chart, "values.schema.json"), &schema)
@@ -297,9 +297,9 @@ func leaves(v map[string]any, children func(map[string]any) map[string]any) []st
 	return paths
 }
 
-// TestNames renders with another release name and other names: the objects that
+// TestChart_WithOtherNames renders with another release name and other names: the objects that
 // flags and bindings refer to must exist.
-func TestNames(t *testing.T) {
+func TestChart_WithOtherNames(t *testing.T) {
 	have := map[string]bool{}
 	var args []any
 	for _, o := range parse(t, helm(t, append([]string{
@@ -401,7 +401,7 @@ func readYAML(t *testing.T, file string, into any) {
 
 // kubectl apply stores the object as JSON in an annotation, and annotations are
 // limited to 256 KiB.
-func TestDefinitionsAreSmallEnoughForKubectlApply(t *testing.T) {
+func TestCRDs_AreSmallEnoughForKubectlApply(t *testing.T) {
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d definitions, error %v", len(files), err)

@@ -73,7 +73,7 @@ func violations(t *testing.T, p corev1.PodTemplateSpec) []string {
 	return found
 }
 
-func TestOurOwnPodsAreRestricted(t *testing.T) {
+func TestPods_AreRestricted(t *testing.T) {
 	for name, objects := range renderings(t) {
 		t.Run(name, func(t *testing.T) {
 			all := pods(t, objects)
@@ -89,7 +89,7 @@ func TestOurOwnPodsAreRestricted(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsNotRestrictedIsSeen(t *testing.T) {
+func TestPods_ViolationsAreDetected(t *testing.T) {
 	objects := parse(t, template(t))
 	for want, loosen := range map[string]func(*corev1.PodTemplateSpec){
 		"privileged":      func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].SecurityContext.Privileged = new(true) },

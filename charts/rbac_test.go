@@ -165,7 +165,7 @@ func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
 	return found
 }
 
-func TestNothingEscalates(t *testing.T) {
+func TestRBAC_AllowsNoEscalation(t *testing.T) {
 	for name, objects := range renderings(t) {
 		t.Run(name, func(t *testing.T) {
 			all := roles(t, objects)
@@ -184,9 +184,9 @@ func TestNothingEscalates(t *testing.T) {
 	}
 }
 
-// TestEscalationIsSeen adds each forbidden permission to a role and expects it to be
+// TestRBAC_EscalationIsDetected adds each forbidden permission to a role and expects it to be
 // found.
-func TestEscalationIsSeen(t *testing.T) {
+func TestRBAC_EscalationIsDetected(t *testing.T) {
 	rule := func(group, resource, verb string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}, ResourceNames: names}
 	}
@@ -242,9 +242,9 @@ subjects: [{kind: Group, name: "system:authenticated"}]
 	}
 }
 
-// TestUsersRolesAreAboutOurKinds checks that the rules that are aggregated to the
+// TestRBAC_UserRolesCoverTheKinds checks that the rules that are aggregated to the
 // ClusterRoles view and edit cover all kinds of the operator, and nothing else.
-func TestUsersRolesAreAboutOurKinds(t *testing.T) {
+func TestRBAC_UserRolesCoverTheKinds(t *testing.T) {
 	for _, name := range []string{"chart", "config/default"} {
 		t.Run(name, func(t *testing.T) {
 			objects := renderings(t)[name]
@@ -316,8 +316,8 @@ func TestUsersRolesAreAboutOurKinds(t *testing.T) {
 	}
 }
 
-// TestEveryPermissionIsExplained compares docs/rbac.md with the granted permissions.
-func TestEveryPermissionIsExplained(t *testing.T) {
+// TestRBAC_EveryPermissionIsDocumented compares docs/rbac.md with the granted permissions.
+func TestRBAC_EveryPermissionIsDocumented(t *testing.T) {
 	type row struct{ where, group, resource, names string }
 	granted := map[row][]string{}
 	objects := renderings(t)["everything on"]

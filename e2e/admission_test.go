@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestBadSpecsAreRefused checks that specs which Kubernetes would reject later are
+// TestWebServer_RejectsInvalidSpecs checks that specs which Kubernetes would reject later are
 // rejected immediately, with a message that names the field.
-func TestBadSpecsAreRefused(t *testing.T) {
+func TestWebServer_RejectsInvalidSpecs(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	tests := map[string]struct{ name, spec, want string }{
@@ -46,8 +46,8 @@ func TestBadSpecsAreRefused(t *testing.T) {
 	})
 }
 
-// TestExplainSpeaks checks that kubectl explain documents every field of the spec.
-func TestExplainSpeaks(t *testing.T) {
+// TestWebServer_ExplainDescribesEveryField checks that kubectl explain documents every field of the spec.
+func TestWebServer_ExplainDescribesEveryField(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"webserver", "webserver.spec", "webserver.spec.image", "webserver.spec.replicas", "webserver.spec.service.nodePort", "webserver.spec.deletionPolicy", "webserver.status.conditions", "webserver.status.addresses"} {
 		out := kubectl(t, "explain", field)

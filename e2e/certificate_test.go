@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestTheCertificateComesBack checks that the operator restores the webhook
+// TestOperator_RestoresTheCertificate checks that the operator restores the webhook
 // certificate when it is deleted or damaged, with one that the API server already
 // trusts.
-func TestTheCertificateComesBack(t *testing.T) {
+func TestOperator_RestoresTheCertificate(t *testing.T) {
 	const secret = operatorName + "-webhook-cert"
 	served := func() string {
 		t.Helper()

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// TestADeletionThatIsHeldSaysWhy checks that an object whose children cannot be
+// TestWebServer_ReportsABlockedDeletion checks that an object whose children cannot be
 // released reports that in an event, increments the count of the event, and is
 // deleted once they can be released.
-func TestADeletionThatIsHeldSaysWhy(t *testing.T) {
+func TestWebServer_ReportsABlockedDeletion(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", replicas: 1, deletionPolicy: Orphan, service: {type: ClusterIP}}`)); err != nil {

@@ -46,10 +46,10 @@ func (s blockStage) prints(want string, args ...string) {
 	eventuallyPrints(s.T, want, append([]string{"-n", s.ns}, args...)...)
 }
 
-// TestDemoApplicationContainer checks that a running container has the settings in
+// TestDemoApplication_Container checks that a running container has the settings in
 // the spec, and that a namespace which enforces the restricted standard admits the
 // profile Restricted.
-func TestDemoApplicationContainer(t *testing.T) {
+func TestDemoApplication_Container(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce=restricted")
@@ -79,9 +79,9 @@ func TestDemoApplicationContainer(t *testing.T) {
 	}
 }
 
-// TestDemoApplicationConfig checks that a changed ConfigMap replaces the pods, and
+// TestDemoApplication_Config checks that a changed ConfigMap replaces the pods, and
 // that an earlier revision has its original content.
-func TestDemoApplicationConfig(t *testing.T) {
+func TestDemoApplication_Config(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply(app("  envFrom: [{configMapRef: {name: app}}]\n  rollout: {restartOnConfigChange: true}\n"))
@@ -112,9 +112,9 @@ func TestDemoApplicationConfig(t *testing.T) {
 	mode("one")
 }
 
-// TestDemoApplicationAutoscaling checks that the replicas are handed over to the
+// TestDemoApplication_Autoscaling checks that the replicas are handed over to the
 // autoscaler and back without a drop.
-func TestDemoApplicationAutoscaling(t *testing.T) {
+func TestDemoApplication_Autoscaling(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply(app("  replica: 3\n  resources: {requests: {cpu: 10m}}\n"))
@@ -135,9 +135,9 @@ func TestDemoApplicationAutoscaling(t *testing.T) {
 	s.prints("", "get", "hpa", "-o", "name")
 }
 
-// TestDemoApplicationBesides checks that auxiliary resources are created on
+// TestDemoApplication_AuxiliaryResources checks that auxiliary resources are created on
 // request, and deleted when they are not requested any more.
-func TestDemoApplicationBesides(t *testing.T) {
+func TestDemoApplication_AuxiliaryResources(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	host := s.ns + ".example.com"

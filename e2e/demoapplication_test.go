@@ -19,11 +19,11 @@ func demoApplication(t *testing.T) string {
 	return string(raw)
 }
 
-// TestDemoApplicationArticle follows the tutorial of the legacy operator: two pods
+// TestDemoApplication_Tutorial follows the tutorial of the legacy operator: two pods
 // of nginx behind port 30002. Then it checks the two problems that the tutorial
 // leaves unsolved: children must be deleted with the object, and manual changes
 // must be reverted.
-func TestDemoApplicationArticle(t *testing.T) {
+func TestDemoApplication_Tutorial(t *testing.T) {
 	t.Parallel()
 	const name = "nginx-demo"
 	ns := namespace(t)
@@ -128,9 +128,9 @@ func TestDemoApplicationArticle(t *testing.T) {
 	})
 }
 
-// TestBadDemoApplicationsAreRefused checks both API versions, and both admission
+// TestDemoApplication_RejectsInvalidSpecs checks both API versions, and both admission
 // and the schema.
-func TestBadDemoApplicationsAreRefused(t *testing.T) {
+func TestDemoApplication_RejectsInvalidSpecs(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	for what, tc := range map[string]struct{ spec, want string }{
@@ -153,9 +153,9 @@ func TestBadDemoApplicationsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDemoApplicationsDoNotSelectOthersPods is needed because the only label of the
+// TestDemoApplication_DoesNotSelectOtherPods is needed because the only label of the
 // legacy operator, app, is "webserver" on every pod of every WebServer.
-func TestDemoApplicationsDoNotSelectOthersPods(t *testing.T) {
+func TestDemoApplication_DoesNotSelectOtherPods(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	if err := apply(t, fmt.Sprintf(`apiVersion: my.domain/v1

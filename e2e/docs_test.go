@@ -16,9 +16,9 @@ import (
 // fenced matches the YAML blocks of a page.
 var fenced = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 
-// TestDocumentationIsTrue applies every complete YAML example in the documentation:
+// TestDocumentation_ExamplesAreAccepted applies every complete YAML example in the documentation:
 // the API server must accept it, and the children that the operator creates for it.
-func TestDocumentationIsTrue(t *testing.T) {
+func TestDocumentation_ExamplesAreAccepted(t *testing.T) {
 	pages, err := filepath.Glob("../docs/api/*.md")
 	if err != nil || len(pages) < 4 {
 		t.Fatalf("%d pages, error %v", len(pages), err)

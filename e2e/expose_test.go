@@ -42,10 +42,10 @@ func answers(ctx context.Context, host string) (int, string, error) {
 	return res.StatusCode, string(body), err
 }
 
-// TestExposedFromOutside checks that a host is routed to the pods by an Ingress or
+// TestExpose_RoutesFromOutside checks that a host is routed to the pods by an Ingress or
 // a Gateway, that the status reports the address, and that routes are deleted when
 // they are not requested any more.
-func TestExposedFromOutside(t *testing.T) {
+func TestExpose_RoutesFromOutside(t *testing.T) {
 	needsTraefik(t)
 	for _, kind := range []struct{ name, resource, yaml string }{
 		{"WebServer", "webserver", "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: shop, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}%s}\n"},

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestImmortalContainerArticle follows the tutorial of the legacy operator: the pod
+// TestImmortalContainer_Tutorial follows the tutorial of the legacy operator: the pod
 // runs, is deleted, and is created again under the same name, with a count of two.
-func TestImmortalContainerArticle(t *testing.T) {
+func TestImmortalContainer_Tutorial(t *testing.T) {
 	t.Parallel()
 	const name, pod = "example-immortalcontainer", "example-immortalcontainer-immortalpod"
 	ns := namespace(t)

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// TestMemcachedSeed follows the tutorial of the legacy operator: three nodes become
+// TestMemcached_Tutorial follows the tutorial of the legacy operator: three nodes become
 // four, and each responds with the memory that it was given.
-func TestMemcachedSeed(t *testing.T) {
+func TestMemcached_Tutorial(t *testing.T) {
 	t.Parallel()
 	const name = "example-memcached"
 	raw, err := os.ReadFile("../config/samples/memcached.yaml")
@@ -103,8 +103,8 @@ func TestMemcachedSeed(t *testing.T) {
 	})
 }
 
-// TestTwoMemcachedsLiveSideBySide checks that neither lists the pods of the other.
-func TestTwoMemcachedsLiveSideBySide(t *testing.T) {
+// TestMemcached_TwoInOneNamespace checks that neither lists the pods of the other.
+func TestMemcached_TwoInOneNamespace(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	names := []string{"memcached-for-wordpress", "memcached-for-drupal"}

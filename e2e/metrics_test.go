@@ -76,8 +76,8 @@ func (m monitor) get(url, token string) (int, string, error) {
 	return res.StatusCode, string(body), nil
 }
 
-// TestMetricsAreForReadersWithThePermission sends requests to the installed operator.
-func TestMetricsAreForReadersWithThePermission(t *testing.T) {
+// TestMetrics_RequireThePermission sends requests to the installed operator.
+func TestMetrics_RequireThePermission(t *testing.T) {
 	ns := namespace(t)
 	m := newMonitor(t, ns)
 	pods := m.pods()
@@ -107,9 +107,9 @@ func TestMetricsAreForReadersWithThePermission(t *testing.T) {
 	}
 }
 
-// TestTheOperatorsImageHasNoShell checks that an attacker in the pod finds no
+// TestOperator_ImageHasNoShell checks that an attacker in the pod finds no
 // program to run.
-func TestTheOperatorsImageHasNoShell(t *testing.T) {
+func TestOperator_ImageHasNoShell(t *testing.T) {
 	for _, shell := range []string{"sh", "/bin/sh", "bash", "/busybox/sh"} {
 		if out, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "exec", "deployment/"+operatorName, "--", shell, "-c", "true"); err == nil {
 			t.Errorf("%s runs: %s", shell, out)

@@ -13,7 +13,7 @@ import (
 // Standard, a quota or a LimitRange. A rejection is reported with its reason, never
 // makes a revision fail, and the object serves as soon as its pods are admitted.
 
-func TestNamespaceThatEnforcesPodSecurity(t *testing.T) {
+func TestNamespace_EnforcesPodSecurity(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce=restricted")
@@ -47,7 +47,7 @@ spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
 	s.neverActed("webserver/web", "demoapp/app", "memcached/cache")
 }
 
-func TestNamespaceWhoseQuotaIsUsedUp(t *testing.T) {
+func TestNamespace_QuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("create", "quota", "small", "--hard=pods=2")
@@ -69,7 +69,7 @@ func TestNamespaceWhoseQuotaIsUsedUp(t *testing.T) {
 	s.neverActed("webserver/web")
 }
 
-func TestNamespaceWithALimitRange(t *testing.T) {
+func TestNamespace_LimitRange(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")

@@ -75,9 +75,9 @@ func settled(t *testing.T, ns string, seen int) []string {
 	return rs[seen:]
 }
 
-// TestBudgetOfRequestsOnARealCluster counts, in the audit log, the requests for one
+// TestWebServer_RequestBudget counts, in the audit log, the requests for one
 // WebServer during its life, with real pods that become ready one by one.
-func TestBudgetOfRequestsOnARealCluster(t *testing.T) {
+func TestWebServer_RequestBudget(t *testing.T) {
 	if !local() {
 		t.Skip("needs the audit log of the local cluster")
 	}
@@ -153,9 +153,9 @@ func admission(ctx context.Context) error {
 	return err
 }
 
-// TestKilledLeaderIsReplaced checks that the other replica takes over when the
+// TestOperator_ReplacesADeletedLeader checks that the other replica takes over when the
 // leader's pod is deleted, and repairs what was changed in the meantime.
-func TestKilledLeaderIsReplaced(t *testing.T) {
+func TestOperator_ReplacesADeletedLeader(t *testing.T) {
 	ns := namespace(t)
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 	leads(t)
 }
 
-// TestMetricsTellConditionsAndWrites reads the metrics like Prometheus.
-func TestMetricsTellConditionsAndWrites(t *testing.T) {
+// TestMetrics_ReportConditionsAndWrites reads the metrics like Prometheus.
+func TestMetrics_ReportConditionsAndWrites(t *testing.T) {
 	ns := namespace(t)
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)

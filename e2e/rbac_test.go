@@ -35,10 +35,10 @@ func life(t *testing.T, name, ns string) string {
 	return strings.ReplaceAll(string(raw), "NAMESPACE", ns)
 }
 
-// TestWhatIsLostIsFoundAgain removes the label by which the operator finds its
+// TestOperator_FindsUnlabelledAndDeletedChildren removes the label by which the operator finds its
 // children from a child of each type, deletes others, reduces the spec, and deletes
 // the objects. Every type of child is created, read, changed and deleted.
-func TestWhatIsLostIsFoundAgain(t *testing.T) {
+func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 	needsTraefik(t)
 	t.Parallel()
 	ns := namespace(t)
@@ -129,9 +129,9 @@ func TestWhatIsLostIsFoundAgain(t *testing.T) {
 	in("get", "deployment", "web", "app", "cache")
 }
 
-// TestDefinitionsThatArriveLater deletes the CRD of PodMonitor, and with it every
+// TestOperator_CRDInstalledLater deletes the CRD of PodMonitor, and with it every
 // PodMonitor: so it runs alone.
-func TestDefinitionsThatArriveLater(t *testing.T) {
+func TestOperator_CRDInstalledLater(t *testing.T) {
 	const crd = "podmonitors.monitoring.coreos.com"
 	if _, err := run(t.Context(), "", "kubectl", "get", "crd", crd); err != nil {
 		t.Skip("this cluster does not know PodMonitors: bin/cluster addon prometheus-operator-crds")
@@ -164,9 +164,9 @@ func TestDefinitionsThatArriveLater(t *testing.T) {
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
 }
 
-// TestALostLeaseIsMadeAnew deletes the Lease by which the replicas elect the
+// TestOperator_RecreatesTheLease deletes the Lease by which the replicas elect the
 // leader.
-func TestALostLeaseIsMadeAnew(t *testing.T) {
+func TestOperator_RecreatesTheLease(t *testing.T) {
 	uid := func() (string, error) {
 		return run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.metadata.uid}")
 	}

@@ -165,7 +165,7 @@ func onOff(on bool) string {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
-func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
+func TestBetween_ReplacesOnlyTheMarkedText(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"none yet": {"# A\n", "# A\n\nB\n\nnew\nE\n"},
 		"there":    {"# A\nmine\nB\nold\nE\nmine too\n", "# A\nmine\nB\n\nnew\nE\nmine too\n"},
@@ -180,7 +180,7 @@ func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
 	}
 }
 
-func TestTheTableTellsFailuresFromRefusals(t *testing.T) {
+func TestReport_DistinguishesFailuresFromRefusals(t *testing.T) {
 	refused := load.Result{Requests: 10, Failures: map[load.Class]int{load.Connect: 3}, FailedAt: []time.Duration{time.Second, 2 * time.Second, 21 * time.Second}}
 	r := report{rows: []figures{
 		{name: "changed", kind: "A", way: way{nodePort: true}, ours: load.Result{Requests: 10}, control: refused, calm: 20 * time.Second},

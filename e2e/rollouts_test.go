@@ -353,8 +353,8 @@ func (s *scene) end(c rolloutCase, took time.Duration) []figures {
 	return rows
 }
 
-// TestRolloutsFailNoRequest runs the cases that run together with all other tests.
-func TestRolloutsFailNoRequest(t *testing.T) {
+// TestRollouts_FailNoRequest runs the cases that run together with all other tests.
+func TestRollouts_FailNoRequest(t *testing.T) {
 	for _, c := range rolloutCases() {
 		if !c.quick {
 			continue

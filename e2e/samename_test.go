@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// TestThreeKindsOfOneName creates a WebServer, a DemoApplication and a Memcached
+// TestOperator_ThreeKindsWithTheSameName creates a WebServer, a DemoApplication and a Memcached
 // that need a Deployment of the same name. One owns it, the others report Conflict
 // and wait, and when that one is deleted, another takes over.
-func TestThreeKindsOfOneName(t *testing.T) {
+func TestOperator_ThreeKindsWithTheSameName(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	kinds := []string{"webserver", "demoapplication", "memcached"}

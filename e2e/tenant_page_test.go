@@ -46,9 +46,9 @@ func tenantTries(t *testing.T) []attempt {
 	return all
 }
 
-// TestSecurityPageListsWhatTenantsTry compares docs/security.md with
-// testdata/tenant.yaml, which TestTenantReachesNothingElse tries.
-func TestSecurityPageListsWhatTenantsTry(t *testing.T) {
+// TestTenant_AttemptsAreDocumented compares docs/security.md with
+// testdata/tenant.yaml, which TestTenant_ReachesNothingElse tries.
+func TestTenant_AttemptsAreDocumented(t *testing.T) {
 	const page, begin, end = "../docs/security.md", "<!-- attempts: go test ./e2e -update -->\n", "<!-- end of attempts -->"
 	var table strings.Builder
 	table.WriteString("| a tenant tries | with | outcome | because |\n|---|---|---|---|\n")

@@ -23,9 +23,9 @@ var versions = map[string]string{
 	"ImmortalContainer": "immortalcontainer.flugel.it/v1alpha1", "Memcached": "cache.example.com/v1alpha1",
 }
 
-// TestTenantReachesNothingElse tries everything in testdata/tenant.yaml as a user
+// TestTenant_ReachesNothingElse tries everything in testdata/tenant.yaml as a user
 // who is only permitted to create objects of these kinds in one namespace.
-func TestTenantReachesNothingElse(t *testing.T) {
+func TestTenant_ReachesNothingElse(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	tenant := "--as=system:serviceaccount:" + ns + ":tenant"

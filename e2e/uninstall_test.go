@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestUninstallLeavesNothingThatCannotBeDeleted uninstalls the operator while
+// TestUninstall_LeavesNoBlockedDeletion uninstalls the operator while
 // objects with each deletion policy exist, and installs it again.
-func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
+func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	ns := namespace(t)
 	for name, policy := range map[string]string{"mortal": "Delete", "orphan": "Orphan", "stays": "Orphan"} {
 		if err := apply(t, webServer(ns, name, `{image: nginx, deletionPolicy: `+policy+`, service: {type: ClusterIP}}`)); err != nil {
@@ -55,9 +55,9 @@ func TestUninstallLeavesNothingThatCannotBeDeleted(t *testing.T) {
 	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
 }
 
-// TestUpgradeOfTheChartUpgradesDefinitions checks that helm upgrade updates a CRD
+// TestUpgrade_UpdatesCRDs checks that helm upgrade updates a CRD
 // that an older chart has installed.
-func TestUpgradeOfTheChartUpgradesDefinitions(t *testing.T) {
+func TestUpgrade_UpdatesCRDs(t *testing.T) {
 	const crd = "webservers.my.domain"
 	const column = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}"
 	kubectl(t, "get", "crd", crd)

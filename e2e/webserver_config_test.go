@@ -51,10 +51,10 @@ func webURL(t *testing.T, ns, scheme, field string) string {
 	return fmt.Sprintf("%s://%s:%s", scheme, nodeAddress(t), kubectl(t, "-n", ns, "get", "webserver", "web", "-o", "jsonpath={.status.service."+field+"}"))
 }
 
-// TestWebServerConfig checks that a user's locations are served, and that a
+// TestWebServer_Config checks that a user's locations are served, and that a
 // configuration which nginx rejects does not reach a serving pod; the error of
 // nginx is in the status of the new pod.
-func TestWebServerConfig(t *testing.T) {
+func TestWebServer_Config(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	serve(t, ns, `replicas: 2, config: {inline: "location = /hello { return 200 one; }\nlocation / { try_files $uri /index.html; }"}`)
@@ -87,9 +87,9 @@ func TestWebServerConfig(t *testing.T) {
 		`jsonpath={.status.conditions[?(@.type=="ConfigValid")].status} {.status.conditions[?(@.type=="ConfigValid")].reason}`)
 }
 
-// TestWebServerConfigMaps checks that the content of a ConfigMap is served, that a
+// TestWebServer_ConfigMaps checks that the content of a ConfigMap is served, that a
 // missing one is waited for, and that a change is rolled out.
-func TestWebServerConfigMaps(t *testing.T) {
+func TestWebServer_ConfigMaps(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	configMap := func(name, key, text string) {
@@ -112,7 +112,7 @@ func TestWebServerConfigMaps(t *testing.T) {
 	pageHas(t, url+"/", "page two")
 }
 
-func TestWebServerContentFromFiles(t *testing.T) {
+func TestWebServer_ContentFromFiles(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	serve(t, ns, `content: {files: {index.html: "<h1>Hello</h1>", a.css: "h1 {}"}}`)
@@ -124,7 +124,7 @@ func TestWebServerContentFromFiles(t *testing.T) {
 	pageHas(t, url+"/", "<h1>Bye</h1>")
 }
 
-func TestWebServerMetrics(t *testing.T) {
+func TestWebServer_Metrics(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	serve(t, ns, `monitoring: {enabled: true}`)
@@ -142,12 +142,12 @@ func TestWebServerMetrics(t *testing.T) {
 	}
 }
 
-// TestWebServerServesRenewedCertificate uses https with a certificate in a Secret.
+// TestWebServer_ServesARenewedCertificate uses https with a certificate in a Secret.
 // A renewed one is served within two minutes, and no request fails in the meantime,
 // neither on new connections nor on one that stays open. The renewal keeps the key:
 // with another key, a handshake may occur between the updates of the two files, as
 // documented.
-func TestWebServerServesRenewedCertificate(t *testing.T) {
+func TestWebServer_ServesARenewedCertificate(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	secret := func(cert, key []byte) {

@@ -23,10 +23,10 @@ func sample(t *testing.T) string {
 	return string(raw)
 }
 
-// TestWebServerArticle follows the tutorial of the legacy operator: nginx behind
+// TestWebServer_Tutorial follows the tutorial of the legacy operator: nginx behind
 // port 30010, three replicas become four, the version changes, and the Service is
 // restored.
-func TestWebServerArticle(t *testing.T) {
+func TestWebServer_Tutorial(t *testing.T) {
 	const name, service = "webserver-sample", "webserver-sample-service"
 	ns := namespace(t)
 	free := !strings.Contains(kubectl(t, "get", "services", "-A", "-o", "jsonpath={..nodePort}"), "30010")
@@ -136,9 +136,9 @@ func operatorLogs(t *testing.T) []logLine {
 	return lines
 }
 
-// TestTwoWebServersLiveSideBySide is needed because the legacy operator could not
+// TestWebServer_TwoInOneNamespace is needed because the legacy operator could not
 // create the Service of a second WebServer: the node port was a constant.
-func TestTwoWebServersLiveSideBySide(t *testing.T) {
+func TestWebServer_TwoInOneNamespace(t *testing.T) {
 	ns := namespace(t)
 	for _, name := range []string{"one", "two"} {
 		if err := apply(t, webServer(ns, name, `{image: nginx}`)); err != nil {
@@ -157,9 +157,9 @@ func TestTwoWebServersLiveSideBySide(t *testing.T) {
 	}
 }
 
-// TestForeignObjectsAreNotTouched checks that an unowned object with the name of a
+// TestWebServer_DoesNotWriteUnownedObjects checks that an unowned object with the name of a
 // child is not modified, and that the WebServer recovers when it is deleted.
-func TestForeignObjectsAreNotTouched(t *testing.T) {
+func TestWebServer_DoesNotWriteUnownedObjects(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	kubectl(t, "-n", ns, "create", "service", "clusterip", "web-service", "--tcp=5432")

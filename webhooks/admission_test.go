@@ -58,7 +58,7 @@ func causes(err error) []string {
 	return all
 }
 
-func TestCreateIsRefusedForEverythingAtOnce(t *testing.T) {
+func TestValidate_CreateReportsAllErrors(t *testing.T) {
 	if _, err := underTest().ValidateCreate(t.Context(), image("good")); err != nil {
 		t.Errorf("a good one is refused: %v", err)
 	}
@@ -76,7 +76,7 @@ func TestCreateIsRefusedForEverythingAtOnce(t *testing.T) {
 }
 
 // Rules of the platform configuration are treated like all others.
-func TestWhatThePlatformSays(t *testing.T) {
+func TestValidate_PlatformRules(t *testing.T) {
 	paused := image("bad1")
 	paused.Spec.Paused = true
 	warnings, err := underTest().ValidateCreate(t.Context(), paused)
@@ -100,7 +100,7 @@ func TestWhatThePlatformSays(t *testing.T) {
 }
 
 // An error whose list entry has moved is not new, but a second error like it is.
-func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
+func TestValidate_UpdateAllowsMovedErrorsButNoMore(t *testing.T) {
 	k := validator{kind: shared.Erase(shared.Kind[*webserverv1.WebServer]{
 		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
@@ -126,7 +126,7 @@ func TestFaultsMayMoveAndNotMultiply(t *testing.T) {
 	}
 }
 
-func TestNobodyReadsThousandsOfFaults(t *testing.T) {
+func TestValidate_LimitsErrorCount(t *testing.T) {
 	_, err := underTest().ValidateCreate(t.Context(), image(strings.Repeat("bad ", 30000)))
 	got := causes(err)
 	if len(got) != 101 || got[100] != "spec: Forbidden: 29900 more validation errors are not shown" {
@@ -135,7 +135,7 @@ func TestNobodyReadsThousandsOfFaults(t *testing.T) {
 }
 
 // A rule that is newer than an object must not prevent changes of other fields.
-func TestUpdateIsRefusedOnlyForWhatItMakesWrong(t *testing.T) {
+func TestValidate_UpdateReportsOnlyNewErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, now string
 		want     []string
@@ -156,13 +156,13 @@ func TestUpdateIsRefusedOnlyForWhatItMakesWrong(t *testing.T) {
 	}
 }
 
-func TestDeletionIsNeverRefused(t *testing.T) {
+func TestValidate_DeleteIsAlwaysAllowed(t *testing.T) {
 	if _, err := underTest().ValidateDelete(t.Context(), image("bad")); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestScaleIsRefusedInTheNameOfTheObject(t *testing.T) {
+func TestScaling_NamesTheScaledObject(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := autoscalingv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

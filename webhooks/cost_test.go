@@ -109,7 +109,7 @@ func ask(tb testing.TB, h http.Handler, body []byte) {
 	}
 }
 
-func TestAdmissionAsksForNothingAndAllocatesLittle(t *testing.T) {
+func TestAdmission_SendsNoRequestsAndAllocatesLittle(t *testing.T) {
 	h, api := served(t)
 	body := review(t)
 	// Measured: about half of the limit. One more copy of the object, or a regular

@@ -139,7 +139,7 @@ func scale(ctx context.Context, o client.Object, replicas int) error {
 	return admin.SubResource("scale").Patch(ctx, o, patch, client.WithSubResourceBody(&autoscalingv1.Scale{}))
 }
 
-func TestScaleKeepsToThePlatform(t *testing.T) {
+func TestScaling_FollowsThePlatformConfiguration(t *testing.T) {
 	const tooMany = "spec.replicas: Invalid value: 6: must be 5 or less, as set in the platform configuration"
 	for name, tc := range map[string]struct{ text, as, want string }{
 		"WebServer":               {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: scaled}, spec: {image: "nginx:1", replicas: 3}}`, "", `WebServer.my.domain "scaled" is invalid: ` + tooMany},
@@ -168,7 +168,7 @@ func TestScaleKeepsToThePlatform(t *testing.T) {
 
 // The schema also applies to the scale subresource, so admission does not need
 // the object.
-func TestScaleWithAnAutoscaler(t *testing.T) {
+func TestScaling_WithAnAutoscaler(t *testing.T) {
 	for _, text := range []string{
 		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: autoscaled}, spec: {image: "nginx:1", resources: {requests: {cpu: 10m}}, autoscaling: {maxReplicas: 4, targetCPUUtilizationPercentage: 50}}}`,
 		`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: autoscaled}, spec: {image: "nginx:1", resources: {requests: {cpu: 10m}}, autoscaling: {maxReplicas: 4, targetCPUUtilizationPercentage: 50}}}`,
@@ -185,7 +185,7 @@ func TestScaleWithAnAutoscaler(t *testing.T) {
 
 // Values that the Go types cannot represent are rejected by the schema, which
 // names the field.
-func TestMistakesAreToldInTheSchemasWords(t *testing.T) {
+func TestSchema_RejectsUnrepresentableValues(t *testing.T) {
 	for text, want := range map[string]string{
 		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", replicas: three}}`:                                "spec.replicas: Invalid value: \"string\"",
 		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", replicas: three, deletionPolicy: Orphan}}`:        "spec.replicas: Invalid value: \"string\"",
@@ -203,7 +203,7 @@ func TestMistakesAreToldInTheSchemasWords(t *testing.T) {
 	}
 }
 
-func TestSpecCannotBeTakenAway(t *testing.T) {
+func TestSchema_RequiresTheSpec(t *testing.T) {
 	o := said(t, `{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: specless}, spec: {image: "nginx:1"}}`)
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestSpecCannotBeTakenAway(t *testing.T) {
 	refused(t, admin.Update(t.Context(), o), "spec: Required value")
 }
 
-func TestWarningsReachTheUser(t *testing.T) {
+func TestValidate_WarningsReachTheUser(t *testing.T) {
 	warned.warnings = nil
 	o := said(t, `{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: warned}, spec: {image: "nginx:latest"}}`)
 	if err := admin.Create(t.Context(), o); err != nil {

@@ -42,7 +42,7 @@ func mutated(t *testing.T, raw string) string {
 	return string(out)
 }
 
-func TestFinalizerFollowsTheDeletionPolicy(t *testing.T) {
+func TestKeepFinalizer_FollowsTheDeletionPolicy(t *testing.T) {
 	const others, ours = `"others.io/hold"`, `"` + naming.Finalizer + `"`
 	for name, tc := range map[string]struct{ policy, before, want string }{
 		"unset":                 {`{}`, ``, ``},
@@ -91,7 +91,7 @@ func allocated(f func()) uint64 {
 }
 
 // The user's values are not normalized, and invalid ones are left to the schema.
-func TestDefaultingTouchesNothingButFinalizers(t *testing.T) {
+func TestKeepFinalizer_ChangesOnlyFinalizers(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a quantity said otherwise":    `{"size":1,"memory":{"size":"1024Mi"}}`,
 		"a word for a number":          `{"size":"three"}`,

@@ -304,7 +304,7 @@ func FuzzPodsKeepTheirProfile(f *testing.F) {
 }
 
 // Fuzzing finds nothing if admission rejects almost every object.
-func TestDrawnObjectsAreMostlyAdmittedInTheEnd(t *testing.T) {
+func TestDrawObject_IsMostlyAdmitted(t *testing.T) {
 	const all = 200
 	admitted, fields := 0, map[string]map[string]bool{}
 	for i := range all {

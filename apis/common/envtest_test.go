@@ -23,7 +23,7 @@ const largest = 110 << 10
 
 // The API server refuses definitions whose rules could cost too much, so that
 // this one is taken at all says that a kind may have every block.
-func TestBlocks(t *testing.T) {
+func TestSharedTypes_FitTheCostLimit(t *testing.T) {
 	dir := t.TempDir()
 	gen := exec.Command("go", "tool", "controller-gen", "crd", "paths=./testdata/blocks", "output:crd:dir="+dir)
 	if out, err := gen.CombinedOutput(); err != nil {

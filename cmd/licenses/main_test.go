@@ -21,7 +21,7 @@ func text(t *testing.T, path string) string {
 	return string(content)
 }
 
-func TestLicenceFilesOfLinkedFoldersAreFound(t *testing.T) {
+func TestRead_FindsFilesOfLinkedFolders(t *testing.T) {
 	root := t.TempDir()
 	for _, file := range []string{
 		"LICENSE", "NOTICE.txt", "README.md", "license.go", "linked/a.go", "linked/forked/COPYING", "not-linked/LICENSE-MIT",
@@ -53,7 +53,7 @@ func TestLicenceFilesOfLinkedFoldersAreFound(t *testing.T) {
 	}
 }
 
-func TestLicencesAreNamedOrRefused(t *testing.T) {
+func TestClassify(t *testing.T) {
 	apache, mit, gpl := text(t, "License/Apache-2.0/pristine.txt"), text(t, "License/MIT/pristine.txt"), text(t, "License/GPL-2.0/a.txt")
 	apacheHeader := text(t, "Header/Apache-2.0/header.txt")
 	known, err := assets.DefaultClassifier()
@@ -94,7 +94,7 @@ func TestLicencesAreNamedOrRefused(t *testing.T) {
 	}
 }
 
-func TestEachTextIsWrittenOnce(t *testing.T) {
+func TestRender_WritesEachTextOnce(t *testing.T) {
 	got := render([]*module{
 		{name: "a v1", files: map[string]string{"LICENSE": "same"}, licences: []string{"MIT"}},
 		{name: "b v2", files: map[string]string{"LICENSE": "same", "NOTICE": "by b"}, licences: []string{"MIT"}},
@@ -108,7 +108,7 @@ func TestEachTextIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestStandardLibraryIsListed(t *testing.T) {
+func TestCollect_ListsTheStandardLibrary(t *testing.T) {
 	packages, err := linked(".", "strings", "amd64")
 	if err != nil {
 		t.Fatal(err)

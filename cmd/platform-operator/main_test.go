@@ -66,7 +66,7 @@ func TestVersion(t *testing.T) {
 }
 
 // An error is one line that contains the remedy, without usage and stack trace.
-func TestMistakesOnTheCommandLine(t *testing.T) {
+func TestExecute_ErrorsContainTheRemedy(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	broken := filepath.Join(t.TempDir(), "platform.yaml")
 	if err := os.WriteFile(broken, []byte("webServer: {nodeport2: 1}\n"), 0o600); err != nil {
@@ -139,7 +139,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestRenderTakesThePlatformsPreferences(t *testing.T) {
+func TestRender_UsesThePlatformConfiguration(t *testing.T) {
 	platform := filepath.Join(t.TempDir(), "platform.yaml")
 	if err := os.WriteFile(platform, []byte("webServer: {nodePort: 31111}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestRenderTakesThePlatformsPreferences(t *testing.T) {
 	}
 }
 
-func TestMisspeltFieldIsNamedWithItsSource(t *testing.T) {
+func TestRender_NamesTheSourceOfAnUnknownField(t *testing.T) {
 	_, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nspec: {imago: x}\n", "render", "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), "standard input") || !strings.Contains(err.Error(), "spec.imago") {
 		t.Errorf("got %v", err)

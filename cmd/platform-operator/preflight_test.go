@@ -26,7 +26,7 @@ func TestExitCode(t *testing.T) {
 }
 
 // Exit code 1 means that pods would restart, so errors must have another one.
-func TestMistakesOfPreflightAreNotTakenForRestarts(t *testing.T) {
+func TestPreflight_ErrorsHaveTheirOwnExitCode(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")

@@ -60,7 +60,7 @@ func ask(t *testing.T, old, now string) string {
 	return a.Error
 }
 
-func TestWhatKubernetesAdmitsIsAdmitted(t *testing.T) {
+func TestJudge_AcceptsValidObjects(t *testing.T) {
 	for name, tc := range map[string]struct{ old, now string }{
 		"a Deployment":     {"", deployment1},
 		"its update":       {deployment1, strings.Replace(deployment1, "1.27", "1.28", 1)},
@@ -76,7 +76,7 @@ func TestWhatKubernetesAdmitsIsAdmitted(t *testing.T) {
 	}
 }
 
-func TestWhatKubernetesRefusesIsRefused(t *testing.T) {
+func TestJudge_RejectsInvalidObjects(t *testing.T) {
 	for name, tc := range map[string]struct{ old, now, want string }{
 		"a field that is not known": {"", deployment1 + "      - {name: b, image: b, imagine: c}\n", "unknown field"},
 		"no image":                  {"", strings.Replace(deployment1, "nginx:1.27", "", 1), "spec.template.spec.containers[0].image: Required"},
@@ -96,7 +96,7 @@ func TestWhatKubernetesRefusesIsRefused(t *testing.T) {
 
 // Another version would be compiled a second time, and would not be the one
 // that the end-to-end tests run on.
-func TestItIsTheKubernetesOfTheLocalCluster(t *testing.T) {
+func TestModule_HasTheKubernetesVersionOfTheLocalCluster(t *testing.T) {
 	version := regexp.MustCompile(`k8s\.io/kubernetes (v\S+)`)
 	var found []string
 	for _, file := range []string{"go.mod", "../cluster/hyperkube/go.mod"} {

@@ -67,7 +67,7 @@ func hangUp(w http.ResponseWriter, hard bool) {
 	_ = conn.Close()
 }
 
-func TestAHealthyServerFailsNothing(t *testing.T) {
+func TestLoad_HealthyServerHasNoFailures(t *testing.T) {
 	for name, keep := range map[string]bool{"kept connections": true, "one connection a request": false} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, page)
@@ -88,8 +88,8 @@ func TestAHealthyServerFailsNothing(t *testing.T) {
 	}
 }
 
-// TestEachFaultIsSeenAndNamed has every second request fail.
-func TestEachFaultIsSeenAndNamed(t *testing.T) {
+// TestLoad_ClassifiesEachFailure has every second request fail.
+func TestLoad_ClassifiesEachFailure(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault http.HandlerFunc
 		keep  bool
@@ -145,8 +145,8 @@ func halfAPage(w http.ResponseWriter, _ *http.Request) {
 	hangUp(w, false)
 }
 
-// TestAHandshakeThatIsGivenUpHasItsOwnName: a server without a certificate.
-func TestAHandshakeThatIsGivenUpHasItsOwnName(t *testing.T) {
+// TestLoad_ClassifiesFailedHandshakes: a server without a certificate.
+func TestLoad_ClassifiesFailedHandshakes(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(page))
 	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return nil, errors.New("the key is another one's")
@@ -160,8 +160,8 @@ func TestAHandshakeThatIsGivenUpHasItsOwnName(t *testing.T) {
 	}
 }
 
-// TestARetryIsAFailure: net/http would ask again and hide what happened.
-func TestARetryIsAFailure(t *testing.T) {
+// TestLoad_CountsARetryAsAFailure: net/http would ask again and hide what happened.
+func TestLoad_CountsARetryAsAFailure(t *testing.T) {
 	for name, hard := range map[string]bool{"ended": false, "reset": true} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
@@ -190,7 +190,7 @@ func TestARetryIsAFailure(t *testing.T) {
 	}
 }
 
-func TestNobodyListensIsAFailureToConnect(t *testing.T) {
+func TestLoad_ClassifiesRefusedConnections(t *testing.T) {
 	s := serve(t, page)
 	s.Close()
 	if r := shoot(t, Config{URL: s.URL, Rate: 500, Most: 20}); r.Failures[Connect] != 20 || r.Failed() != 20 || r.P99 != 0 {
@@ -198,7 +198,7 @@ func TestNobodyListensIsAFailureToConnect(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatIsNotMadeInTimeHasItsOwnName(t *testing.T) {
+func TestLoad_ClassifiesConnectionTimeouts(t *testing.T) {
 	// Nobody accepts, and the queue for it is as short as can be: full.
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -219,9 +219,9 @@ func TestAConnectionThatIsNotMadeInTimeHasItsOwnName(t *testing.T) {
 	}
 }
 
-// TestArrivalsDoNotWaitForAnswers: a closed loop would send a few requests
+// TestLoad_ArrivalsDoNotWaitForResponses: a closed loop would send a few requests
 // only, and call the server well.
-func TestArrivalsDoNotWaitForAnswers(t *testing.T) {
+func TestLoad_ArrivalsDoNotWaitForResponses(t *testing.T) {
 	release := make(chan struct{})
 	var first atomic.Pointer[time.Time]
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -253,7 +253,7 @@ func TestArrivalsDoNotWaitForAnswers(t *testing.T) {
 
 // Requests are due at the rate, however late the machine sends them: of a
 // server to which none can connect, each says when it was due.
-func TestTheRateIsKept(t *testing.T) {
+func TestLoad_KeepsTheRate(t *testing.T) {
 	s := serve(t, page)
 	s.Close()
 	start := time.Now()
@@ -268,7 +268,7 @@ func TestTheRateIsKept(t *testing.T) {
 	}
 }
 
-func TestEndWaitsForTheLeastAndForAnswers(t *testing.T) {
+func TestLoad_EndWaitsForTheMinimumAndForResponses(t *testing.T) {
 	release := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		<-release
@@ -293,7 +293,7 @@ func TestEndWaitsForTheLeastAndForAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenUpIsNotCounted(t *testing.T) {
+func TestLoad_DoesNotCountCancelledRequests(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -310,7 +310,7 @@ func TestWhatIsGivenUpIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestABoundIsAskedFor(t *testing.T) {
+func TestConfig_RequiresABound(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no bound":        {URL: "http://a/", Rate: 1},
 		"no rate":         {URL: "http://a/", Most: 1},
@@ -347,7 +347,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-func TestFailedLeavesOutClasses(t *testing.T) {
+func TestResult_FailedExceptClasses(t *testing.T) {
 	r := Result{Failures: map[Class]int{Connect: 5, Reset: 2}}
 	if r.Failed() != 7 || r.Failed(Connect) != 2 || r.Failed(Connect, Reset) != 0 || r.Classes() != "7 (connect 5, reset 2)" {
 		t.Errorf("%d %d %s", r.Failed(), r.Failed(Connect), r.Classes())

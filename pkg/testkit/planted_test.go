@@ -353,7 +353,7 @@ func plantedGone(ctx context.Context, w World) (bool, error) {
 
 // A campaign without findings proves little unless it is known to find existing
 // bugs.
-func TestCampaignFindsPlantedBugs(t *testing.T) {
+func TestCampaign_FindsPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for b, tt := range map[bug]struct {
 		scenario string
@@ -388,7 +388,7 @@ func TestCampaignFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-func TestCampaignFindsNothingWrongWithACorrectOperator(t *testing.T) {
+func TestCampaign_FindsNothingInACorrectOperator(t *testing.T) {
 	t.Parallel()
 	planted(none).Test(t)
 }

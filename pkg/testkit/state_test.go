@@ -19,7 +19,7 @@ func service(namespace string, port int64) unstructured.Unstructured {
 	})
 }
 
-func TestFlattenNamesEveryField(t *testing.T) {
+func TestFlatten_NamesEveryField(t *testing.T) {
 	t.Parallel()
 	got := flatten([]unstructured.Unstructured{object("Pod", "a", map[string]any{
 		"labels":     map[string]any{"a.io/b": "here"},
@@ -37,7 +37,7 @@ func TestFlattenNamesEveryField(t *testing.T) {
 	}
 }
 
-func TestMaskForgivesOnlyWhatVaries(t *testing.T) {
+func TestMask_IgnoresOnlyVaryingFields(t *testing.T) {
 	t.Parallel()
 	at := func(namespace string, before, end []unstructured.Unstructured) state {
 		return state{before: flatten(before, namespace), end: flatten(end, namespace)}

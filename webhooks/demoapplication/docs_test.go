@@ -14,7 +14,7 @@ import (
 )
 
 // Each complete example of the documentation is accepted.
-func TestExamplesOfTheDocumentation(t *testing.T) {
+func TestValidate_AcceptsDocumentedExamples(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "api", "demoapplication.md"))
 	if err != nil {
 		t.Fatal(err)

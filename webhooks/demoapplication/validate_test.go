@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestNodePortsOfThisCluster(t *testing.T) {
+func TestValidate_NodePortRange(t *testing.T) {
 	platform := config.Default()
 	platform.NodePortRange = config.PortRange{From: 20000, To: 20010}
 	for number, want := range map[int32]int{20000: 0, 20010: 0, 30002: 1} {

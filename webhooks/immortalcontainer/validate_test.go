@@ -9,7 +9,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-func TestValidateNamesTheField(t *testing.T) {
+func TestValidate(t *testing.T) {
 	for what, tc := range map[string]struct {
 		spec string
 		want []string

@@ -49,7 +49,7 @@ func judge(t *testing.T, kind, spec string, p config.Platform) policy.Verdict {
 	return policy.Verdict{}
 }
 
-func TestWhatAStrictPlatformRefuses(t *testing.T) {
+func TestJudge_StrictPlatform(t *testing.T) {
 	const (
 		web, demo, immortal, cache = webserverv1.Kind, demoapplicationv1.Kind, immortalv1alpha1.Kind, cachev1alpha1.Kind
 
@@ -140,7 +140,7 @@ func TestWhatAStrictPlatformRefuses(t *testing.T) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
+func TestJudge_Warnings(t *testing.T) {
 	const alone = "spec.podDisruptionBudget: there may be a single pod, which a drain of its node evicts regardless of the budget: set at least two replicas"
 	long := "registry.example/" + strings.Repeat("a", 500)
 	for name, tc := range map[string]struct {
@@ -181,7 +181,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestLatestPolicy(t *testing.T) {
+func TestJudge_LatestPolicy(t *testing.T) {
 	for latest, want := range map[config.LatestPolicy][2]int{
 		config.LatestAllow: {0, 0}, config.LatestWarn: {0, 1}, config.LatestRefuse: {1, 0},
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
-func TestBlocks(t *testing.T) {
+func TestValidate_SharedFields(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec string
 		want []string // prefixes of the errors

@@ -11,7 +11,7 @@ import (
 
 // Nothing is converted between the versions, so whatever one of them knows and
 // the other does not would be lost on the way.
-func TestVersionsHaveTheSameSchema(t *testing.T) {
+func TestSchema_IsTheSameInBothVersions(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "bases", "paas.cmft.com_demoapplications.yaml"))
 	if err != nil {
 		t.Fatal(err)

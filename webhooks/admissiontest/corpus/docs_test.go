@@ -118,7 +118,7 @@ from the bounds of the schemas. %d of the %d refused are refused with
 the webhook down. Every layer is asked by itself in `+"`make test-unit`"+`, and a
 real API server with all of them in `+"`make test-envtest`"+`, together with the
 children of every object that it admits. Without any one of the rules of the
-schemas a case is answered otherwise (`+"`TestEveryRuleIsNeeded`"+`); of the rules in
+schemas a case is answered otherwise (`+"`TestSchema_EveryRuleIsNeeded`"+`); of the rules in
 Go `+"`make campaign-admission`"+` shows it.
 
 | layer | what it is | needs the operator |

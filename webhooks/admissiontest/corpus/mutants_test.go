@@ -195,7 +195,7 @@ func refuses(n ast.Node) bool {
 
 // TestCampaignSchema removes each rule of each schema except CEL rules, and
 // requires that the result for a case changes. CEL rules are identified by their
-// marks, which TestEveryRuleIsNeeded checks.
+// marks, which TestSchema_EveryRuleIsNeeded checks.
 func TestCampaignSchema(t *testing.T) {
 	if os.Getenv("CAMPAIGN") == "" {
 		t.Skip("a part of make campaign-admission")

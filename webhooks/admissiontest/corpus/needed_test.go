@@ -19,9 +19,9 @@ func same(r schema.Rule) schema.Rule {
 	return r
 }
 
-// TestEveryRuleIsNeeded requires, for each rule of each schema, a case whose result
+// TestSchema_EveryRuleIsNeeded requires, for each rule of each schema, a case whose result
 // would differ without it.
-func TestEveryRuleIsNeeded(t *testing.T) {
+func TestSchema_EveryRuleIsNeeded(t *testing.T) {
 	survivors := map[schema.Rule]string{}
 	killed := map[schema.Rule]bool{}
 	counts := map[schema.Keyword]int{}
