@@ -29,7 +29,7 @@ func matches(patterns []string, message string) bool {
 
 // near reports whether two errors are about the same field, or about a field and
 // one of its parents.
-func near(a, b corpus.Fault) bool {
+func near(a, b corpus.Failure) bool {
 	return a.Field == b.Field || strings.HasPrefix(a.Field, b.Field) || strings.HasPrefix(b.Field, a.Field)
 }
 
@@ -41,8 +41,8 @@ func FuzzSchemaAndGoAgree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		d := generate.NewDice(bytes)
 		o := drawObject(d, drawKind(t, d), nil)
-		o.mend(t, func(faults []corpus.Fault) {
-			var cel, code []corpus.Fault
+		o.mend(t, func(faults []corpus.Failure) {
+			var cel, code []corpus.Failure
 			for _, f := range faults {
 				switch f.Layer {
 				case corpus.Schema:
@@ -58,7 +58,7 @@ func FuzzSchemaAndGoAgree(f *testing.F) {
 				}
 			}
 			for _, g := range code {
-				if !matches(goOnly, g.Message) && !slices.ContainsFunc(cel, func(s corpus.Fault) bool { return near(s, g) }) {
+				if !matches(goOnly, g.Message) && !slices.ContainsFunc(cel, func(s corpus.Failure) bool { return near(s, g) }) {
 					t.Errorf("Go refuses, and the schema does not: %s\n%s", g, o.json())
 				}
 			}

@@ -95,7 +95,7 @@ func (o *drawn) json() []byte {
 }
 
 // judge runs all layers of admission.
-func (o *drawn) judge(t *testing.T) []corpus.Fault {
+func (o *drawn) judge(t *testing.T) []corpus.Failure {
 	t.Helper()
 	faults, err := corpus.Judge(t.Context(), o.Kind, o.Definition, corpus.Case{Name: "drawn", Platform: config.Default(), Object: o.json(), Old: o.old})
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *drawn) judge(t *testing.T) []corpus.Fault {
 
 // mend removes rejected fields until the object is accepted, and reports whether
 // it succeeded. each is called with the errors of the object before each step.
-func (o *drawn) mend(t *testing.T, each func([]corpus.Fault)) bool {
+func (o *drawn) mend(t *testing.T, each func([]corpus.Failure)) bool {
 	t.Helper()
 	for range 30 {
 		faults := o.judge(t)

@@ -69,8 +69,8 @@ func (k Kind) object(spec json.RawMessage) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":"example"},"spec":%s}`, k.APIVersion, k.Kind, spec)
 }
 
-// Fault is a validation error of a layer.
-type Fault struct {
+// Failure is a validation error of a layer.
+type Failure struct {
 	Layer Layer
 	// Field is empty if the layer does not report one.
 	Field, Message string
@@ -78,18 +78,18 @@ type Fault struct {
 	Rule *schema.Rule
 }
 
-func (f Fault) String() string { return fmt.Sprintf("%s: %s: %s", f.Layer, f.Field, f.Message) }
+func (f Failure) String() string { return fmt.Sprintf("%s: %s: %s", f.Layer, f.Field, f.Message) }
 
 // Judge validates a case with every layer separately. It returns an error if the
 // case is malformed, for example if the old object cannot be read.
-func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Fault, error) {
-	var faults []Fault
+func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Failure, error) {
+	var faults []Failure
 	obj, strict, err := d.Decode(c.Object)
 	if err != nil {
-		return []Fault{{Layer: Decode, Message: err.Error()}}, nil //nolint:nilerr // an object that cannot be read is a result
+		return []Failure{{Layer: Decode, Message: err.Error()}}, nil //nolint:nilerr // an object that cannot be read is a result
 	}
 	for _, s := range strict {
-		faults = append(faults, Fault{Layer: Decode, Message: s})
+		faults = append(faults, Failure{Layer: Decode, Message: s})
 	}
 	var old map[string]any
 	if c.Old != nil {
@@ -97,14 +97,14 @@ func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Fault, 
 			return nil, fmt.Errorf("the old object of %s: %v %w", c, strict, err)
 		}
 	}
-	var violations []schema.Fault
+	var violations []schema.Failure
 	if old == nil {
 		violations = d.Create(ctx, obj)
 	} else {
 		violations = d.Update(ctx, obj, old)
 	}
 	for _, f := range violations {
-		faults = append(faults, Fault{Layer: Schema, Field: f.Field, Message: f.ErrorBody(), Rule: f.Rule})
+		faults = append(faults, Failure{Layer: Schema, Field: f.Field, Message: f.ErrorBody(), Rule: f.Rule})
 	}
 	now, before := k.New(), k.New()
 	if err := typed(obj, now); err != nil {
@@ -128,7 +128,7 @@ func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Fault, 
 		}
 		for _, e := range refused(now, c.Platform) {
 			if known[entry(e)]--; known[entry(e)] < 0 {
-				faults = append(faults, Fault{Layer: layer, Field: e.Field, Message: e.ErrorBody()})
+				faults = append(faults, Failure{Layer: layer, Field: e.Field, Message: e.ErrorBody()})
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func typed(obj map[string]any, into client.Object) error {
 
 // Wrong describes how a result differs from what the case expects, or returns "" if
 // it does not.
-func Wrong(c Case, faults []Fault) string {
+func Wrong(c Case, faults []Failure) string {
 	var by []Layer
 	for _, f := range faults {
 		if !slices.Contains(by, f.Layer) {
@@ -173,7 +173,7 @@ func Wrong(c Case, faults []Fault) string {
 		}
 	}
 	for _, l := range want {
-		if !slices.ContainsFunc(faults, func(f Fault) bool {
+		if !slices.ContainsFunc(faults, func(f Failure) bool {
 			at := c.Refused.Field[l]
 			named := f.Field == at || l == Decode && strings.Contains(f.Message, at)
 			return f.Layer == l && named && strings.Contains(f.Message, c.Refused.Says[l])

@@ -44,7 +44,7 @@ func TestSchema_EveryRuleIsNeeded(t *testing.T) {
 				if f.Rule == nil {
 					continue
 				}
-				less := slices.DeleteFunc(slices.Clone(faults), func(g Fault) bool { return g.Rule != nil && same(*g.Rule) == same(*f.Rule) })
+				less := slices.DeleteFunc(slices.Clone(faults), func(g Failure) bool { return g.Rule != nil && same(*g.Rule) == same(*f.Rule) })
 				if Wrong(c, less) != "" {
 					killed[same(*f.Rule)] = true
 				}
@@ -60,7 +60,7 @@ func TestSchema_EveryRuleIsNeeded(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			hit := slices.ContainsFunc(faults, func(f Fault) bool { return f.Rule != nil && same(*f.Rule) == same(b.Rule) })
+			hit := slices.ContainsFunc(faults, func(f Failure) bool { return f.Rule != nil && same(*f.Rule) == same(b.Rule) })
 			if hit != b.Bad {
 				t.Errorf("%s: a value that is refused: %v, is refused by that rule: %v\n%v", b.Case, b.Bad, hit, faults)
 			}

@@ -133,16 +133,16 @@ func (d *Definition) Decode(raw []byte) (obj map[string]any, strict []string, er
 	return obj, strict, nil
 }
 
-// Fault is a validation error and the rule that caused it. The rule is nil for
+// Failure is a validation error and the rule that caused it. The rule is nil for
 // errors that no schema specifies, such as a wrong type.
-type Fault struct {
+type Failure struct {
 	*field.Error
 	Rule *Rule
 }
 
 // Create validates the creation of an object that Decode has read. Like the API
 // server, it generates a name from generateName.
-func (d *Definition) Create(ctx context.Context, obj map[string]any) []Fault {
+func (d *Definition) Create(ctx context.Context, obj map[string]any) []Failure {
 	u := (&unstructured.Unstructured{Object: obj}).DeepCopy()
 	delete(u.Object, "status")
 	inNamespace(u)
@@ -164,7 +164,7 @@ func (d *Definition) Create(ctx context.Context, obj map[string]any) []Fault {
 
 // Update validates an update of an object, with the ratcheting of the API server:
 // errors that already existed, in fields that did not change, are not returned.
-func (d *Definition) Update(ctx context.Context, obj, old map[string]any) []Fault {
+func (d *Definition) Update(ctx context.Context, obj, old map[string]any) []Failure {
 	correlated := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: d.structural})
 	u := (&unstructured.Unstructured{Object: obj}).DeepCopy()
 	inNamespace(u)
@@ -214,10 +214,10 @@ func blocking(errs field.ErrorList) bool {
 }
 
 // attribute finds the rule of each error, and removes the marks from messages.
-func (d *Definition) attribute(errs field.ErrorList) []Fault {
-	var faults []Fault
+func (d *Definition) attribute(errs field.ErrorList) []Failure {
+	var faults []Failure
 	for _, e := range errs {
-		f := Fault{Error: e}
+		f := Failure{Error: e}
 		if m := markIn.FindStringSubmatch(e.Detail); m != nil {
 			r := d.byMark[m[1]]
 			f.Rule = &r
@@ -236,7 +236,7 @@ func (d *Definition) attribute(errs field.ErrorList) []Fault {
 // Without returns the definition without one rule, which must not be a CEL rule.
 func (d *Definition) Without(r Rule) (*Definition, error) {
 	if r.Keyword == KeywordCEL {
-		return nil, errors.New("a CEL rule is judged by its mark: see Fault.Rule")
+		return nil, errors.New("a CEL rule is judged by its mark: see Failure.Rule")
 	}
 	less := *d
 	less.Schema = d.Schema.DeepCopy()
