@@ -367,7 +367,7 @@ func TestDesired_ReplacesAPodOnlyForImmutableFields(t *testing.T) {
 		"a spec that is no pod's":          {refused("spec.containers[0].env[0].name"), false},
 		"that, and fields that cannot too": {refused("spec.containers[0].env[0].name", "spec"), false},
 	} {
-		if got := unchangeable(tc.err); got != tc.want {
+		if got := rejectedAsImmutable(tc.err); got != tc.want {
 			t.Errorf("%s: replaced %t, want %t", name, got, tc.want)
 		}
 	}

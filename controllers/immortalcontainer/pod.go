@@ -88,14 +88,14 @@ func existing(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits boo
 		}
 	}
 	in := fresh(i, live, waits)
-	in.Replace = unchangeable
+	in.Replace = rejectedAsImmutable
 	return in
 }
 
-// unchangeable reports whether a pod was rejected because the live one cannot be
+// rejectedAsImmutable reports whether a pod was rejected because the live one cannot be
 // updated to the intent, so that it has to be recreated. A spec that is invalid for
 // any pod is rejected because of other fields; then the running pod is kept.
-func unchangeable(refused error) bool {
+func rejectedAsImmutable(refused error) bool {
 	return fault.OnlyCause(refused, func(field string) bool { return field == "spec" || field == "spec.tolerations" })
 }
 

@@ -391,7 +391,7 @@ func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
 	w := referring("cfg", "", "")
 	o := Observed{Sources: map[string]references.Source{"cfg": {Err: errors.New("no answer")}}}
-	o.Deployment = standing(counts(3, 3, 3, 3))
+	o.Deployment = liveDeployment(counts(3, 3, 3, 3))
 	_, err := desired(w, o, platform)
 	report(w, o, outcome(err, nil, nil), platform)
 	got := brief(w)

@@ -512,7 +512,7 @@ func TestReport_Exposed(t *testing.T) {
 			w := sample()
 			w.Spec.Expose = tc.expose
 			w.Status.Conditions = []metav1.Condition{{Type: "Exposed", Status: "True", Reason: "Accepted"}}
-			tc.o.Deployment = standing(counts(3, 3, 3, 3))
+			tc.o.Deployment = liveDeployment(counts(3, 3, 3, 3))
 			report(w, tc.o, outcome(nil, nil, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })), platform)
 			if got := brief(w)["Exposed"]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)

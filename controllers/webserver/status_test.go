@@ -24,9 +24,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
-// standing returns a Deployment with 3 replicas. All counts in its status are 0, as
+// liveDeployment returns a Deployment with 3 replicas. All counts in its status are 0, as
 // just after its creation, unless change sets them.
-func standing(change func(*appsv1.Deployment)) *appsv1.Deployment {
+func liveDeployment(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webserver-sample", Generation: 2},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
@@ -126,16 +126,16 @@ func TestConditions(t *testing.T) {
 		want       conditions
 	}{
 		"no Deployment yet":      {asIs, nil, nil, starting},
-		"created":                {asIs, standing(func(*appsv1.Deployment) {}), nil, starting},
-		"not seen by Kubernetes": {asIs, standing(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
-		"first pod serves":       {asIs, standing(counts(3, 3, 1, 1)), nil, rolling},
-		"all serve":              {asIs, standing(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"ready but not long enough to be available": {asIs, standing(counts(3, 3, 3, 2)), nil, rolling},
-		"new pods beside old ones":                  {asIs, standing(counts(4, 2, 3, 3)), nil, rolling},
-		"old pod left":                              {asIs, standing(counts(4, 3, 4, 4)), nil, rolling},
-		"scaled by somebody else":                   {asIs, standing(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
+		"created":                {asIs, liveDeployment(func(*appsv1.Deployment) {}), nil, starting},
+		"not seen by Kubernetes": {asIs, liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
+		"first pod serves":       {asIs, liveDeployment(counts(3, 3, 1, 1)), nil, rolling},
+		"all serve":              {asIs, liveDeployment(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"ready but not long enough to be available": {asIs, liveDeployment(counts(3, 3, 3, 2)), nil, rolling},
+		"new pods beside old ones":                  {asIs, liveDeployment(counts(4, 2, 3, 3)), nil, rolling},
+		"old pod left":                              {asIs, liveDeployment(counts(4, 3, 4, 4)), nil, rolling},
+		"scaled by somebody else":                   {asIs, liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
 		"fewer than the strategy may leave": {
-			asIs, standing(func(d *appsv1.Deployment) {
+			asIs, liveDeployment(func(d *appsv1.Deployment) {
 				counts(3, 3, 1, 1)(d)
 				d.Status.Conditions = nil
 				has(appsv1.DeploymentAvailable, false, "")(d)
@@ -143,41 +143,41 @@ func TestConditions(t *testing.T) {
 		},
 		"one replica, replicas unset": {
 			func(w *webserverv1.WebServer) { w.Spec.Replicas = nil },
-			standing(both(counts(1, 1, 1, 1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
+			liveDeployment(both(counts(1, 1, 1, 1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 		"scaled to zero": {
-			wanted(0), standing(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			wanted(0), liveDeployment(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
 		// Kubernetes reports Available=True for a Deployment with 0 replicas.
 		"scaled to zero, as Kubernetes sees it": {
-			wanted(0), standing(both(has(appsv1.DeploymentAvailable, true, ""), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			wanted(0), liveDeployment(both(has(appsv1.DeploymentAvailable, true, ""), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
 		"scaling to zero": {
-			wanted(0), standing(both(counts(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
+			wanted(0), liveDeployment(both(counts(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
 		},
 		"pods cannot be created": {
-			asIs, standing(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
+			asIs, liveDeployment(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
 			conditions{"Available": available, "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure"},
 		},
 		"pods could not be created before this spec": {
-			asIs, standing(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+			asIs, liveDeployment(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
 		},
 		"the failure is over": {
-			asIs, standing(both(counts(3, 3, 3, 3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
+			asIs, liveDeployment(both(counts(3, 3, 3, 3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 		"the deadline is over": {
-			asIs, standing(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
+			asIs, liveDeployment(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
 			conditions{"Available": available, "Ready": "False RolloutFailed", "Stalled": "True RolloutFailed"},
 		},
 		"the deadline of an earlier spec is over": {
-			asIs, standing(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+			asIs, liveDeployment(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
 		},
 		"complete after the deadline": {
-			asIs, standing(both(counts(3, 3, 3, 3), has(appsv1.DeploymentProgressing, false, ""))), nil,
+			asIs, liveDeployment(both(counts(3, 3, 3, 3), has(appsv1.DeploymentProgressing, false, ""))), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 
@@ -186,7 +186,7 @@ func TestConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
 		},
 		"the Service is refused; the pods serve": {
-			asIs, standing(counts(3, 3, 3, 3)), fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")),
+			asIs, liveDeployment(counts(3, 3, 3, 3)), fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")),
 			conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"},
 		},
 		"quota": {
@@ -206,7 +206,7 @@ func TestConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Waiting", "Reconciling": "True Waiting"},
 		},
 		"the API server has trouble with the Service": {
-			asIs, standing(counts(3, 3, 3, 3)), errors.New("no answer"),
+			asIs, liveDeployment(counts(3, 3, 3, 3)), errors.New("no answer"),
 			conditions{"Available": available, "Ready": "False Error", "Reconciling": "True Error"},
 		},
 	} {
@@ -237,7 +237,7 @@ func TestConditions(t *testing.T) {
 func TestReport_MessagesContainNoPodNames(t *testing.T) {
 	message := func(pod string) string {
 		w := sample()
-		report(w, Observed{}, outcome(nil, standing(has(appsv1.DeploymentReplicaFailure, true,
+		report(w, Observed{}, outcome(nil, liveDeployment(has(appsv1.DeploymentReplicaFailure, true,
 			`pods "`+pod+`" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`)), nil), platform)
 		for _, c := range w.Status.Conditions {
 			if c.Type == common.ConditionStalled {
@@ -258,7 +258,7 @@ func TestReport_MessagesContainNoPodNames(t *testing.T) {
 func TestReport_RolloutMessagesAreStable(t *testing.T) {
 	var first *webserverv1.WebServer
 	for _, d := range []*appsv1.Deployment{
-		standing(counts(4, 1, 3, 3)), standing(counts(4, 2, 3, 3)), standing(counts(4, 3, 4, 4)),
+		liveDeployment(counts(4, 1, 3, 3)), liveDeployment(counts(4, 2, 3, 3)), liveDeployment(counts(4, 3, 4, 4)),
 	} {
 		w := sample()
 		report(w, Observed{}, outcome(nil, d, nil), platform)
@@ -278,14 +278,14 @@ func TestReport_ImageIsTheServingOne(t *testing.T) {
 		problem    error
 		want       string
 	}{
-		"none at first":                      {"", standing(counts(3, 3, 0, 0)), nil, ""},
-		"the spec's when all serve":          {"", standing(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
-		"the previous one during a rollout":  {"nginx:1.23.0", standing(counts(4, 2, 3, 3)), nil, "nginx:1.23.0"},
-		"the previous one before it is seen": {"nginx:1.23.0", standing(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
-		"the new one after it":               {"nginx:1.23.0", standing(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"none at first":                      {"", liveDeployment(counts(3, 3, 0, 0)), nil, ""},
+		"the spec's when all serve":          {"", liveDeployment(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"the previous one during a rollout":  {"nginx:1.23.0", liveDeployment(counts(4, 2, 3, 3)), nil, "nginx:1.23.0"},
+		"the previous one before it is seen": {"nginx:1.23.0", liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
+		"the new one after it":               {"nginx:1.23.0", liveDeployment(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
 		"the previous one without a child":   {"nginx:1.23.0", nil, errors.New("no answer"), "nginx:1.23.0"},
 		"the new one though the Service has trouble": {
-			"nginx:1.23.0", standing(counts(3, 3, 3, 3)), errors.New("no answer"), "nginx:1.23.1",
+			"nginx:1.23.0", liveDeployment(counts(3, 3, 3, 3)), errors.New("no answer"), "nginx:1.23.1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestReport_ImageIsTheServingOne(t *testing.T) {
 	t.Run("the last one while nothing serves", func(t *testing.T) {
 		w := sample()
 		w.Spec.Replicas, w.Status.Image = new(int32(0)), "nginx:1.23.0"
-		report(w, Observed{}, outcome(nil, standing(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil), platform)
+		report(w, Observed{}, outcome(nil, liveDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) }), nil), platform)
 		if w.Status.Image != "nginx:1.23.0" {
 			t.Errorf("got %q", w.Status.Image)
 		}
@@ -309,7 +309,7 @@ func TestReport_ImageIsTheServingOne(t *testing.T) {
 
 func TestReport_CountsAndSelector(t *testing.T) {
 	w := sample()
-	report(w, Observed{}, outcome(nil, standing(counts(4, 2, 3, 3)), nil), platform)
+	report(w, Observed{}, outcome(nil, liveDeployment(counts(4, 2, 3, 3)), nil), platform)
 	got := []int32{w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas}
 	if diff := cmp.Diff([]int32{4, 2, 3}, got); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
@@ -423,7 +423,7 @@ func TestReport_Addresses(t *testing.T) {
 // A rejected or failed write does not mean that the serving pods are unavailable.
 func TestReport_FailedWriteKeepsAvailable(t *testing.T) {
 	w := sample()
-	serving := Observed{Observed: rollout.Observed{Deployment: standing(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
+	serving := Observed{Observed: rollout.Observed{Deployment: liveDeployment(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
 	report(w, serving, outcome(errors.New("no answer"), nil, nil), platform)
 	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(w)); diff != "" {

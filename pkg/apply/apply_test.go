@@ -36,7 +36,7 @@ func TestApplier_CreatesAMissingChildOnce(t *testing.T) {
 	w.wrote("apply")
 
 	d := stored(w, "web", &appsv1.Deployment{})
-	diff(t, "owner", ours(), d.OwnerReferences)
+	diff(t, "owner", ownReferences(), d.OwnerReferences)
 	diff(t, "label", naming.ManagedBy, d.Labels[naming.LabelManagedBy])
 	diff(t, "annotations", []string{naming.AnnotationApplied, naming.AnnotationOwner}, sortedKeys(d.Annotations))
 	diff(t, "answer", d.Spec, c.Live.(*appsv1.Deployment).Spec)
@@ -191,7 +191,7 @@ func TestApplier_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	w := newWorld(t)
 	labels := map[string]string{"app": "web"}
 	old := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ours()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ownReferences()},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(4)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
@@ -273,7 +273,7 @@ func TestApplier_AppliesIfExistsToUncachedChildren(t *testing.T) {
 func TestApplier_AdoptsLabelledChildrenNeverApplied(t *testing.T) {
 	w := newWorld(t)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ours(),
+		Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ownReferences(),
 		Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}}
 	d.Spec.MinReadySeconds = 9
@@ -288,7 +288,7 @@ func TestApplier_AdoptsLabelledChildrenNeverApplied(t *testing.T) {
 func TestApplier_SendsNothingIfTheClaimIsRejected(t *testing.T) {
 	w := newWorld(t)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "web", OwnerReferences: ours(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+		Namespace: "ns", Name: "web", OwnerReferences: ownReferences(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}}
 	if err := w.server.Create(t.Context(), d, client.FieldOwner("manager")); err != nil {
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func TestApplier_Delete(t *testing.T) {
 		"going already": {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, []string{"x/y"} }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", UID: "child-1", OwnerReferences: ours()}}
+			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", UID: "child-1", OwnerReferences: ownReferences()}}
 			tc.change(s)
 			w := newWorld(t, s)
 			if err := w.applier.Delete(t.Context(), owner(), "Service", s); err != nil {
@@ -391,7 +391,7 @@ func TestApplier_Delete(t *testing.T) {
 	}
 	t.Run("gone already", func(t *testing.T) {
 		w := newWorld(t)
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", OwnerReferences: ours()}}
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", OwnerReferences: ownReferences()}}
 		if err := w.applier.Delete(t.Context(), owner(), "Service", s); err != nil {
 			t.Error(err)
 		}
@@ -399,7 +399,7 @@ func TestApplier_Delete(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(string, int) error { return conflict() }
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", OwnerReferences: ours()}}
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-service", OwnerReferences: ownReferences()}}
 		if err := w.applier.Delete(t.Context(), owner(), "Service", s); !apierrors.IsConflict(err) || len(w.actions) > 0 {
 			t.Errorf("got %v, counted %q", err, w.actions)
 		}
@@ -493,7 +493,7 @@ func TestCheckOwnership(t *testing.T) {
 		want string // class and reason; "" if the child may be written
 		says []string
 	}{
-		"ours": {live: metav1.ObjectMeta{OwnerReferences: ours()}},
+		"ours": {live: metav1.ObjectMeta{OwnerReferences: ownReferences()}},
 		"nobody's": {
 			metav1.ObjectMeta{}, "stall Conflict", []string{`Deployment "web"`, "has no owner", naming.AnnotationOwner + ": owner-1"},
 		},
@@ -515,7 +515,7 @@ func TestCheckOwnership(t *testing.T) {
 			metav1.ObjectMeta{OwnerReferences: ownedBy("my.domain/v2", "WebServer", "web", "owner-0")}, "wait Waiting", []string{"earlier WebServer"},
 		},
 		"terminating, though ours": {
-			metav1.ObjectMeta{OwnerReferences: ours(), DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
+			metav1.ObjectMeta{OwnerReferences: ownReferences(), DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
 		},
 		"handed over":           {live: metav1.ObjectMeta{Annotations: handOver}},
 		"lost its owner":        {live: metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}}},
@@ -550,7 +550,7 @@ func TestCheckOwnership(t *testing.T) {
 		},
 		// A chart's label does not change the owner of a child that the operator
 		// controls.
-		"ours, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ours(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
+		"ours, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ownReferences(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkOwnership(owner(), deployment(), &appsv1.Deployment{ObjectMeta: tc.live})

@@ -179,7 +179,7 @@ func TestDiff_ReadsUncachedChildren(t *testing.T) {
 	}{
 		"nothing": {nil, Created, false},
 		"a seed's": {&appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", OwnerReferences: ours()},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", OwnerReferences: ownReferences()},
 			Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
 		}, TakenOver, false},
 		"somebody's": {&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, "", true},

@@ -33,7 +33,7 @@ func autoscaled() Intent {
 // legacy returns a Deployment that another operator created for owner().
 func legacy(labels map[string]string) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", OwnerReferences: ours(), Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", OwnerReferences: ownReferences(), Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(40)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			Template: corev1.PodTemplateSpec{

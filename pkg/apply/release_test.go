@@ -84,7 +84,7 @@ func TestApplier_ReleasesTheMarksOfAChildWhoseOwnerReferenceWasRemoved(t *testin
 func TestApplier_ReportsAChildThatIsDeletedBeforeItsRelease(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "web", OwnerReferences: ours(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+		Namespace: "ns", Name: "web", OwnerReferences: ownReferences(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 		DeletionTimestamp: &now, Finalizers: []string{metav1.FinalizerDeleteDependents},
 	}})
 	diff(t, "action", Lost, w.release(deployment()))

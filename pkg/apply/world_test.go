@@ -48,8 +48,10 @@ func ownedBy(apiVersion, kind, name string, uid types.UID) []metav1.OwnerReferen
 	}}
 }
 
-// ours returns the owner reference of the children of owner().
-func ours() []metav1.OwnerReference { return ownedBy("my.domain/v1", "WebServer", "web", ownerUID) }
+// ownReferences returns the owner reference of the children of owner().
+func ownReferences() []metav1.OwnerReference {
+	return ownedBy("my.domain/v1", "WebServer", "web", ownerUID)
+}
 
 // world is an API server with a cache. The cache holds only children with the
 // operator's label, and reduces managed fields to the managers' names, as the

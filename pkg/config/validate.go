@@ -16,15 +16,15 @@ import (
 // mostReplicas is the maximum in the schemas of the kinds.
 const mostReplicas = 10000
 
-// faults are validation errors, one per line.
-type faults []error
+// problems are validation errors, one per line.
+type problems []error
 
-func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+func (f *problems) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
 // Validate returns all validation errors of the configuration, joined, in the
 // order of the fields. Each names the field and the allowed values.
 func (p Platform) Validate() error {
-	var f faults
+	var f problems
 	if p.APIVersion != Version {
 		f.add("apiVersion is %q, must be %q", p.APIVersion, Version)
 	}
@@ -76,7 +76,7 @@ func (p Platform) Validate() error {
 // first component, which distinguishes it from a repository on docker.io.
 var place = regexp.MustCompile(`^(localhost|[a-z0-9-]*(\.[a-z0-9-]+)+|[a-z0-9.-]+:[0-9]+)(:[0-9]+)?(/[a-z0-9._-]+)*/?$`)
 
-func (i Images) validate(f *faults) {
+func (i Images) validate(f *problems) {
 	for n, a := range i.Allowed {
 		switch {
 		case !place.MatchString(a):
@@ -90,7 +90,7 @@ func (i Images) validate(f *faults) {
 	}
 }
 
-func (p Platform) validateServices(f *faults) {
+func (p Platform) validateServices(f *problems) {
 	ports := p.NodePortRange
 	if ports.From < 1 || ports.To > 65535 || ports.From > ports.To {
 		f.add("nodePortRange is %d-%d, must lie within 1-65535, from first", ports.From, ports.To)
@@ -115,7 +115,7 @@ func (p Platform) validateServices(f *faults) {
 	}
 }
 
-func (p Platform) validateExpose(f *faults) {
+func (p Platform) validateExpose(f *problems) {
 	namespaces := func(field string, names []string) {
 		for i, n := range names {
 			if !namespacePattern.MatchString(n) {

@@ -85,7 +85,7 @@ func GetOwnedIfServed[L client.Object](ctx context.Context, r client.Reader, own
 func ListUnowned(ctx context.Context, r client.Reader, owner client.Object, into client.ObjectList) error {
 	err := r.List(ctx, into, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexUnowned: naming.Unowned})
 	if err != nil {
-		return fmt.Errorf("listing %T of others: %w", into, err)
+		return fmt.Errorf("listing unowned %T: %w", into, err)
 	}
 	all, err := meta.ExtractList(into)
 	if err != nil {

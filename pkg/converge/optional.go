@@ -77,7 +77,7 @@ func newOptional(mgr manager.Manager, types []client.Object) (known []client.Obj
 		case meta.IsNoMatchError(err):
 			o.missing[gvk.Kind] = &missing{empty: t, gvk: gvk}
 		case err != nil:
-			return nil, nil, fmt.Errorf("asking whether the cluster knows %s: %w", gvk, err)
+			return nil, nil, fmt.Errorf("looking up whether the cluster serves %s: %w", gvk, err)
 		default:
 			known = append(known, t)
 		}
@@ -200,7 +200,7 @@ func (o *optional) ensure(ctx context.Context, kind string) error {
 		if meta.IsNoMatchError(unserved) {
 			return err
 		}
-		return fmt.Errorf("asking whether the cluster knows %s: %w", kind, unserved)
+		return fmt.Errorf("looking up whether the cluster serves %s: %w", kind, unserved)
 	}
 	informer, err := o.cache.GetInformer(ctx, m.empty, cache.BlockUntilSynced(false))
 	if err != nil {

@@ -124,7 +124,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	lost := fault.Classify(err).Class == fault.Quiet
 	out.Problem = r.classify(key, err)
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("The pass did not complete", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("The reconcile did not complete", "error", err.Error())
 	}
 	if out.Problem.Class == fault.Quiet {
 		return out.Problem.Result, out.Problem.Err // a write conflict is not reported

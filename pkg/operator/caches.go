@@ -13,7 +13,7 @@ import (
 
 // caches combines two caches. The cache of whole objects contains only objects
 // with the label of children, except for the operator's own kinds and those
-// that foreign returns. The cache of *metav1.PartialObjectMetadata contains all
+// that unownedTypes returns. The cache of *metav1.PartialObjectMetadata contains all
 // objects in the same namespaces, with or without the label, but only their
 // identity and version. It is used to observe users' objects that the
 // operator's objects refer to. Neither starts a watch before a controller

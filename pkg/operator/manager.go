@@ -155,7 +155,7 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	for _, k := range ownKinds(scheme) {
 		byObject[k] = cache.ByObject{Label: labels.Everything()}
 	}
-	for _, f := range foreign() {
+	for _, f := range unownedTypes() {
 		byObject[f] = cache.ByObject{Label: labels.Everything()}
 	}
 	var namespaces map[string]cache.Config

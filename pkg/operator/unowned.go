@@ -8,19 +8,19 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// foreign returns the types whose unowned objects are also in the caches,
+// unownedTypes returns the types whose unowned objects are also in the caches,
 // because they affect the operator's objects. A namespace contains few of them,
 // and they are small.
-func foreign() []client.Object { return []client.Object{&policyv1.PodDisruptionBudget{}} }
+func unownedTypes() []client.Object { return []client.Object{&policyv1.PodDisruptionBudget{}} }
 
 // indexForeign indexes unowned objects, so that they are found without reading
 // all owned ones.
 func indexForeign(mgr manager.Manager, children []client.Object) error {
-	return index(mgr, children, foreign(), naming.IndexUnowned, isForeign)
+	return index(mgr, children, unownedTypes(), naming.IndexUnowned, isUnowned)
 }
 
-// isForeign returns the value of naming.IndexForeign for an object.
-func isForeign(o client.Object) []string {
+// isUnowned returns the value of naming.IndexUnowned for an object.
+func isUnowned(o client.Object) []string {
 	if naming.IsChild(o) {
 		return nil
 	}

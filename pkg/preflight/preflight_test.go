@@ -221,7 +221,7 @@ func TestReport(t *testing.T) {
 			object(func(a *app) { a.Generation = 2 }),
 			kind{},
 			false,
-			Object{Notes: []string{"the operator that runs now has not yet acted on the latest change of its spec, which is part of what is said here"}},
+			Object{Notes: []string{"the operator that runs now has not yet acted on the latest change of its spec, which is a part of this report"}},
 			0,
 		},
 		"being deleted": {object(func(a *app) {
