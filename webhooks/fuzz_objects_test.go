@@ -29,8 +29,8 @@ import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
@@ -197,15 +197,15 @@ func children(obj client.Object) ([]json.RawMessage, error) {
 }
 
 // sources returns ConfigMaps with all keys that an object refers to.
-func sources(k converge.AnyKind, obj converge.Object) map[string]references.Source {
-	found := map[string]references.Source{}
+func sources(k converge.AnyKind, obj converge.Object) map[string]configsource.Source {
+	found := map[string]configsource.Source{}
 	if k.References == nil {
 		return found
 	}
 	for _, r := range k.References(obj) {
 		s, ok := found[r.Name]
 		if !ok {
-			s = references.Source{Found: true, Version: "0/1", Content: &corev1.ConfigMap{
+			s = configsource.Source{Found: true, Version: "0/1", Content: &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: r.Name, Namespace: obj.GetNamespace(), UID: types.UID("0"), ResourceVersion: "1"},
 				Data:       map[string]string{"index.html": "a"},
 			}}

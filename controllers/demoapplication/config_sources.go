@@ -2,9 +2,8 @@ package demoapplication
 
 import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -16,20 +15,20 @@ func follows(a *demoapplicationv1.DemoApplication) bool {
 }
 
 // referenced returns the ConfigMaps whose content affects the pods.
-func referenced(a *demoapplicationv1.DemoApplication) []references.Reference {
+func referenced(a *demoapplicationv1.DemoApplication) []configsource.Reference {
 	if !follows(a) {
 		return nil
 	}
-	var refs []references.Reference
+	var refs []configsource.Reference
 	configMaps, _ := resources.Uses(options(a, nil))
-	for _, name := range resources.Names(configMaps) {
-		refs = append(refs, references.Reference{Name: name})
+	for _, name := range configsource.UsedNames(configMaps) {
+		refs = append(refs, configsource.Reference{Name: name})
 	}
 	return refs
 }
 
 // secrets returns the Secrets whose content affects the pods.
-func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
+func secrets(a *demoapplicationv1.DemoApplication) []configsource.Use {
 	if !follows(a) {
 		return nil
 	}
@@ -39,10 +38,10 @@ func secrets(a *demoapplicationv1.DemoApplication) []resources.Use {
 
 // snapshots returns the snapshots that pods use instead of mutable ConfigMaps, by the
 // name of the ConfigMap. The error lists all ConfigMaps that are missing.
-func snapshots(a *demoapplicationv1.DemoApplication, o workload.Observed) (map[string]rollout.Snapshot, error) {
+func snapshots(a *demoapplicationv1.DemoApplication, o workload.Observed) (map[string]configsource.Snapshot, error) {
 	if !follows(a) || o.Offline {
 		return nil, nil
 	}
 	configMaps, _ := resources.Uses(options(a, nil))
-	return rollout.SnapshotsOf(a.Name, demoapplicationv1.Kind, configMaps, o.Sources)
+	return configsource.SnapshotsOf(a.Name, demoapplicationv1.Kind, configMaps, o.Sources)
 }

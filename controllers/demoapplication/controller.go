@@ -13,8 +13,8 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -53,7 +53,7 @@ func kind(platform config.Platform) workload.Kind[*demoapplicationv1.DemoApplica
 		PodLabel: kindLabel,
 		Labels:   labels, ServiceName: func(a *demoapplicationv1.DemoApplication) string { return a.Name }, Web: true,
 		ConfigMaps: referenced,
-		Secrets:    func(a *demoapplicationv1.DemoApplication) []string { return resources.Names(secrets(a)) },
+		Secrets:    func(a *demoapplicationv1.DemoApplication) []string { return configsource.UsedNames(secrets(a)) },
 		Object: func(a *demoapplicationv1.DemoApplication, o workload.Observed) workload.Object {
 			return newObject(a, o)
 		},

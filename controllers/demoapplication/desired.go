@@ -15,6 +15,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
@@ -63,7 +64,7 @@ type pods struct {
 
 // inputs returns what the pods depend on. Fields that do not affect pods are
 // omitted, so that a change of one does not create a revision.
-func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]rollout.Snapshot) pods {
+func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot) pods {
 	s := a.Spec.DeepCopy()
 	s.Replica, s.DeletionPolicy, s.Paused = nil, "", false
 	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy, s.Monitoring = nil, nil, nil, nil, nil, nil
@@ -92,8 +93,8 @@ type object struct {
 	workload.Defaults
 	a         *demoapplicationv1.DemoApplication
 	observed  workload.Observed
-	snapshots map[string]rollout.Snapshot // snapshots, by the name of the ConfigMap
-	missing   error                       // reports ConfigMaps that do not exist
+	snapshots map[string]configsource.Snapshot // snapshots, by the name of the ConfigMap
+	missing   error                            // reports ConfigMaps that do not exist
 }
 
 func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed) *object {
@@ -119,7 +120,7 @@ func (x *object) Spec() workload.Spec {
 
 // Pods returns the inputs and the template of the pods.
 func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	digest, err := rollout.Secrets(secrets(x.a), x.observed.Secrets)
+	digest, err := configsource.CombinedDigest(secrets(x.a), x.observed.Secrets)
 	if err := errors.Join(x.missing, err); err != nil {
 		return nil, nil, err
 	}
@@ -129,8 +130,8 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 }
 
 // Snapshots returns the ConfigMaps that the pods use.
-func (x *object) Snapshots() []rollout.Snapshot {
-	var all []rollout.Snapshot
+func (x *object) Snapshots() []configsource.Snapshot {
+	var all []configsource.Snapshot
 	for _, source := range slices.Sorted(maps.Keys(x.snapshots)) {
 		all = append(all, x.snapshots[source])
 	}
@@ -174,7 +175,7 @@ func (x *object) State(s conditions.State, service *corev1.Service) conditions.S
 const drainSeconds = 5
 
 // template returns the desired pod template.
-func template(a *demoapplicationv1.DemoApplication, snapshots map[string]rollout.Snapshot) *corev1ac.PodTemplateSpecApplyConfiguration {
+func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot) *corev1ac.PodTemplateSpecApplyConfiguration {
 	// The default is the baseline Pod Security Standard: an image runs as the user
 	// that it names, even as root, and can write to its own files.
 	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})

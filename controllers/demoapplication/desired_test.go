@@ -29,9 +29,9 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
@@ -101,9 +101,9 @@ func live(t *testing.T, doc string, o *Observed) {
 			return
 		}
 		if o.Sources == nil {
-			o.Sources = map[string]references.Source{}
+			o.Sources = map[string]configsource.Source{}
 		}
-		o.Sources[c.Name] = references.Source{Found: true, Version: string(c.UID) + "/1", Content: c}
+		o.Sources[c.Name] = configsource.Source{Found: true, Version: string(c.UID) + "/1", Content: c}
 	default:
 		t.Fatalf("what is a %s?", kind.Kind)
 	}
@@ -432,7 +432,7 @@ func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*app
 
 // Fields that do not affect pods do not create a revision, and the others do.
 func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
-	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]rollout.Snapshot) string {
+	hash := func(a *demoapplicationv1.DemoApplication, sources map[string]configsource.Snapshot) string {
 		raw, err := json.Marshal(inputs(a, sources))
 		if err != nil {
 			t.Fatal(err)
@@ -481,7 +481,7 @@ func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 	if hash(a, nil) != hash(b, nil) {
 		t.Error("monitoring makes a revision that is the same")
 	}
-	if hash(a, nil) == hash(a, map[string]rollout.Snapshot{"app": {Name: "x"}}) {
+	if hash(a, nil) == hash(a, map[string]configsource.Snapshot{"app": {Name: "x"}}) {
 		t.Error("another content of a ConfigMap makes no revision")
 	}
 	// The inputs of objects from before these fields were added are unchanged.

@@ -6,6 +6,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -25,7 +26,7 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 	}
 }
 
-func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []rollout.Snapshot, error) {
+func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []configsource.Snapshot, error) {
 	m := kind(platform).Model(a, o)
 	return m.Decision, newObject(a, o).Snapshots(), m.Err
 }

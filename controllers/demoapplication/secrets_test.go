@@ -10,8 +10,8 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // readingSecrets is a platform that allows the operator to read Secrets.
@@ -71,7 +71,7 @@ func TestDecide_ReplacesPodsWhenASecretChanges(t *testing.T) {
 	a := &demoapplicationv1.DemoApplication{}
 	a.Name, a.Namespace, a.Spec.Image = "web", "ns", "web:1"
 	following(a)
-	template := func(digests map[string]references.SecretDigest) (digest, revision string) {
+	template := func(digests map[string]configsource.SecretDigest) (digest, revision string) {
 		t.Helper()
 		d, _, err := decide(a, Observed{Secrets: digests}, platform)
 		if err != nil {
@@ -80,15 +80,15 @@ func TestDecide_ReplacesPodsWhenASecretChanges(t *testing.T) {
 		return d.Template.Annotations[naming.AnnotationSecrets], d.Keep.Name
 	}
 	none, today := template(nil)
-	one, first := template(map[string]references.SecretDigest{"db": {Digest: "1"}})
-	two, second := template(map[string]references.SecretDigest{"db": {Digest: "2"}})
+	one, first := template(map[string]configsource.SecretDigest{"db": {Digest: "1"}})
+	two, second := template(map[string]configsource.SecretDigest{"db": {Digest: "2"}})
 	if none != "" || one == "" || two == "" || one == two {
 		t.Errorf("digests %q, %q and %q", none, one, two)
 	}
 	if today == first || first == second {
 		t.Errorf("revisions %s, %s and %s", today, first, second)
 	}
-	if _, _, err := decide(a, Observed{Secrets: map[string]references.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `Secret "db" (`) {
+	if _, _, err := decide(a, Observed{Secrets: map[string]configsource.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `Secret "db" (`) {
 		t.Errorf("it is missing: %v", err)
 	}
 }

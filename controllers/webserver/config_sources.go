@@ -9,10 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -34,18 +33,18 @@ func follows(w *webserverv1.WebServer) bool {
 }
 
 // referenced returns the ConfigMaps whose content affects the pods.
-func referenced(w *webserverv1.WebServer) []references.Reference {
-	var refs []references.Reference
+func referenced(w *webserverv1.WebServer) []configsource.Reference {
+	var refs []configsource.Reference
 	if c := w.Spec.Config; c != nil && c.ConfigMapRef != nil {
-		refs = append(refs, references.Reference{Name: c.ConfigMapRef.Name, Key: configKey(c.ConfigMapRef)})
+		refs = append(refs, configsource.Reference{Name: c.ConfigMapRef.Name, Key: configKey(c.ConfigMapRef)})
 	}
 	if c := w.Spec.Content; c != nil && c.ConfigMapRef != nil {
-		refs = append(refs, references.Reference{Name: c.ConfigMapRef.Name})
+		refs = append(refs, configsource.Reference{Name: c.ConfigMapRef.Name})
 	}
 	if follows(w) {
 		configMaps, _ := resources.Uses(options(w, material{}))
-		for _, name := range resources.Names(configMaps) {
-			refs = append(refs, references.Reference{Name: name})
+		for _, name := range configsource.UsedNames(configMaps) {
+			refs = append(refs, configsource.Reference{Name: name})
 		}
 	}
 	return refs
@@ -53,7 +52,7 @@ func referenced(w *webserverv1.WebServer) []references.Reference {
 
 // secrets returns the Secrets whose content affects the pods. That of spec.tls does
 // not: nginx reads it again for each connection.
-func secrets(w *webserverv1.WebServer) []resources.Use {
+func secrets(w *webserverv1.WebServer) []configsource.Use {
 	if !follows(w) {
 		return nil
 	}
@@ -72,11 +71,11 @@ func configKey(r *webserverv1.ConfigMapKeyReference) string {
 // content. Pods never mount a ConfigMap of config or content itself, because a
 // change of it would reach serving pods untested.
 type material struct {
-	config  *rollout.Snapshot // nil for the configuration of the image
-	content *rollout.Snapshot // nil for the files of the image, or of another image
+	config  *configsource.Snapshot // nil for the configuration of the image
+	content *configsource.Snapshot // nil for the files of the image, or of another image
 	// volumes are snapshots of the ConfigMaps that spec.pod.volumes refers to, by
 	// their names. An optional ConfigMap that does not exist has none.
-	volumes map[string]rollout.Snapshot
+	volumes map[string]configsource.Snapshot
 	// hashes are hashes of the content of the users' ConfigMaps, by purpose. A
 	// change of one replaces the pods. The text that the operator generates around
 	// a user's snippet is not included, so that a newer version of that text does
@@ -87,9 +86,9 @@ type material struct {
 }
 
 // snapshots returns the snapshots in m.
-func (m material) snapshots() []rollout.Snapshot {
-	var all []rollout.Snapshot
-	for _, c := range []*rollout.Snapshot{m.config, m.content} {
+func (m material) snapshots() []configsource.Snapshot {
+	var all []configsource.Snapshot
+	for _, c := range []*configsource.Snapshot{m.config, m.content} {
 		if c != nil {
 			all = append(all, *c)
 		}
@@ -130,7 +129,7 @@ func monitored(w *webserverv1.WebServer) bool {
 func materialOf(w *webserverv1.WebServer, o workload.Observed) (material, error) {
 	m := material{hashes: map[string]string{}}
 	var err error
-	m.secrets, err = rollout.Secrets(secrets(w), o.Secrets)
+	m.secrets, err = configsource.CombinedDigest(secrets(w), o.Secrets)
 	err = errors.Join(m.findConfig(w, o), m.findContent(w, o), m.findVolumes(w, o), err)
 	if !follows(w) {
 		m.hashes = nil
@@ -149,7 +148,7 @@ func (m *material) findConfig(w *webserverv1.WebServer, o workload.Observed) err
 	case c.ConfigMapRef == nil:
 		s.snippet = c.Inline
 	default:
-		found, err := rollout.Find(o.Sources, "spec.config.configMapRef", c.ConfigMapRef.Name)
+		found, err := configsource.Find(o.Sources, "spec.config.configMapRef", c.ConfigMapRef.Name)
 		if err != nil {
 			return err
 		}
@@ -162,7 +161,7 @@ func (m *material) findConfig(w *webserverv1.WebServer, o workload.Observed) err
 		source = found.Part(key, snippetFile)
 		m.hashes["config"] = hash(map[string]string{key: text}, nil)
 	}
-	c := rollout.NewSnapshot(w.Name+"-config", webserverv1.Kind, "", s.files(), nil)
+	c := configsource.NewSnapshot(w.Name+"-config", webserverv1.Kind, "", s.files(), nil)
 	c.Source = source
 	m.config = &c
 	return nil
@@ -175,7 +174,7 @@ func (m *material) findContent(w *webserverv1.WebServer, o workload.Observed) er
 	}
 	files, source := &corev1.ConfigMap{Data: map[string]string{}}, ofSpec
 	if c.ConfigMapRef != nil {
-		found, err := rollout.Find(o.Sources, "spec.content.configMapRef", c.ConfigMapRef.Name)
+		found, err := configsource.Find(o.Sources, "spec.content.configMapRef", c.ConfigMapRef.Name)
 		if err != nil {
 			return err
 		}
@@ -185,7 +184,7 @@ func (m *material) findContent(w *webserverv1.WebServer, o workload.Observed) er
 	for name, text := range c.Files {
 		files.Data[name] = string(text)
 	}
-	content := rollout.NewSnapshot(w.Name+"-content", webserverv1.Kind, "", files.Data, files.BinaryData)
+	content := configsource.NewSnapshot(w.Name+"-content", webserverv1.Kind, "", files.Data, files.BinaryData)
 	content.Source = source
 	m.content = &content
 	return nil
@@ -197,7 +196,7 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o workload.Observed) er
 	}
 	configMaps, _ := resources.Uses(options(w, material{}))
 	var err error
-	m.volumes, err = rollout.SnapshotsOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
+	m.volumes, err = configsource.SnapshotsOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
 	for name, c := range m.volumes {
 		m.hashes["volumes/"+name] = hash(c.Data, c.BinaryData)
 	}
@@ -206,5 +205,5 @@ func (m *material) findVolumes(w *webserverv1.WebServer, o workload.Observed) er
 
 // hash returns a string that identifies the content.
 func hash(data map[string]string, binary map[string][]byte) string {
-	return rollout.NewSnapshot("", webserverv1.Kind, "", data, binary).Name
+	return configsource.NewSnapshot("", webserverv1.Kind, "", data, binary).Name
 }

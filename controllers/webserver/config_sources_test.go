@@ -17,9 +17,9 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -36,8 +36,8 @@ func referring(config, key, content string) *webserverv1.WebServer {
 	return w
 }
 
-func has1(name, key, text string) map[string]references.Source {
-	return map[string]references.Source{name: {Found: true, Version: "u/1", Content: &corev1.ConfigMap{
+func has1(name, key, text string) map[string]configsource.Source {
+	return map[string]configsource.Source{name: {Found: true, Version: "u/1", Content: &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: text},
 	}}}
 }
@@ -45,13 +45,13 @@ func has1(name, key, text string) map[string]references.Source {
 func TestDesired_KeepsTheDeploymentIfAReferenceIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		w       *webserverv1.WebServer
-		sources map[string]references.Source
+		sources map[string]configsource.Source
 		reason  string
 		message []string
 	}{
 		"no config":      {referring("cfg", "", ""), nil, "ReferenceNotFound", []string{"spec.config.configMapRef", `"cfg"`}},
 		"no content":     {referring("", "", "pages"), nil, "ReferenceNotFound", []string{"spec.content.configMapRef", `"pages"`}},
-		"looked in vain": {referring("cfg", "", ""), map[string]references.Source{"cfg": {}}, "ReferenceNotFound", []string{`"cfg"`}},
+		"looked in vain": {referring("cfg", "", ""), map[string]configsource.Source{"cfg": {}}, "ReferenceNotFound", []string{`"cfg"`}},
 		"one of two":     {referring("cfg", "", "pages"), has1("cfg", "server.conf", ""), "ReferenceNotFound", []string{`"pages"`}},
 		"no default key": {referring("cfg", "", ""), has1("cfg", "nginx.conf", "x;"), "ConfigMapKeyNotFound", []string{`"cfg"`, `"server.conf"`}},
 		"no such key":    {referring("cfg", "mine", ""), has1("cfg", "server.conf", "x;"), "ConfigMapKeyNotFound", []string{`"mine"`}},
@@ -102,14 +102,14 @@ func unfollowing(w *webserverv1.WebServer) *webserverv1.WebServer {
 func TestReferences(t *testing.T) {
 	for name, tc := range map[string]struct {
 		w    *webserverv1.WebServer
-		want []references.Reference
+		want []configsource.Reference
 	}{
 		"none":             {sample(), nil},
-		"both":             {referring("z", "", "a"), []references.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
-		"the same twice":   {referring("a", "k", "a"), []references.Reference{{Name: "a", Key: "k"}, {Name: "a"}}},
-		"a volume":         {mounting(sample(), false), []references.Reference{{Name: "v"}}},
+		"both":             {referring("z", "", "a"), []configsource.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
+		"the same twice":   {referring("a", "k", "a"), []configsource.Reference{{Name: "a", Key: "k"}, {Name: "a"}}},
+		"a volume":         {mounting(sample(), false), []configsource.Reference{{Name: "v"}}},
 		"a volume, live":   {unfollowing(mounting(sample(), false)), nil},
-		"the rest, tested": {unfollowing(referring("z", "", "a")), []references.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
+		"the rest, tested": {unfollowing(referring("z", "", "a")), []configsource.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, referenced(tc.w)); diff != "" {
@@ -120,7 +120,7 @@ func TestReferences(t *testing.T) {
 }
 
 // names returns the names of the snapshots that are needed.
-func names(t *testing.T, w *webserverv1.WebServer, sources map[string]references.Source) []string {
+func names(t *testing.T, w *webserverv1.WebServer, sources map[string]configsource.Source) []string {
 	t.Helper()
 	m, err := materialOf(w, Observed{Sources: sources})
 	if err != nil {
@@ -200,7 +200,7 @@ func TestDesired_VolumesOfConfigMaps(t *testing.T) {
 	there := has1("v", "c", "d")
 	for name, tc := range map[string]struct {
 		w       *webserverv1.WebServer
-		sources map[string]references.Source
+		sources map[string]configsource.Source
 		copied  bool
 		reason  string
 	}{
@@ -313,7 +313,7 @@ func TestSecrets_OfTheSpec(t *testing.T) {
 	if got := k.Secrets(w); !slices.Equal(got, []string{"htpasswd", "key"}) {
 		t.Errorf("got %v", got)
 	}
-	type digests = map[string]references.SecretDigest
+	type digests = map[string]configsource.SecretDigest
 	digest := func(digests digests) string {
 		d, _, err := decide(w, Observed{Secrets: digests}, granted)
 		if err != nil {
@@ -390,7 +390,7 @@ func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 // A failed read does not mean that the serving pods are unavailable.
 func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
 	w := referring("cfg", "", "")
-	o := Observed{Sources: map[string]references.Source{"cfg": {Err: errors.New("no answer")}}}
+	o := Observed{Sources: map[string]configsource.Source{"cfg": {Err: errors.New("no answer")}}}
 	o.Deployment = liveDeployment(counts(3, 3, 3, 3))
 	_, err := desired(w, o, platform)
 	report(w, o, outcome(err, nil, nil), platform)

@@ -9,8 +9,8 @@ import (
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -47,7 +47,7 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 		PodLabel: "webserver_cr", FixedPodLabels: map[string]string{"app": "webserver"},
 		Labels: labels, ServiceName: serviceName, Web: true,
 		ConfigMaps: referenced,
-		Secrets:    func(w *webserverv1.WebServer) []string { return resources.Names(secrets(w)) },
+		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(secrets(w)) },
 		Object: func(w *webserverv1.WebServer, o workload.Observed) workload.Object {
 			return newObject(w, o, platform.WebServer)
 		},

@@ -12,10 +12,10 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -101,7 +101,7 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 }
 
 // Snapshots returns the ConfigMaps that the pods mount.
-func (x *object) Snapshots() []rollout.Snapshot { return x.material.snapshots() }
+func (x *object) Snapshots() []configsource.Snapshot { return x.material.snapshots() }
 
 // Deployment adds the log lines of the legacy operator.
 func (x *object) Deployment(build func(map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {

@@ -28,8 +28,8 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
@@ -101,9 +101,9 @@ func see(t *testing.T, o Observed, doc []byte) Observed {
 		}
 		o.Sources = maps.Clone(o.Sources)
 		if o.Sources == nil {
-			o.Sources = map[string]references.Source{}
+			o.Sources = map[string]configsource.Source{}
 		}
-		o.Sources[c.Name] = references.Source{Found: true, Version: "u/1", Content: c}
+		o.Sources[c.Name] = configsource.Source{Found: true, Version: "u/1", Content: c}
 	default:
 		t.Fatalf("what is a %q?", is.Kind)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/platform-operator/platform-operator/pkg/references"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
 // AnyKind is a Kind without its type parameters, so that kinds can be listed.
@@ -25,8 +25,8 @@ type AnyKind struct {
 	Watches     []Watch
 	Unowned     []client.Object
 	Log         LogText
-	References  func(Object) []references.Reference // nil: none
-	Secrets     func(Object) []string               // nil: none
+	References  func(Object) []configsource.Reference // nil: none
+	Secrets     func(Object) []string                 // nil: none
 	Paused      func(Object) bool
 	Teardown    func(context.Context, client.Client, Object) (done bool, err error) // nil: none
 
@@ -52,7 +52,7 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 		},
 	}
 	if k.References != nil {
-		e.References = func(o Object) []references.Reference { return k.References(o.(T)) }
+		e.References = func(o Object) []configsource.Reference { return k.References(o.(T)) }
 	}
 	if k.Secrets != nil {
 		e.Secrets = func(o Object) []string { return k.Secrets(o.(T)) }
@@ -75,7 +75,7 @@ func (k AnyKind) Watched() []client.Object {
 
 // Observe reads what the model of an object depends on, including the
 // ConfigMaps and Secrets that it refers to, and returns the model.
-func (k AnyKind) Observe(ctx context.Context, r Reader, refs *references.Reader, obj Object) (Model, error) {
+func (k AnyKind) Observe(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (Model, error) {
 	if k.Secrets != nil {
 		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
 	}
@@ -101,7 +101,7 @@ func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Mod
 
 // Offline returns the model of an object as if it had just been created in a
 // cluster in which only the given ConfigMaps exist.
-func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]references.Source) (Model, error) {
+func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]configsource.Source) (Model, error) {
 	return k.observe(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
 }
 
@@ -122,5 +122,5 @@ func (k AnyKind) ownConfigMaps(ctx context.Context, r client.Reader, obj Object)
 	if k.References == nil || !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
 		return nil, nil
 	}
-	return references.Snapshots(ctx, r, obj)
+	return configsource.OwnedConfigMaps(ctx, r, obj)
 }

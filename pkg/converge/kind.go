@@ -24,8 +24,8 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // Object is an object of a kind that the operator reconciles.
@@ -102,7 +102,7 @@ type Kind[T Object, S any] struct {
 	// References returns the users' ConfigMaps whose content affects an object.
 	// Their changes trigger a reconcile, and Observe receives their content. If
 	// it is nil, the kind refers to no ConfigMaps.
-	References func(T) []references.Reference
+	References func(T) []configsource.Reference
 	// Secrets returns the names of the users' Secrets whose content affects an
 	// object. Their changes trigger a reconcile, and Observe receives only
 	// digests of their content. The operator needs permission to read all
@@ -130,14 +130,14 @@ type Reader struct {
 	// Sources are the ConfigMaps that the object refers to, by name. Each
 	// contains the error of its own read, so that a failed read affects only
 	// what depends on that ConfigMap.
-	Sources map[string]references.Source
+	Sources map[string]configsource.Source
 	// Snapshots are the ConfigMaps that the operator created for the object. It is
 	// empty unless the kind creates ConfigMaps and refers to some.
 	Snapshots []*corev1.ConfigMap
 	// Secrets are digests of the Secrets that the object refers to, by name. A
 	// Secret that does not exist has no digest. The map is nil if no Secrets
 	// are read.
-	Secrets map[string]references.SecretDigest
+	Secrets map[string]configsource.SecretDigest
 	// Offline reports that there is no cluster: a child that is not found now
 	// cannot exist outside the cache either.
 	Offline bool

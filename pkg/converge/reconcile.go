@@ -27,10 +27,10 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // settle is how long counts in the status, such as the number of ready
@@ -45,7 +45,7 @@ type Reconciler struct {
 	kind     AnyKind
 	optional *optional // nil in tests that have none
 	client   client.Client
-	refs     *references.Reader
+	refs     *configsource.Reader
 	applier  *apply.Applier
 	events   events.EventRecorder
 	now      func() time.Time
@@ -71,7 +71,7 @@ type memory struct {
 
 // NewReconciler returns the reconciler of one kind. refs reads the ConfigMaps
 // and Secrets that objects refer to; now is the clock.
-func NewReconciler(k AnyKind, c client.Client, refs *references.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler {
+func NewReconciler(k AnyKind, c client.Client, refs *configsource.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler {
 	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
 }
 

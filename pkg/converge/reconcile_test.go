@@ -32,10 +32,10 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // loop reconciles a kind with one ConfigMap, parts of which a test can replace,
@@ -170,7 +170,7 @@ func (k testKind) erase() AnyKind {
 
 // restart simulates a new process, or makes a change of the kind effective.
 func (l *loop) restart() {
-	l.Reconciler = NewReconciler(l.kind.erase(), l.client, references.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
+	l.Reconciler = NewReconciler(l.kind.erase(), l.client, configsource.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
 }
 
 type nothing struct{}
@@ -808,8 +808,8 @@ func TestReconciler_ReadsReferencedConfigMapsOnce(t *testing.T) {
 			return c.Get(ctx, k, o, opts...)
 		},
 	})
-	l.kind.References = func(w *webserverv1.WebServer) []references.Reference {
-		return []references.Reference{{Name: w.Spec.Image, Key: "a"}}
+	l.kind.References = func(w *webserverv1.WebServer) []configsource.Reference {
+		return []configsource.Reference{{Name: w.Spec.Image, Key: "a"}}
 	}
 	var got Reader
 	l.kind.Observe = func(_ context.Context, r Reader, _ *webserverv1.WebServer) (int, error) {
@@ -817,7 +817,7 @@ func TestReconciler_ReadsReferencedConfigMapsOnce(t *testing.T) {
 		return 7, nil
 	}
 	l.restart()
-	l.refs = references.NewReader(l.client, live)
+	l.refs = configsource.NewReader(l.client, live)
 	l.pass("Desired", "apply", "Report", "status")
 	l.pass("Desired", "Report")
 	if s := got.Sources["cfg"]; !s.Found || s.Content == nil || len(s.Content.Data) != 1 || s.Content.Data["a"] != "x" {
@@ -913,10 +913,10 @@ func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
 			return refused
 		},
 	})
-	l.kind.References = func(*webserverv1.WebServer) []references.Reference { return []references.Reference{{Name: "cfg"}} }
+	l.kind.References = func(*webserverv1.WebServer) []configsource.Reference { return []configsource.Reference{{Name: "cfg"}} }
 	l.kind.Secrets = func(*webserverv1.WebServer) []string { return []string{"db"} }
 	l.restart()
-	l.refs = references.NewReader(l.client, live)
+	l.refs = configsource.NewReader(l.client, live)
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
 
@@ -1063,7 +1063,7 @@ func (l *loop) holds() bool {
 
 func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 	l := orphaned(t)
-	l.kind.References = func(*webserverv1.WebServer) []references.Reference { return []references.Reference{{Name: "cfg"}} }
+	l.kind.References = func(*webserverv1.WebServer) []configsource.Reference { return []configsource.Reference{{Name: "cfg"}} }
 	l.kind.Secrets = func(*webserverv1.WebServer) []string { return []string{"db"} }
 	l.restart()
 	broken := interceptor.NewClient(l.client, interceptor.Funcs{
@@ -1072,7 +1072,7 @@ func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 			return errors.New("no answer")
 		},
 	})
-	l.refs = references.NewReader(broken, broken)
+	l.refs = configsource.NewReader(broken, broken)
 	l.pass("Observe", "Desired", "patch", "patch")
 	if !l.released() || l.holds() {
 		t.Error("the child was not released")

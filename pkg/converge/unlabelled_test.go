@@ -18,8 +18,8 @@ import (
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // estranged is a loop with a cache that holds only labelled children, and that
@@ -76,7 +76,7 @@ func (e *estranged) restart() {
 			return err
 		}})
 	}
-	e.Reconciler = NewReconciler(e.kind.erase(), get(true), references.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.now)
+	e.Reconciler = NewReconciler(e.kind.erase(), get(true), configsource.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.now)
 }
 
 // reconcile reconciles once and checks which functions were called and which

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // timeout is the maximum duration of a reconcile. A reconcile takes
@@ -54,7 +54,7 @@ const childPriority = 10
 // Register adds the controller of one kind to the manager.
 func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) error {
 	name := strings.ToLower(k.Log.Key)
-	r := NewReconciler(k, mgr.GetClient(), references.NewReader(mgr.GetCache(), mgr.GetAPIReader()), a, mgr.GetEventRecorder("platform-operator"), time.Now)
+	r := NewReconciler(k, mgr.GetClient(), configsource.NewReader(mgr.GetCache(), mgr.GetAPIReader()), a, mgr.GetEventRecorder("platform-operator"), time.Now)
 	base := mgr.GetLogger()
 	for part := range strings.SplitSeq(k.Log.Logger, ".") {
 		base = base.WithName(part)
@@ -95,7 +95,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		})})
 	}
 	if k.References != nil {
-		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return references.Names(k.References(o)) })
+		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return configsource.Names(k.References(o)) })
 		if err != nil {
 			return err
 		}

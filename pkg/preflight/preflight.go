@@ -22,16 +22,16 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/references"
 )
 
 // world is the state that objects are evaluated against.
 type world struct {
 	client  client.Client // reads are answered from lists
 	applier *apply.Applier
-	refs    *references.Reader
+	refs    *configsource.Reader
 	now     time.Time
 }
 
@@ -132,7 +132,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}}
 	w := world{
 		client: s, applier: apply.NewApplier(s, c, nothingWritten{}), now: time.Now(),
-		refs: references.NewReader(&versions{Client: c, namespaces: o.Namespaces}, c),
+		refs: configsource.NewReader(&versions{Client: c, namespaces: o.Namespaces}, c),
 	}
 	load := func(t client.Object, opts ...client.ListOption) *held {
 		gvk, err := apiutil.GVKForObject(t, c.Scheme())

@@ -32,11 +32,11 @@ import (
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -330,8 +330,10 @@ func (m mapped) RESTMapper() meta.RESTMapper { return m.mapper }
 
 func TestRun_ReadsConfigMapsLikeTheReconciler(t *testing.T) {
 	k := kind{}.kind()
-	var got map[string]references.Source
-	k.References = func(*app) []references.Reference { return []references.Reference{{Name: "settings"}, {Name: "gone"}} }
+	var got map[string]configsource.Source
+	k.References = func(*app) []configsource.Reference {
+		return []configsource.Reference{{Name: "settings"}, {Name: "gone"}}
+	}
 	observe := k.Observe
 	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {
 		got = r.Sources
@@ -478,7 +480,7 @@ func TestRun_ChildThatIsNotServed(t *testing.T) {
 
 func TestRun_ReadsSecretsLikeTheReconciler(t *testing.T) {
 	k := kind{}.kind()
-	var got map[string]references.SecretDigest
+	var got map[string]configsource.SecretDigest
 	k.Secrets = func(*app) []string { return []string{"password", "gone"} }
 	observe := k.Observe
 	k.Observe = func(ctx context.Context, r converge.Reader, a *app) (*appsv1.Deployment, error) {

@@ -12,6 +12,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
 // Options are the user's settings for the pods. Each kind fills them from its
@@ -96,32 +97,12 @@ func (o Options) rename(name *string) {
 	}
 }
 
-// Use is a field of the spec that refers to a ConfigMap or a Secret.
-type Use struct {
-	// Field is the path of the field, such as "spec.pod.volumes[site]".
-	Field string
-	// Name is the name of the ConfigMap or Secret.
-	Name string
-	// Optional reports whether the pods can run without it.
-	Optional bool
-}
-
-// Names returns the names of the objects that are used, sorted and without
-// duplicates.
-func Names(uses []Use) []string {
-	names := map[string]bool{}
-	for _, u := range uses {
-		names[u.Name] = true
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
 // Uses returns the fields of the user's settings that refer to ConfigMaps, and
 // those that refer to Secrets, in the order of the spec. Image pull secrets are
 // not included, because the pods cannot read them.
-func Uses(o Options) (configMaps, secrets []Use) {
-	add := func(to *[]Use, field, name string, optional *bool) {
-		*to = append(*to, Use{field, name, or(optional, false)})
+func Uses(o Options) (configMaps, secrets []configsource.Use) {
+	add := func(to *[]configsource.Use, field, name string, optional *bool) {
+		*to = append(*to, configsource.Use{Field: field, Name: name, Optional: or(optional, false)})
 	}
 	for _, e := range o.Env {
 		field := "spec.env[" + e.Name + "]"

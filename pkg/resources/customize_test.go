@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
 // said is the part of a kind's spec from which Options are filled.
@@ -223,10 +224,10 @@ func TestUses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			configMaps, secrets := Uses(options(t, tc.spec))
-			if diff := cmp.Diff(tc.configMaps, Names(configMaps)); diff != "" {
+			if diff := cmp.Diff(tc.configMaps, configsource.UsedNames(configMaps)); diff != "" {
 				t.Errorf("ConfigMaps (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.secrets, Names(secrets)); diff != "" {
+			if diff := cmp.Diff(tc.secrets, configsource.UsedNames(secrets)); diff != "" {
 				t.Errorf("Secrets (-want +got):\n%s", diff)
 			}
 		})
@@ -239,7 +240,7 @@ env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: k, optional: true}}}]
 envFrom: [{prefix: X, configMapRef: {name: b}}, {secretRef: {name: c}}]
 pod: {volumes: [{name: d, secret: {secretName: e}}, {name: f, projected: {sources: [{secret: {name: g, optional: true}}]}}]}
 `))
-	want := []Use{{"spec.env[A]", "a", true}, {"spec.envFrom[1]", "c", false}, {"spec.pod.volumes[d]", "e", false}, {"spec.pod.volumes[f]", "g", true}}
+	want := []configsource.Use{{Field: "spec.env[A]", Name: "a", Optional: true}, {Field: "spec.envFrom[1]", Name: "c", Optional: false}, {Field: "spec.pod.volumes[d]", Name: "e", Optional: false}, {Field: "spec.pod.volumes[f]", Name: "g", Optional: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -100,7 +101,7 @@ func (d *Decision) mounts(volumes []corev1.Volume) []string {
 		}
 	}
 	configMap := func(name, volume string, optional *bool) {
-		if !d.isSnapshot(name) {
+		if !configsource.IsSnapshotName(d.question.Name, name) {
 			add("ConfigMap", name, volume, optional)
 		}
 	}
@@ -124,14 +125,6 @@ func (d *Decision) mounts(volumes []corev1.Volume) []string {
 		}
 	}
 	return all
-}
-
-// isSnapshot reports whether the name of a ConfigMap has the form that NewSnapshot
-// generates.
-func (d *Decision) isSnapshot(name string) bool {
-	i := strings.LastIndexByte(name, '-')
-	return i > 0 && strings.HasPrefix(name, d.question.Name+"-") && len(name)-i-1 == copyHash &&
-		strings.Trim(name[i+1:], "0123456789abcdef") == ""
 }
 
 // diagnose returns why the pods of a template are not serving or, if there are

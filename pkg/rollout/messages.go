@@ -137,11 +137,6 @@ var (
 		When: "Its readiness probe fails. Run kubectl describe on the pods.",
 	})
 
-	msgNoReference = message.Define(message.Message{
-		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonReferenceNotFound},
-		Text: "{ConfigMap or Secret} \"{name}\" ({field}) does not exist in this namespace. Create it, or refer to another one.",
-		When: "The spec refers to an object that does not exist. The pods stay as they are until it does.",
-	})
 	msgNoTemplate = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonInvalid},
 		Text: "ControllerRevision \"{name}\" contains no pod template. Delete it.",

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -10,33 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 )
-
-func TestNewSnapshot_Name(t *testing.T) {
-	data, binary := map[string]string{"a": "1", "b": "2"}, map[string][]byte{"c": {3}}
-	first := NewSnapshot("web", "Kind", "app", data, binary)
-	if again := NewSnapshot("web", "Kind", "app", data, binary); again.Name != first.Name {
-		t.Errorf("%s, and then %s", first.Name, again.Name)
-	}
-	names := map[string]bool{first.Name: true}
-	for what, c := range map[string]Snapshot{
-		"another kind":      NewSnapshot("web", "Other", "app", data, binary),
-		"another source":    NewSnapshot("web", "Kind", "else", data, binary),
-		"another value":     NewSnapshot("web", "Kind", "app", map[string]string{"a": "1", "b": "3"}, binary),
-		"a key more":        NewSnapshot("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "d": ""}, binary),
-		"the parts shifted": NewSnapshot("web", "Kind", "app", map[string]string{"a": "1b", "": "2"}, binary),
-		"text for binary":   NewSnapshot("web", "Kind", "app", map[string]string{"a": "1", "b": "2", "c": "\x03"}, nil),
-		"another object":    NewSnapshot("shop", "Kind", "app", data, binary),
-	} {
-		if names[c.Name] {
-			t.Errorf("%s has the name of one before: %s", what, c.Name)
-		}
-		names[c.Name] = true
-	}
-}
 
 func TestSnapshots_KeepReferencedOnes(t *testing.T) {
 	live := func(name, source string) *corev1.ConfigMap {
@@ -52,7 +27,7 @@ func TestSnapshots_KeepReferencedOnes(t *testing.T) {
 		kept(`{"volumes":[{"configMap":{"name":"web-new"}}]}`),
 	}}
 	stays := func(d Decision) (stay, prune []string, err error) {
-		in, out, err := d.Snapshots([]Snapshot{{Name: "web-new"}, {Name: "web-unused"}}, all, nil)
+		in, out, err := d.Snapshots([]configsource.Snapshot{{Name: "web-new"}, {Name: "web-unused"}}, all, nil)
 		for _, i := range in {
 			stay = append(stay, i.Name)
 		}
@@ -71,16 +46,5 @@ func TestSnapshots_KeepReferencedOnes(t *testing.T) {
 	d.Kept = append(d.Kept, kept(`[]`))
 	if _, prune, err = stays(d); err == nil || len(prune) != 0 {
 		t.Errorf("a revision cannot be read: %v go, error %v", prune, err)
-	}
-}
-
-func TestSnapshotsOf_ReportsFailedReads(t *testing.T) {
-	refused := errors.New("refused")
-	for _, optional := range []bool{false, true} {
-		uses := []resources.Use{{Field: "spec.envFrom[0]", Name: "cfg", Optional: optional}}
-		all, err := SnapshotsOf("web", "WebServer", uses, map[string]references.Source{"cfg": {Err: refused}})
-		if len(all) != 0 || !errors.Is(err, refused) {
-			t.Errorf("optional %v: got %v, %v", optional, all, err)
-		}
 	}
 }

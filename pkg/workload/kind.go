@@ -19,8 +19,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -46,7 +46,7 @@ type Kind[T converge.Object] struct {
 	Web bool
 	// ConfigMaps returns the users' ConfigMaps whose content matters to an
 	// object, and Secrets the names of such Secrets. Nil: there are none.
-	ConfigMaps func(T) []references.Reference
+	ConfigMaps func(T) []configsource.Reference
 	Secrets    func(T) []string
 	// Object returns an object as one reconcile handles it.
 	Object func(T, Observed) Object
@@ -96,9 +96,9 @@ type Observed struct {
 	// Sources are the ConfigMaps that the spec refers to, by name, and Snapshots
 	// the snapshots that belong to the object. Secrets are digests of the
 	// Secrets that the spec refers to, nil if none may be read.
-	Sources   map[string]references.Source
+	Sources   map[string]configsource.Source
 	Snapshots []*corev1.ConfigMap
-	Secrets   map[string]references.SecretDigest
+	Secrets   map[string]configsource.SecretDigest
 }
 
 func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -29,7 +30,7 @@ type Object interface {
 	// decides about values that the spec leaves open.
 	Adopt(kept *corev1ac.PodTemplateSpecApplyConfiguration) (template *corev1ac.PodTemplateSpecApplyConfiguration, ok bool)
 	// Snapshots returns the ConfigMaps that the template mounts.
-	Snapshots() []rollout.Snapshot
+	Snapshots() []configsource.Snapshot
 	// Deployment returns the Deployment with a template. build returns it for a
 	// selector.
 	Deployment(build func(selector map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent
@@ -51,7 +52,7 @@ func (Defaults) Adopt(*corev1ac.PodTemplateSpecApplyConfiguration) (*corev1ac.Po
 }
 
 // Snapshots returns none.
-func (Defaults) Snapshots() []rollout.Snapshot { return nil }
+func (Defaults) Snapshots() []configsource.Snapshot { return nil }
 
 // State returns the state as it is.
 func (Defaults) State(s conditions.State, _ *corev1.Service) conditions.State { return s }
@@ -180,7 +181,7 @@ func decide(x Object, q rollout.Input, seen rollout.Observed) (rollout.Decision,
 // is recorded before it is used, and no pod runs before it is isolated.
 func (m *Model) Plan() (converge.Plan, error) {
 	o, d, owner := m.observed, &m.Decision, m.spec.Owner
-	var snapshots []rollout.Snapshot
+	var snapshots []configsource.Snapshot
 	if m.current {
 		snapshots = m.object.Snapshots()
 	}

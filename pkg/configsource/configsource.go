@@ -1,4 +1,4 @@
-// Package references returns the content of the users' ConfigMaps that an
+// Package configsource returns the content of the users' ConfigMaps that an
 // object refers to. As long as nothing changes, it sends no request.
 //
 // The current version of a ConfigMap is read from a cache of metadata. Its
@@ -10,7 +10,10 @@
 //
 // Of Secrets, if the platform configuration allows the operator to read them,
 // only a digest is kept: see Reader.Secrets.
-package references
+//
+// The functions about snapshots are pure: they return the immutable copies of
+// content that pods mount.
+package configsource
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build envtest
 
-package references_test
+package configsource_test
 
 import (
 	"context"
@@ -27,11 +27,11 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/references"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -64,19 +64,19 @@ func (p *passes) count(ns, name string) int {
 // reader returns a kind whose objects copy the key "text" of the ConfigMap with
 // the name of their image, and report the text in their status.
 func reader(p *passes) converge.AnyKind {
-	return converge.Erase(converge.Kind[*webserverv1.WebServer, references.Source]{
+	return converge.Erase(converge.Kind[*webserverv1.WebServer, configsource.Source]{
 		New:      func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		NewList:  func() client.ObjectList { return &webserverv1.WebServerList{} },
 		Children: []client.Object{&corev1.ConfigMap{}},
 		Log:      converge.LogText{Logger: "reader", Key: "Reader"},
-		References: func(w *webserverv1.WebServer) []references.Reference {
-			return []references.Reference{{Name: w.Spec.Image, Key: "text"}}
+		References: func(w *webserverv1.WebServer) []configsource.Reference {
+			return []configsource.Reference{{Name: w.Spec.Image, Key: "text"}}
 		},
-		Observe: func(_ context.Context, r converge.Reader, w *webserverv1.WebServer) (references.Source, error) {
+		Observe: func(_ context.Context, r converge.Reader, w *webserverv1.WebServer) (configsource.Source, error) {
 			p.note(w)
 			return r.Sources[w.Spec.Image], nil
 		},
-		Model: func(w *webserverv1.WebServer, s references.Source) converge.Model {
+		Model: func(w *webserverv1.WebServer, s configsource.Source) converge.Model {
 			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
 				if !s.Found {
 					return converge.Plan{}, fault.Stalled(message.New("ReferenceNotFound", "there is no {name}"), w.Spec.Image)

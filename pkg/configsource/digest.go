@@ -1,22 +1,20 @@
-package rollout
+package configsource
 
 import (
 	"errors"
 
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/hash"
-	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// Secrets returns one digest of all Secrets that pods use, which is one of the
-// inputs of the pod template (see WithSecrets). digests are those of the
+// CombinedDigest returns one digest of all Secrets that pods use, which is one of the
+// inputs of the pod template (see rollout.WithSecrets). digests are those of the
 // existing Secrets, by name, or nil if the operator does not read Secrets. A
 // missing optional Secret does not affect the digest until it is created. The
 // error lists all other missing Secrets, because pods that would wait for one
 // are not created, and are therefore not replaced once it exists. It also lists
 // each Secret that could not be read, optional or not.
-func Secrets(uses []resources.Use, digests map[string]references.SecretDigest) (string, error) {
+func CombinedDigest(uses []Use, digests map[string]SecretDigest) (string, error) {
 	if digests == nil {
 		return "", nil
 	}

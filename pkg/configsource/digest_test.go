@@ -1,4 +1,4 @@
-package rollout
+package configsource
 
 import (
 	"errors"
@@ -6,25 +6,23 @@ import (
 	"testing"
 
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/references"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-func TestSecrets(t *testing.T) {
-	db, mail := resources.Use{Field: "spec.envFrom[0]", Name: "db"}, resources.Use{Field: "spec.pod.volumes[m]", Name: "mail", Optional: true}
-	use := func(us ...resources.Use) []resources.Use { return us }
+func TestCombinedDigest(t *testing.T) {
+	db, mail := Use{Field: "spec.envFrom[0]", Name: "db"}, Use{Field: "spec.pod.volumes[m]", Name: "mail", Optional: true}
+	use := func(us ...Use) []Use { return us }
 	type digests = map[string]string
-	secrets := func(uses []resources.Use, there digests) (string, error) {
+	secrets := func(uses []Use, there digests) (string, error) {
 		if there == nil {
-			return Secrets(uses, nil)
+			return CombinedDigest(uses, nil)
 		}
-		all := map[string]references.SecretDigest{}
+		all := map[string]SecretDigest{}
 		for name, d := range there {
-			all[name] = references.SecretDigest{Digest: d}
+			all[name] = SecretDigest{Digest: d}
 		}
-		return Secrets(uses, all)
+		return CombinedDigest(uses, all)
 	}
-	of := func(uses []resources.Use, there digests) string {
+	of := func(uses []Use, there digests) string {
 		t.Helper()
 		d, err := secrets(uses, there)
 		if err != nil {
@@ -59,7 +57,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("used twice: %q, once: %q", a, b)
 	}
 
-	_, err := secrets(use(db, db, mail, resources.Use{Field: "spec.env[A]", Name: "key"}), digests{"mail": "1"})
+	_, err := secrets(use(db, db, mail, Use{Field: "spec.env[A]", Name: "key"}), digests{"mail": "1"})
 	v := fault.Classify(err)
 	if v.Class != fault.Stall || v.Reason != "ReferenceNotFound" ||
 		strings.Count(err.Error(), `Secret "db" (spec.envFrom[0]) does not exist in this namespace. Create it, or refer to another one.`) != 1 || !strings.Contains(err.Error(), `Secret "key" (spec.env[A]) does not exist`) {
@@ -67,11 +65,11 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-func TestSecrets_ReportsFailedReads(t *testing.T) {
+func TestCombinedDigest_ReportsFailedReads(t *testing.T) {
 	refused := errors.New("refused")
 	for _, optional := range []bool{false, true} {
-		uses := []resources.Use{{Field: "spec.envFrom[0]", Name: "db", Optional: optional}, {Field: "spec.envFrom[1]", Name: "db", Optional: optional}}
-		digest, err := Secrets(uses, map[string]references.SecretDigest{"db": {Err: refused}})
+		uses := []Use{{Field: "spec.envFrom[0]", Name: "db", Optional: optional}, {Field: "spec.envFrom[1]", Name: "db", Optional: optional}}
+		digest, err := CombinedDigest(uses, map[string]SecretDigest{"db": {Err: refused}})
 		if digest != "" || !errors.Is(err, refused) || strings.Count(err.Error(), "refused") != 1 {
 			t.Errorf("optional %v: got %q, %v", optional, digest, err)
 		}

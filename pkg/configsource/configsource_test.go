@@ -1,4 +1,4 @@
-package references
+package configsource
 
 import (
 	"context"
@@ -275,17 +275,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestSnapshots_ListsThoseOfTheOwner(t *testing.T) {
+func TestOwnedConfigMaps_ListsThoseOfTheOwner(t *testing.T) {
 	named := func(ns, name string, of types.UID) *corev1.ConfigMap {
 		return copied("", nil, func(c *corev1.ConfigMap) { c.Namespace, c.Name, c.OwnerReferences[0].UID = ns, name, of })
 	}
 	b := fake.NewClientBuilder().
 		WithObjects(named("ns", "a", "owner"), named("ns", "b", "owner"), named("ns", "c", "other"), named("elsewhere", "d", "owner")).
 		WithIndex(&corev1.ConfigMap{}, naming.IndexOwner, func(o client.Object) []string { return []string{string(o.GetOwnerReferences()[0].UID)} })
-	if _, err := Snapshots(t.Context(), fake.NewFakeClient(), owner); err == nil {
+	if _, err := OwnedConfigMaps(t.Context(), fake.NewFakeClient(), owner); err == nil {
 		t.Error("without an index it found some")
 	}
-	got, err := Snapshots(t.Context(), b.Build(), owner)
+	got, err := OwnedConfigMaps(t.Context(), b.Build(), owner)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package references
+package configsource
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Snapshots returns the ConfigMaps that belong to owner: current and earlier
+// OwnedConfigMaps returns the ConfigMaps that belong to owner: current and earlier
 // snapshots of sources, and all others. They are read from the cache of
 // children, by naming.IndexOwner.
-func Snapshots(ctx context.Context, ours client.Reader, owner client.Object) ([]*corev1.ConfigMap, error) {
+func OwnedConfigMaps(ctx context.Context, ours client.Reader, owner client.Object) ([]*corev1.ConfigMap, error) {
 	var all corev1.ConfigMapList
 	if err := ours.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexOwner: string(owner.GetUID())}); err != nil {
 		return nil, fmt.Errorf("listing the ConfigMaps of %q: %w", owner.GetName(), err)
