@@ -45,7 +45,8 @@ inside kubectl -n "$namespace" rollout status deployment/platform-operator --tim
 step '4. Five lines of YAML a kind'
 run cat config/samples/webserver.yaml
 inside kubectl apply -k config/samples
-inside kubectl wait --for=condition=Ready --all webserver,immortalcontainer,demoapplication,memcached --timeout=3m
+kinds="$(bin/cluster exec -- kubectl api-resources --categories=platform --output name | paste -sd, -)"
+inside kubectl wait --for=condition=Ready --all "$kinds" --timeout=3m
 
 step '5. What came of them'
 inside kubectl get platform -o wide
