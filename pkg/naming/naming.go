@@ -42,7 +42,7 @@ const (
 	// by another kind. Its value is the name of that kind.
 	AnnotationScaledBy = Domain + "/scaled-by"
 	// AnnotationSource is set on every snapshot of a user's ConfigMap. Its value
-	// names the ConfigMap and its version. See pkg/references.
+	// names the ConfigMap and its version. See pkg/configsource.
 	AnnotationSource = Domain + "/source"
 	// AnnotationSecrets is set on every pod that is replaced when a Secret that
 	// it uses changes. Its value is a digest of the content of these Secrets at
