@@ -297,12 +297,17 @@ func (w *World) poke(ctx context.Context) error {
 
 // idle waits until no operator does anything.
 func (w *World) idle(ctx context.Context) error {
+	began := time.Now()
 	for {
 		quiet := true
 		for _, l := range w.leaders {
 			quiet = quiet && l.wire.quiet(calm)
 		}
 		if quiet {
+			return nil
+		}
+		if time.Since(began) > settleLimit {
+			w.violate("quiescence", "the operator is not idle after %s:\n%s", settleLimit, w.lastWrites(20))
 			return nil
 		}
 		select {
