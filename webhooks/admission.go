@@ -22,10 +22,10 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/policy"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
-func register(mgr manager.Manager, k shared.AnyKind, platform config.Platform) error {
+func register(mgr manager.Manager, k validate.AnyKind, platform config.Platform) error {
 	if err := k.Register(mgr, validator{k, platform}); err != nil {
 		return fmt.Errorf("registering the webhooks of %s: %w", k.GVK.Kind, err)
 	}
@@ -44,7 +44,7 @@ func register(mgr manager.Manager, k shared.AnyKind, platform config.Platform) e
 
 // validator validates the objects of a kind.
 type validator struct {
-	kind     shared.AnyKind
+	kind     validate.AnyKind
 	platform config.Platform
 }
 

@@ -19,12 +19,12 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/policy"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // underTest rejects every word of the image that begins with "bad".
 func underTest() validator {
-	return validator{kind: shared.Erase(shared.Kind[*webserverv1.WebServer]{
+	return validator{kind: validate.Erase(validate.Kind[*webserverv1.WebServer]{
 		GVK: webserverv1.GroupVersion.WithKind(webserverv1.Kind),
 		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
@@ -101,7 +101,7 @@ func TestValidate_PlatformRules(t *testing.T) {
 
 // An error whose list entry has moved is not new, but a second error like it is.
 func TestValidate_UpdateAllowsMovedErrorsButNoMore(t *testing.T) {
-	k := validator{kind: shared.Erase(shared.Kind[*webserverv1.WebServer]{
+	k := validator{kind: validate.Erase(validate.Kind[*webserverv1.WebServer]{
 		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
 			for i, word := range strings.Fields(w.Spec.Image) {

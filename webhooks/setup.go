@@ -10,14 +10,14 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/demoapplication"
 	"github.com/platform-operator/platform-operator/webhooks/immortalcontainer"
 	"github.com/platform-operator/platform-operator/webhooks/memcached"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 	"github.com/platform-operator/platform-operator/webhooks/webserver"
 )
 
 // Kinds returns the admission of all kinds. It is the only list of them:
 // everything that enumerates kinds for admission iterates it.
-func Kinds() []shared.AnyKind {
-	return []shared.AnyKind{
+func Kinds() []validate.AnyKind {
+	return []validate.AnyKind{
 		demoapplication.Kind(),
 		immortalcontainer.Kind(),
 		memcached.Kind(),

@@ -6,7 +6,6 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -26,9 +25,9 @@ func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outco
 	}
 }
 
-func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, []configsource.Snapshot, error) {
+func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Platform) (rollout.Decision, error) {
 	m := kind(platform).Model(a, o)
-	return m.Decision, newObject(a, o).Snapshots(), m.Err
+	return m.Decision, m.Err
 }
 
 func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {

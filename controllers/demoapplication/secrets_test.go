@@ -73,7 +73,7 @@ func TestDecide_ReplacesPodsWhenASecretChanges(t *testing.T) {
 	following(a)
 	template := func(digests map[string]configsource.SecretDigest) (digest, revision string) {
 		t.Helper()
-		d, _, err := decide(a, Observed{Secrets: digests}, platform)
+		d, err := decide(a, Observed{Secrets: digests}, platform)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestDecide_ReplacesPodsWhenASecretChanges(t *testing.T) {
 	if today == first || first == second {
 		t.Errorf("revisions %s, %s and %s", today, first, second)
 	}
-	if _, _, err := decide(a, Observed{Secrets: map[string]configsource.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `Secret "db" (`) {
+	if _, err := decide(a, Observed{Secrets: map[string]configsource.SecretDigest{}}, platform); err == nil || !strings.Contains(err.Error(), `Secret "db" (`) {
 		t.Errorf("it is missing: %v", err)
 	}
 }

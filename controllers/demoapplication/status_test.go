@@ -22,7 +22,7 @@ import (
 )
 
 func decided(a *demoapplicationv1.DemoApplication) rollout.Decision {
-	d, _, err := decide(a, Observed{Offline: true}, platform)
+	d, err := decide(a, Observed{Offline: true}, platform)
 	if err != nil {
 		panic(err) // nothing is pinned
 	}

@@ -10,22 +10,22 @@ import (
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // Validate returns the errors of a DemoApplication that the schema and its CEL
 // rules cannot find. It is pure.
 func Validate(a *demoapplicationv1.DemoApplication, platform config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := shared.Size(a.Spec, spec)
+	errs := validate.Size(a.Spec, spec)
 	for i, p := range a.Spec.Ports {
 		if p.NodePort != nil && !platform.NodePortRange.Contains(*p.NodePort) {
 			errs = append(errs, field.Invalid(spec.Child("ports").Index(i).Child("nodePort"), *p.NodePort,
 				fmt.Sprintf("must be between %d and %d, the node ports of this cluster", platform.NodePortRange.From, platform.NodePortRange.To)))
 		}
 	}
-	errs = append(errs, shared.Probes(a.Spec.Probes, portNames(a.Spec.Ports), spec.Child("probes"))...)
-	return append(errs, shared.Pod(a.Spec.Pod, spec.Child("pod"))...)
+	errs = append(errs, validate.Probes(a.Spec.Probes, portNames(a.Spec.Ports), spec.Child("probes"))...)
+	return append(errs, validate.Pod(a.Spec.Pod, spec.Child("pod"))...)
 }
 
 // portNames returns the names of the container's TCP ports, which targetPort

@@ -9,7 +9,7 @@ import (
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // The match conditions exclude requests that must never depend on a webhook:
@@ -25,8 +25,8 @@ import (
 // +kubebuilder:webhook:path=/validate-paas-cmft-com-v1-demoapplication-scale,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=paas.cmft.com,resources=demoapplications/scale,verbs=update,versions=v1,name=scale.demoapplications.paas.cmft.com,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"more","expression":"has(object.spec) && has(object.spec.replicas) && (!has(oldObject.spec) || !has(oldObject.spec.replicas) || object.spec.replicas > oldObject.spec.replicas)"}]}`
 
 // Kind returns the admission of DemoApplication.
-func Kind() shared.AnyKind {
-	return shared.Erase(shared.Kind[*demoapplicationv1.DemoApplication]{
+func Kind() validate.AnyKind {
+	return validate.Erase(validate.Kind[*demoapplicationv1.DemoApplication]{
 		GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
 		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
 		AddToScheme: func(s *runtime.Scheme) error {

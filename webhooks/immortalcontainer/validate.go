@@ -5,7 +5,7 @@ import (
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // Validate returns the errors of an ImmortalContainer that the schema and its
@@ -13,5 +13,5 @@ import (
 func Validate(i *immortalv1alpha1.ImmortalContainer, _ config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
 	// The container declares no ports, so a probe cannot refer to one by name.
-	return append(shared.Probes(i.Spec.Probes, nil, spec.Child("probes")), shared.Pod(i.Spec.Pod, spec.Child("pod"))...)
+	return append(validate.Probes(i.Spec.Probes, nil, spec.Child("probes")), validate.Pod(i.Spec.Pod, spec.Child("pod"))...)
 }

@@ -3,7 +3,7 @@ package immortalcontainer
 
 import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // The match conditions exclude requests that must never depend on a webhook:
@@ -13,8 +13,8 @@ import (
 // +kubebuilder:webhook:path=/validate-immortalcontainer-flugel-it-v1alpha1-immortalcontainer,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=immortalcontainer.flugel.it,resources=immortalcontainers,verbs=create;update,versions=v1alpha1,name=validate.immortalcontainers.immortalcontainer.flugel.it,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"not-being-deleted","expression":"!has(object.metadata.deletionTimestamp)"},{"name":"spec-changed","expression":"request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"}]}`
 
 // Kind returns the admission of ImmortalContainer.
-func Kind() shared.AnyKind {
-	return shared.Erase(shared.Kind[*immortalv1alpha1.ImmortalContainer]{
+func Kind() validate.AnyKind {
+	return validate.Erase(validate.Kind[*immortalv1alpha1.ImmortalContainer]{
 		GVK:         immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind),
 		New:         func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
 		AddToScheme: immortalv1alpha1.AddToScheme,

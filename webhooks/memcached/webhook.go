@@ -4,7 +4,7 @@ package memcached
 
 import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // The match conditions exclude requests that must never depend on a webhook:
@@ -19,8 +19,8 @@ import (
 // +kubebuilder:webhook:path=/validate-cache-example-com-v1alpha1-memcached-scale,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=cache.example.com,resources=memcacheds/scale,verbs=update,versions=v1alpha1,name=scale.memcacheds.cache.example.com,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"more","expression":"has(object.spec) && has(object.spec.replicas) && (!has(oldObject.spec) || !has(oldObject.spec.replicas) || object.spec.replicas > oldObject.spec.replicas)"}]}`
 
 // Kind returns the admission of Memcached.
-func Kind() shared.AnyKind {
-	return shared.Erase(shared.Kind[*cachev1alpha1.Memcached]{
+func Kind() validate.AnyKind {
+	return validate.Erase(validate.Kind[*cachev1alpha1.Memcached]{
 		GVK:         cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
 		New:         func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
 		AddToScheme: cachev1alpha1.AddToScheme,

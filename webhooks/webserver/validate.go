@@ -9,7 +9,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // Validate returns the errors of a WebServer that the schema and its CEL rules
@@ -30,8 +30,8 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	if w.Spec.TLS != nil {
 		ports = append(ports, "https")
 	}
-	errs = append(errs, shared.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
-	return append(errs, shared.Pod(w.Spec.Pod, spec.Child("pod"))...)
+	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
+	return append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
 }
 
 // excerpt shortens a text for a message.

@@ -4,7 +4,7 @@ package webserver
 
 import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // The match conditions exclude requests that must never depend on a webhook:
@@ -19,8 +19,8 @@ import (
 // +kubebuilder:webhook:path=/validate-my-domain-v1-webserver-scale,mutating=false,failurePolicy=fail,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=5,groups=my.domain,resources=webservers/scale,verbs=update,versions=v1,name=scale.webservers.my.domain,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"more","expression":"has(object.spec) && has(object.spec.replicas) && (!has(oldObject.spec) || !has(oldObject.spec.replicas) || object.spec.replicas > oldObject.spec.replicas)"}]}`
 
 // Kind returns the admission of WebServer.
-func Kind() shared.AnyKind {
-	return shared.Erase(shared.Kind[*webserverv1.WebServer]{
+func Kind() validate.AnyKind {
+	return validate.Erase(validate.Kind[*webserverv1.WebServer]{
 		GVK:         webserverv1.GroupVersion.WithKind(webserverv1.Kind),
 		New:         func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		AddToScheme: webserverv1.AddToScheme,

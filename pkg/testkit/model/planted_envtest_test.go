@@ -165,9 +165,9 @@ func writeRow(path string, all []Planted, p Planted, row string) error {
 		}
 	}
 	rows[p.Name] = row
-	table = head
+	var sorted strings.Builder
 	for _, other := range all {
-		table += rows[other.Name]
+		sorted.WriteString(rows[other.Name])
 	}
-	return os.WriteFile(path, []byte(before+begin+table+end+after), 0o600) //nolint:gosec // as above
+	return os.WriteFile(path, []byte(before+begin+head+sorted.String()+end+after), 0o600) //nolint:gosec // as above
 }

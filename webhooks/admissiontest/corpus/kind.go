@@ -17,7 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
-	"github.com/platform-operator/platform-operator/webhooks/shared"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // Namespace is the namespace of an object that does not specify one.
@@ -25,7 +25,7 @@ const Namespace = "default"
 
 // Kind is a kind of the corpus.
 type Kind struct {
-	shared.AnyKind
+	validate.AnyKind
 	// Folder is the folder of its cases.
 	Folder string
 	// APIVersion and Kind are set in objects that do not specify them.
@@ -46,7 +46,7 @@ func Kinds() []Kind {
 }
 
 // versions returns the served versions of a kind, beginning with the stored one.
-func versions(k shared.AnyKind) []string {
+func versions(k validate.AnyKind) []string {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(k.AddToScheme(scheme))
 	all := []string{k.GVK.Version}

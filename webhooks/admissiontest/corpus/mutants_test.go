@@ -18,7 +18,7 @@ import (
 
 // judged returns the packages with statements that reject objects.
 func judged() []string {
-	all := []string{"webhooks/policy", "webhooks/shared", "pkg/naming", "pkg/config"}
+	all := []string{"webhooks/policy", "webhooks/validate", "pkg/naming", "pkg/config"}
 	for _, k := range Kinds() {
 		all = append(all, "webhooks/"+k.Folder)
 	}

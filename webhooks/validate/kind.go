@@ -1,4 +1,4 @@
-package shared
+package validate
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"

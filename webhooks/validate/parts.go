@@ -1,7 +1,7 @@
-// Package shared contains what the admission of all kinds shares: how a kind is
+// Package validate contains what the admission of all kinds shares: how a kind is
 // declared, and the validation of the parts of a spec that several kinds have, as
 // far as the schema and its CEL rules cannot validate them.
-package shared
+package validate
 
 import (
 	"path"
