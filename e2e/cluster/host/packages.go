@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// requirement is something the machine must offer, and the Debian package
+// Requirement is something the machine must offer, and the Debian package
 // that brings it.
-type requirement struct {
+type Requirement struct {
 	what   string
 	debian string
 	met    func(ctx context.Context) bool
 }
 
-func program(name, debian string) requirement {
-	return requirement{what: name, debian: debian, met: func(context.Context) bool {
+func program(name, debian string) Requirement {
+	return Requirement{what: name, debian: debian, met: func(context.Context) bool {
 		_, err := exec.LookPath(name)
 		return err == nil
 	}}
 }
 
 // NetworkRequirements are needed by every cluster, even one without nodes.
-func NetworkRequirements() []requirement {
-	return []requirement{
+func NetworkRequirements() []Requirement {
+	return []Requirement{
 		program("ip", "iproute2"),
 		program("nsenter", "util-linux"),
 	}
 }
 
 // NodeRequirements are needed to run pods.
-func NodeRequirements() []requirement {
+func NodeRequirements() []Requirement {
 	return append(NetworkRequirements(),
 		program("nft", "nftables"),  // kube-proxy and the port mapper call it
 		program("mount", "mount"),   // kubelet calls it for volumes
@@ -43,8 +43,8 @@ func NodeRequirements() []requirement {
 }
 
 // RuncRequirements are needed to build runc, the one program that needs C.
-func RuncRequirements() []requirement {
-	return []requirement{
+func RuncRequirements() []Requirement {
+	return []Requirement{
 		program("gcc", "gcc"),
 		program("pkg-config", "pkg-config"),
 		{what: "C library headers", debian: "libc6-dev", met: func(context.Context) bool {
@@ -58,13 +58,13 @@ func RuncRequirements() []requirement {
 }
 
 // ImageRequirements are needed to assemble images from Debian packages.
-func ImageRequirements() []requirement {
-	return []requirement{program("apt-get", "apt"), program("dpkg", "dpkg")}
+func ImageRequirements() []Requirement {
+	return []Requirement{program("apt-get", "apt"), program("dpkg", "dpkg")}
 }
 
 // EnsureInstalled installs what is missing, when this is root on a machine with
 // apt-get, and otherwise says in one line what to install.
-func EnsureInstalled(ctx context.Context, requirements []requirement) (detail string, err error) {
+func EnsureInstalled(ctx context.Context, requirements []Requirement) (detail string, err error) {
 	missing := unmet(ctx, requirements)
 	if len(missing) == 0 {
 		return "all there", nil
@@ -88,8 +88,8 @@ func EnsureInstalled(ctx context.Context, requirements []requirement) (detail st
 	return "installed " + strings.Join(packages, " "), nil
 }
 
-func unmet(ctx context.Context, requirements []requirement) []requirement {
-	var missing []requirement
+func unmet(ctx context.Context, requirements []Requirement) []Requirement {
+	var missing []Requirement
 	for _, r := range requirements {
 		if !r.met(ctx) {
 			missing = append(missing, r)

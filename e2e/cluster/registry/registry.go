@@ -26,11 +26,11 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
 )
 
-// store is a container registry with its content in a folder. The library
+// Store is a container registry with its content in a folder. The library
 // keeps layers on disk but manifests only in memory; here they are written
 // down too, and read back at the start, so that a killed registry loses
 // nothing.
-type store struct {
+type Store struct {
 	dir     string
 	inner   http.Handler
 	writing sync.Mutex
@@ -45,11 +45,11 @@ type savedManifest struct {
 
 // Open returns the registry in a folder, which it creates if it does not
 // exist.
-func Open(dir string) (*store, error) {
+func Open(dir string) (*Store, error) {
 	if err := safefile.MakeDirs(filepath.Join(dir, "blobs"), filepath.Join(dir, "manifests")); err != nil {
 		return nil, err
 	}
-	s := &store{dir: dir, inner: registry.New(
+	s := &Store{dir: dir, inner: registry.New(
 		registry.WithBlobHandler(registry.NewDiskBlobHandler(filepath.Join(dir, "blobs"))),
 		registry.WithReferrersSupport(true),
 		registry.Logger(log.New(io.Discard, "", 0)),
@@ -59,7 +59,7 @@ func Open(dir string) (*store, error) {
 
 // replay uploads what was written down. Lists go last: they are refused before
 // the manifests they list are there.
-func (s *store) replay() error {
+func (s *Store) replay() error {
 	files, err := filepath.Glob(filepath.Join(s.dir, "manifests", "*.json"))
 	if err != nil {
 		return fmt.Errorf("listing manifests: %w", err)
@@ -91,7 +91,8 @@ func (s *store) replay() error {
 	return nil
 }
 
-func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers as the registry, and writes down what was uploaded.
+func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/manifests/") {
 		s.inner.ServeHTTP(w, r)
 		return
@@ -115,7 +116,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-func (s *store) save(m savedManifest) error {
+func (s *Store) save(m savedManifest) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	raw, err := json.Marshal(m)
@@ -127,7 +128,7 @@ func (s *store) save(m savedManifest) error {
 }
 
 // Transport lets a registry client talk to the store without a network.
-func (s *store) Transport() http.RoundTripper { return handlerTransport{s} }
+func (s *Store) Transport() http.RoundTripper { return handlerTransport{s} }
 
 type handlerTransport struct{ handler http.Handler }
 

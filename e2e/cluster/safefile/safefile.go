@@ -59,7 +59,7 @@ func Write(path string, content []byte, mode os.FileMode) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() //nolint:gosec // G703: as below; does nothing after the rename
+	defer func() { _ = os.Remove(tmp.Name()) }()
 	if _, err = tmp.Write(content); err == nil {
 		err = tmp.Chmod(mode)
 	}
@@ -67,7 +67,7 @@ func Write(path string, content []byte, mode os.FileMode) error {
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Rename(tmp.Name(), path) //nolint:gosec // G703: the state folder is the user's choice
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

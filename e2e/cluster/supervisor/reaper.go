@@ -68,7 +68,7 @@ func (r *Reaper) Start(path string, args []string, output *os.File) (int, <-chan
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	argv := append([]string{path}, args...)
-	p, err := os.StartProcess(path, argv, &os.ProcAttr{ //nolint:gosec // G702: from the component table
+	p, err := os.StartProcess(path, argv, &os.ProcAttr{
 		Dir:   "/",
 		Env:   os.Environ(),
 		Files: []*os.File{null, output, output},
