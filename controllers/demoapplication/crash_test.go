@@ -25,19 +25,19 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
 // TestCrash kills the operator before and after each of its writes.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	s := specimen()
-	edit := func(name string, change func(*demoapplicationv1.DemoApplicationSpec)) testkit.Scenario {
+	s := crash.Kind{KindUnderTest: specimen()}
+	edit := func(name string, change func(*demoapplicationv1.DemoApplicationSpec)) crash.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*demoapplicationv1.DemoApplication).Spec) })
 	}
 	bare := edit("add-ports", func(s *demoapplicationv1.DemoApplicationSpec) { s.Ports = application("", "").Spec.Ports })
 	bare.Prepare = s.Prepared(func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Ports = nil })
-	from := func(name string, prepare, change func(*demoapplicationv1.DemoApplicationSpec)) testkit.Scenario {
+	from := func(name string, prepare, change func(*demoapplicationv1.DemoApplicationSpec)) crash.Scenario {
 		c := edit(name, change)
 		c.Prepare = s.Prepared(func(o converge.Object) { prepare(&o.(*demoapplicationv1.DemoApplication).Spec) })
 		return c
@@ -58,7 +58,7 @@ func TestCrash(t *testing.T) {
 		s.Ports = application("", "").Spec.Ports
 	})
 	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
-	env.Crashes(t, s,
+	crash.Test(t, env, s,
 		edit("scale-up", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(4)) }),
 		edit("scale-to-0", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(0)) }),
 		edit("change-ports", func(s *demoapplicationv1.DemoApplicationSpec) {
@@ -83,23 +83,23 @@ func TestCrash(t *testing.T) {
 // changed Secret causes.
 func TestCrash_DuringASecretChange(t *testing.T) {
 	t.Parallel()
-	s := specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
+	s := crash.Kind{KindUnderTest: specimenOf(func(ns, name string, _ ...func(*demoapplicationv1.DemoApplication)) *demoapplicationv1.DemoApplication {
 		return application(ns, name, following)
-	})
+	})}
 	s.Subject = subjectWith(readingSecrets())
 	prepared := s.Prepared(nil)
-	testkit.Campaign{
+	crash.Campaign{
 		Env: env, Subject: s.Subject, Parents: []client.Object{s.New("", "web")}, Serves: s.Serves,
-		Scenarios: []testkit.Scenario{{
+		Scenarios: []crash.Scenario{{
 			Name: "change-secret", ReadAgain: []string{"secrets"},
-			Prepare: func(ctx context.Context, w testkit.World) error {
+			Prepare: func(ctx context.Context, w crash.World) error {
 				return errors.Join(w.Create(ctx, password("", "db", "hunter1")), prepared(ctx, w))
 			},
-			Act: func(ctx context.Context, w testkit.World) error {
+			Act: func(ctx context.Context, w crash.World) error {
 				db := &corev1.Secret{}
 				return w.Edit(ctx, "db", db, func() { db.Data["password"] = []byte("hunter2") })
 			},
-			Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+			Converged: func(ctx context.Context, w crash.World) (bool, error) {
 				a := &demoapplicationv1.DemoApplication{}
 				if err := w.Get(ctx, "web", a); err != nil || a.Status.Revisions == nil || a.Status.Revisions.LastHealthy != 2 {
 					return false, err
@@ -111,8 +111,8 @@ func TestCrash_DuringASecretChange(t *testing.T) {
 }
 
 // is waits until Ready is False for that reason, and that image serves.
-func is(reason, image string) func(context.Context, testkit.World) (bool, error) {
-	return func(ctx context.Context, w testkit.World) (bool, error) {
+func is(reason, image string) func(context.Context, crash.World) (bool, error) {
+	return func(ctx context.Context, w crash.World) (bool, error) {
 		a, d := &demoapplicationv1.DemoApplication{}, &appsv1.Deployment{}
 		if err := errors.Join(w.Get(ctx, "web", a), w.Get(ctx, "web", d)); err != nil {
 			return false, err

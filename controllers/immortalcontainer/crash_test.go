@@ -19,7 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
 // TestCrash kills the operator before and after each of its writes. The compared
@@ -27,8 +27,8 @@ import (
 // crash occurs.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	s := specimen()
-	edit := func(name string, change func(*immortalv1alpha1.ImmortalContainerSpec)) testkit.Scenario {
+	s := crash.Kind{KindUnderTest: specimen()}
+	edit := func(name string, change func(*immortalv1alpha1.ImmortalContainerSpec)) crash.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*immortalv1alpha1.ImmortalContainer).Spec) })
 	}
 	policy := &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
@@ -36,10 +36,10 @@ func TestCrash(t *testing.T) {
 	open.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.NetworkPolicy = policy })
 	resume := edit("resume", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = false })
 	resume.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Suspend = true })
-	env.Crashes(t, s, open, resume,
-		testkit.Scenario{
+	crash.Test(t, env, s, open, resume,
+		crash.Scenario{
 			Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
-			Act: func(ctx context.Context, w testkit.World) error {
+			Act: func(ctx context.Context, w crash.World) error {
 				p := &corev1.Pod{}
 				if err := w.Get(ctx, "web-immortalpod", p); err != nil {
 					return err
@@ -53,13 +53,13 @@ func TestCrash(t *testing.T) {
 		}),
 		edit("add-network-policy", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.NetworkPolicy = policy }),
 		edit("suspend", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = true }),
-		testkit.Scenario{
+		crash.Scenario{
 			Name: "paused", Prepare: s.Prepared(nil),
-			Act: func(ctx context.Context, w testkit.World) error {
+			Act: func(ctx context.Context, w crash.World) error {
 				i := immortal(w.Namespace, "web")
 				return w.Edit(ctx, "web", i, func() { i.Spec.Paused, i.Spec.Args = true, []string{"-v"} })
 			},
-			Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+			Converged: func(ctx context.Context, w crash.World) (bool, error) {
 				i := immortal(w.Namespace, "web")
 				if err := w.Get(ctx, "web", i); err != nil {
 					return false, err

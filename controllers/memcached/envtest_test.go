@@ -29,6 +29,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
 // env is the API server of this package's tests.
@@ -195,13 +196,13 @@ func TestMemcached_NeverWritesUnownedObjects(t *testing.T) {
 // TestCrash kills the operator before and after each of its writes.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	s := specimen()
-	edit := func(name string, change func(*cachev1alpha1.MemcachedSpec)) testkit.Scenario {
+	s := crash.Kind{KindUnderTest: specimen()}
+	edit := func(name string, change func(*cachev1alpha1.MemcachedSpec)) crash.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*cachev1alpha1.Memcached).Spec) })
 	}
 	// is waits until the status reports this for the latest generation.
-	is := func(reason string, then func(*cachev1alpha1.Memcached) bool) func(context.Context, testkit.World) (bool, error) {
-		return func(ctx context.Context, w testkit.World) (bool, error) {
+	is := func(reason string, then func(*cachev1alpha1.Memcached) bool) func(context.Context, crash.World) (bool, error) {
+		return func(ctx context.Context, w crash.World) (bool, error) {
 			m := cache(w.Namespace, "web")
 			if err := w.Get(ctx, m.Name, m); err != nil {
 				return false, err
@@ -211,7 +212,7 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	back := edit("rollback", func(s *cachev1alpha1.MemcachedSpec) { s.Image, s.Threads = "memcached:bad", new(int32(8)) })
-	back.Converged = func(ctx context.Context, w testkit.World) (bool, error) {
+	back.Converged = func(ctx context.Context, w crash.World) (bool, error) {
 		ok, err := is(common.ReasonRolledBack, func(m *cachev1alpha1.Memcached) bool {
 			r := m.Status.Revisions // counts may be updated some seconds after the conditions
 			return m.Status.Replicas == 3 && r != nil && r.Current == 1 && r.LastHealthy == 1 && r.Failed == 2 && m.Status.Image == platform.Memcached.Image
@@ -227,7 +228,7 @@ func TestCrash(t *testing.T) {
 	paused.Converged = is(common.ReasonPaused, func(m *cachev1alpha1.Memcached) bool { return m.Status.Image == platform.Memcached.Image })
 	closed := edit("add-network-policy", func(s *cachev1alpha1.MemcachedSpec) { s.NetworkPolicy = cache("", "").Spec.NetworkPolicy })
 	closed.Prepare = s.Prepared(func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.NetworkPolicy = nil })
-	env.Crashes(t, s, back, paused, closed,
+	crash.Test(t, env, s, back, paused, closed,
 		edit("drop-network-policy", func(s *cachev1alpha1.MemcachedSpec) { s.NetworkPolicy = nil }),
 		edit("scale-to-1", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 1 }),
 		edit("scale-up", func(s *cachev1alpha1.MemcachedSpec) { s.Size = 4 }),
@@ -236,13 +237,13 @@ func TestCrash(t *testing.T) {
 			s.Image, s.Size, s.MaxConnections, s.Threads = "memcached:1.6.18", 4, new(int32(100)), new(int32(2))
 			s.Memory = &cachev1alpha1.MemorySpec{Size: new(resource.MustParse("128Mi"))}
 		}),
-		testkit.Scenario{
+		crash.Scenario{
 			Name: "take-image-away", Prepare: s.Prepared(s.Edit),
-			Act: func(ctx context.Context, w testkit.World) error {
+			Act: func(ctx context.Context, w crash.World) error {
 				m := cache(w.Namespace, "web")
 				return w.Edit(ctx, m.Name, m, func() { m.Spec.Image = "" })
 			},
-			Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+			Converged: func(ctx context.Context, w crash.World) (bool, error) {
 				m := cache(w.Namespace, "web")
 				if ok, err := s.Ready(ctx, w); !ok {
 					return false, err

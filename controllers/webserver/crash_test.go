@@ -23,17 +23,17 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
-	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
 // TestCrash kills the operator before and after each of its writes.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	s := specimen()
-	edit := func(name string, change func(*webserverv1.WebServerSpec)) testkit.Scenario {
+	s := crash.Kind{KindUnderTest: specimen()}
+	edit := func(name string, change func(*webserverv1.WebServerSpec)) crash.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*webserverv1.WebServer).Spec) })
 	}
-	from := func(name string, prepare, change func(*webserverv1.WebServerSpec)) testkit.Scenario {
+	from := func(name string, prepare, change func(*webserverv1.WebServerSpec)) crash.Scenario {
 		c := edit(name, change)
 		c.Prepare = s.Prepared(func(o converge.Object) { prepare(&o.(*webserverv1.WebServer).Spec) })
 		return c
@@ -60,7 +60,7 @@ func TestCrash(t *testing.T) {
 		saying("return 202;")(s)
 	})
 	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
-	env.Crashes(t, s,
+	crash.Test(t, env, s,
 		edit("scale-up", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(4)) }),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
 		edit("change-port", func(s *webserverv1.WebServerSpec) { s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))} }),
@@ -83,8 +83,8 @@ func TestCrash(t *testing.T) {
 }
 
 // is waits until Ready is False for that reason, and that image serves.
-func is(reason, image string) func(context.Context, testkit.World) (bool, error) {
-	return func(ctx context.Context, world testkit.World) (bool, error) {
+func is(reason, image string) func(context.Context, crash.World) (bool, error) {
+	return func(ctx context.Context, world crash.World) (bool, error) {
 		w, d := &webserverv1.WebServer{}, &appsv1.Deployment{}
 		if err := errors.Join(world.Get(ctx, "web", w), world.Get(ctx, "web", d)); err != nil {
 			return false, err
@@ -102,26 +102,26 @@ func is(reason, image string) func(context.Context, testkit.World) (bool, error)
 }
 
 // followed is the scenario of a changed ConfigMap.
-func followed(s testkit.KindUnderTest) testkit.Scenario {
+func followed(s crash.Kind) crash.Scenario {
 	cfg := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cfg"}, Data: map[string]string{"server.conf": "return 201;"}}
 	}
 	prepared := s.Prepared(func(o converge.Object) {
 		o.(*webserverv1.WebServer).Spec.Config = &webserverv1.ConfigSource{ConfigMapRef: &webserverv1.ConfigMapKeyReference{Name: "cfg"}}
 	})
-	return testkit.Scenario{
+	return crash.Scenario{
 		Name: "change-configmap",
-		Prepare: func(ctx context.Context, w testkit.World) error {
+		Prepare: func(ctx context.Context, w crash.World) error {
 			if err := w.Create(ctx, cfg()); err != nil {
 				return err
 			}
 			return prepared(ctx, w)
 		},
-		Act: func(ctx context.Context, w testkit.World) error {
+		Act: func(ctx context.Context, w crash.World) error {
 			c := cfg()
 			return w.Edit(ctx, "cfg", c, func() { c.Data["server.conf"] = "return 202;" })
 		},
-		Converged: func(ctx context.Context, w testkit.World) (bool, error) {
+		Converged: func(ctx context.Context, w crash.World) (bool, error) {
 			d := &appsv1.Deployment{}
 			if err := w.Get(ctx, "web", d); err != nil {
 				return false, err

@@ -1,6 +1,6 @@
 // Package testkit is the basis of the tests of kinds: a real API server with an
 // audit log that counts requests, the operator's manager in the same process, and
-// campaigns that crash it at every write. It is independent of kinds.
+// the suites that all kinds share. It is independent of kinds.
 //
 // The API server comes from KUBEBUILDER_ASSETS, which `make test-envtest` sets. The
 // real garbage collector and namespace controller are running. Pods are not, so

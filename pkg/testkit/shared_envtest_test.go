@@ -12,17 +12,24 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+var env *Env
+
+func TestMain(m *testing.M) {
+	Main(m, filepath.Join("..", ".."), clientgoscheme.AddToScheme, func(e *Env) { env = e })
+}
 
 // startShared starts an environment on the server of this package's tests, as the
 // tests of another package would.
 func startShared(t *testing.T) *Env {
 	t.Helper()
 	if os.Getenv(SharedServer) == "" {
-		t.Setenv(SharedServer, plantedEnv.server.Folder)
+		t.Setenv(SharedServer, env.server.Folder)
 	}
-	e, err := StartShared(plantedEnv.Scheme, filepath.Join("..", "..", "config", "crd", "bases"))
+	e, err := StartShared(env.Scheme, filepath.Join("..", "..", "config", "crd", "bases"))
 	if err != nil {
 		t.Fatal(err)
 	}

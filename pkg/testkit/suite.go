@@ -79,7 +79,7 @@ func (s KindUnderTest) status() string { return "patch " + s.Resource + "/status
 func (s KindUnderTest) each(name, request string, code string) []string {
 	var rs []string
 	for _, c := range s.Children(name) {
-		rs = append(rs, request+" "+resourceOf(c)+" "+code)
+		rs = append(rs, request+" "+ResourceOf(c)+" "+code)
 	}
 	return rs
 }
@@ -90,8 +90,8 @@ func (s KindUnderTest) creation(name string) []string {
 	return slices.Concat(s.each(name, "patch", "201"), s.Created, []string{s.status(), s.status()})
 }
 
-// resourceOf returns the resource of a built-in type, such as "deployments".
-func resourceOf(o client.Object) string {
+// ResourceOf returns the resource of a built-in type, such as "deployments".
+func ResourceOf(o client.Object) string {
 	return resources(builtinKind(o).Kind)
 }
 
@@ -267,7 +267,7 @@ type collector struct {
 func (c *collector) removeBeforeWrite(child client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.children["/namespaces/"+child.GetNamespace()+"/"+resourceOf(child)+"/"+child.GetName()] = child
+	c.children["/namespaces/"+child.GetNamespace()+"/"+ResourceOf(child)+"/"+child.GetName()] = child
 }
 
 // left returns the paths of the children that were not written.
@@ -276,6 +276,10 @@ func (c *collector) left() []string {
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.children))
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (c *collector) wrap(cfg *rest.Config) {
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -373,7 +377,7 @@ func (e *Env) Unowned(t *testing.T, s KindUnderTest, theirs ...client.Object) {
 				t.Errorf("the conflict does not name the %s: %s", gvk.Kind, m)
 			}
 			for _, r := range l.Requests() {
-				if r.IsWrite() && r.Succeeded() && r.Name == their.GetName() && r.Resource == resourceOf(their) {
+				if r.IsWrite() && r.Succeeded() && r.Name == their.GetName() && r.Resource == ResourceOf(their) {
 					t.Errorf("wrote to what is not ours: %s", r)
 				}
 			}

@@ -27,6 +27,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/render"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 	"github.com/platform-operator/platform-operator/pkg/testkit/redirect/v1alpha1"
 )
 
@@ -112,7 +113,7 @@ func TestBudget(t *testing.T)         { t.Parallel(); env.Budget(t, specimen()) 
 func TestOrphaning(t *testing.T)      { t.Parallel(); env.Orphaning(t, specimen()) }
 func TestOrphaningRaced(t *testing.T) { t.Parallel(); env.OrphaningRaced(t, specimen()) }
 func TestDrifting(t *testing.T)       { t.Parallel(); env.Drifting(t, specimen()) }
-func TestCrash(t *testing.T)          { env.Crashes(t, specimen()) }
+func TestCrash(t *testing.T)          { crash.Test(t, env, crash.Kind{KindUnderTest: specimen()}) }
 
 func TestUnowned(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "web"}

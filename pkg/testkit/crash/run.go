@@ -1,4 +1,4 @@
-package testkit
+package crash
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // calm is how long there must be no request before a run continues, if the state is
@@ -27,7 +29,7 @@ type run struct {
 	parents  []schema.GroupVersionKind
 	kinds    []schema.GroupVersionKind // parents and children
 	lines    *lines
-	operator *Operator            // the running one
+	operator *testkit.Operator    // the running one
 	wires    []*crashingTransport // of all operators, in the order of their starts
 	result   *result
 }
@@ -226,7 +228,7 @@ func (r *run) kill() {
 func (r *run) restart(ctx context.Context) error {
 	w := r.wire()
 	r.kill()
-	if err := Eventually(ctx, "the last answers to the dead operator", func(context.Context) (bool, error) { return w.idle(), nil }); err != nil {
+	if err := testkit.Eventually(ctx, "the last answers to the dead operator", func(context.Context) (bool, error) { return w.idle(), nil }); err != nil {
 		return err
 	}
 	return r.start(ctx)
@@ -238,7 +240,7 @@ func (r *run) wire() *crashingTransport { return r.wires[len(r.wires)-1] }
 func (r *run) until(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Within)
 	defer cancel()
-	return Eventually(ctx, what, ok)
+	return testkit.Eventually(ctx, what, ok)
 }
 
 // settle waits until the operator is done.
@@ -285,13 +287,13 @@ func (r *run) diff(phase string) string {
 // requests returns all requests of the operators from the audit log. The server
 // logs a request after it has responded, so that the response may arrive before it
 // is logged.
-func (r *run) requests(ctx context.Context) ([]Request, error) {
+func (r *run) requests(ctx context.Context) ([]testkit.Request, error) {
 	answered := 0
 	for _, w := range r.wires {
 		answered += w.writesAnswered()
 	}
-	var rs []Request
-	err := Eventually(ctx, "the audit log to be complete", func(ctx context.Context) (bool, error) {
+	var rs []testkit.Request
+	err := testkit.Eventually(ctx, "the audit log to be complete", func(ctx context.Context) (bool, error) {
 		var err error
 		if rs, err = r.Env.Audit.Requests(ctx, r.world.Namespace); err != nil {
 			return false, err
@@ -320,7 +322,7 @@ func (r *run) seen(ctx context.Context, h *history) error {
 }
 
 // ask runs the checks of the campaign on a run that has ended.
-func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart, all []Request) error {
+func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart, all []testkit.Request) error {
 	r.result.tally = tallies(recovery)
 	find := func(asked string, details []string) {
 		for _, d := range details {
@@ -356,4 +358,4 @@ func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart
 
 // created reports whether a request created an object, by POST or by applying an
 // object that did not exist.
-func created(q Request) bool { return q.Code == http.StatusCreated }
+func created(q testkit.Request) bool { return q.Code == http.StatusCreated }

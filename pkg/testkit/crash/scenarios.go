@@ -1,4 +1,4 @@
-package testkit
+package crash
 
 import (
 	"context"
@@ -15,45 +15,49 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // specimenName is the name of the only object of a scenario.
 const specimenName = "web"
 
-// Crashes kills the operator before and after each write of the scenarios that all
+// Kind is a kind under test, with the scenarios that kinds share.
+type Kind struct{ testkit.KindUnderTest }
+
+// Test kills the operator before and after each write of the scenarios that all
 // kinds share, and of those that a kind adds.
-func (e *Env) Crashes(t *testing.T, s KindUnderTest, more ...Scenario) {
+func Test(t *testing.T, e *testkit.Env, k Kind, more ...Scenario) {
 	scenarios := []Scenario{
-		{Name: "create", Act: s.create, Converged: s.Ready},
-		s.Editing("edit", s.Edit),
-		{Name: "delete", Prepare: s.Prepared(nil), Act: s.remove, Converged: s.gone(true)},
-		{Name: "delete-orphan", Prepare: s.Prepared(s.Orphan), Act: s.remove, Converged: s.gone(false), Orphans: true},
-		{Name: "re-create", Prepare: s.Prepared(nil), Converged: s.Ready, Act: func(ctx context.Context, w World) error {
-			if err := s.remove(ctx, w); err != nil {
+		{Name: "create", Act: k.create, Converged: k.Ready},
+		k.Editing("edit", k.Edit),
+		{Name: "delete", Prepare: k.Prepared(nil), Act: k.remove, Converged: k.gone(true)},
+		{Name: "delete-orphan", Prepare: k.Prepared(k.Orphan), Act: k.remove, Converged: k.gone(false), Orphans: true},
+		{Name: "re-create", Prepare: k.Prepared(nil), Converged: k.Ready, Act: func(ctx context.Context, w World) error {
+			if err := k.remove(ctx, w); err != nil {
 				return err
 			}
-			return s.create(ctx, w)
+			return k.create(ctx, w)
 		}},
-		{Name: "switch-to-orphan", Prepare: s.Prepared(nil), Act: s.edit(s.Orphan), Converged: s.finalized},
+		{Name: "switch-to-orphan", Prepare: k.Prepared(nil), Act: k.edit(k.Orphan), Converged: k.finalized},
 	}
-	for _, c := range s.Children(specimenName) {
-		scenarios = append(scenarios, s.Losing(c))
+	for _, c := range k.Children(specimenName) {
+		scenarios = append(scenarios, k.Losing(c))
 	}
 	Campaign{
-		Env: e, Subject: s.Subject, Parents: []client.Object{s.New("", specimenName)}, Serves: s.Serves,
+		Env: e, Subject: k.Subject, Parents: []client.Object{k.New("", specimenName)}, Serves: k.Serves,
 		Scenarios: append(scenarios, more...),
 	}.Test(t)
 }
 
 // Editing returns the scenario of an edit.
-func (s KindUnderTest) Editing(name string, change func(converge.Object)) Scenario {
-	return Scenario{Name: name, Prepare: s.Prepared(nil), Act: s.edit(change), Converged: s.Ready}
+func (k Kind) Editing(name string, change func(converge.Object)) Scenario {
+	return Scenario{Name: name, Prepare: k.Prepared(nil), Act: k.edit(change), Converged: k.Ready}
 }
 
 // Losing returns the scenario of a child that is deleted manually.
-func (s KindUnderTest) Losing(child client.Object) Scenario {
+func (k Kind) Losing(child client.Object) Scenario {
 	return Scenario{
-		Name: "lose-" + resourceOf(child), Prepare: s.Prepared(nil), Converged: s.Ready,
+		Name: "lose-" + testkit.ResourceOf(child), Prepare: k.Prepared(nil), Converged: k.Ready,
 		Act: func(ctx context.Context, w World) error {
 			o := child.DeepCopyObject().(client.Object)
 			if err := w.Get(ctx, child.GetName(), o); err != nil {
@@ -66,45 +70,45 @@ func (s KindUnderTest) Losing(child client.Object) Scenario {
 
 // Prepared creates an object, which change modifies first, and waits until it is
 // Ready.
-func (s KindUnderTest) Prepared(change func(converge.Object)) func(context.Context, World) error {
+func (k Kind) Prepared(change func(converge.Object)) func(context.Context, World) error {
 	return func(ctx context.Context, w World) error {
-		o := s.New(w.Namespace, specimenName)
+		o := k.New(w.Namespace, specimenName)
 		if change != nil {
 			change(o)
 		}
 		if err := w.Create(ctx, o); err != nil {
 			return err
 		}
-		return Eventually(ctx, "the object to be Ready", func(ctx context.Context) (bool, error) { return s.Ready(ctx, w) })
+		return testkit.Eventually(ctx, "the object to be Ready", func(ctx context.Context) (bool, error) { return k.Ready(ctx, w) })
 	}
 }
 
 // Ready reports whether the object is Ready, and whether its children really exist.
-func (s KindUnderTest) Ready(ctx context.Context, w World) (bool, error) {
-	o := s.New(w.Namespace, specimenName)
+func (k Kind) Ready(ctx context.Context, w World) (bool, error) {
+	o := k.New(w.Namespace, specimenName)
 	if err := w.Get(ctx, specimenName, o); err != nil {
 		return false, err
 	}
 	if o.GetStatus().ObservedGeneration != o.GetGeneration() || !meta.IsStatusConditionTrue(o.GetStatus().Conditions, common.ConditionReady) {
 		return false, nil
 	}
-	err := s.Serves(ctx, w.Client, o)
+	err := k.Serves(ctx, w.Client, o)
 	return err == nil, err
 }
 
-func (s KindUnderTest) create(ctx context.Context, w World) error {
-	return w.Create(ctx, s.New(w.Namespace, specimenName))
+func (k Kind) create(ctx context.Context, w World) error {
+	return w.Create(ctx, k.New(w.Namespace, specimenName))
 }
 
-func (s KindUnderTest) edit(change func(converge.Object)) func(context.Context, World) error {
+func (k Kind) edit(change func(converge.Object)) func(context.Context, World) error {
 	return func(ctx context.Context, w World) error {
-		o := s.New(w.Namespace, specimenName)
+		o := k.New(w.Namespace, specimenName)
 		return w.Edit(ctx, specimenName, o, func() { change(o) })
 	}
 }
 
-func (s KindUnderTest) remove(ctx context.Context, w World) error {
-	o := s.New(w.Namespace, specimenName)
+func (k Kind) remove(ctx context.Context, w World) error {
+	o := k.New(w.Namespace, specimenName)
 	if err := w.Get(ctx, specimenName, o); err != nil {
 		return err
 	}
@@ -113,12 +117,12 @@ func (s KindUnderTest) remove(ctx context.Context, w World) error {
 
 // gone reports whether the object is deleted, and its children are deleted too or
 // released.
-func (s KindUnderTest) gone(children bool) func(context.Context, World) (bool, error) {
+func (k Kind) gone(children bool) func(context.Context, World) (bool, error) {
 	return func(ctx context.Context, w World) (bool, error) {
-		if err := w.Get(ctx, specimenName, s.New(w.Namespace, specimenName)); !apierrors.IsNotFound(err) {
+		if err := w.Get(ctx, specimenName, k.New(w.Namespace, specimenName)); !apierrors.IsNotFound(err) {
 			return false, err
 		}
-		for _, c := range s.Children(specimenName) {
+		for _, c := range k.Children(specimenName) {
 			err := w.Get(ctx, c.GetName(), c)
 			switch {
 			case children && !apierrors.IsNotFound(err):
@@ -138,11 +142,11 @@ func (s KindUnderTest) gone(children bool) func(context.Context, World) (bool, e
 	}
 }
 
-func (s KindUnderTest) finalized(ctx context.Context, w World) (bool, error) {
-	if ok, err := s.Ready(ctx, w); !ok {
+func (k Kind) finalized(ctx context.Context, w World) (bool, error) {
+	if ok, err := k.Ready(ctx, w); !ok {
 		return false, err
 	}
-	o := s.New(w.Namespace, specimenName)
+	o := k.New(w.Namespace, specimenName)
 	err := w.Get(ctx, specimenName, o)
 	return err == nil && controllerutil.ContainsFinalizer(o, naming.Finalizer), err
 }

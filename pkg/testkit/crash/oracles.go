@@ -1,4 +1,4 @@
-package testkit
+package crash
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // spareUpdates is how many additional updates of an object a crash may cause: the
@@ -25,7 +26,7 @@ type writeCounts struct{ creates, updates, deletes int }
 
 // tallies counts the writes by "resource/name". If the server chose the name of an
 // object, its creation is counted for the resource.
-func tallies(rs []Request) map[string]writeCounts {
+func tallies(rs []testkit.Request) map[string]writeCounts {
 	all := map[string]writeCounts{}
 	for _, q := range rs {
 		if !q.IsWrite() || !q.Succeeded() {
@@ -46,7 +47,7 @@ func tallies(rs []Request) map[string]writeCounts {
 	return all
 }
 
-func isDelete(q Request) bool { return q.Verb == "delete" || q.Verb == "deletecollection" }
+func isDelete(q testkit.Request) bool { return q.Verb == "delete" || q.Verb == "deletecollection" }
 
 // compareTallies returns the differences. Creates and deletes must be the same,
 // because users notice each of them; updates are compared only if spare > 0.
@@ -125,7 +126,7 @@ func most(a, b map[string]writeCounts) map[string]writeCounts {
 // needless returns the requests that a new operator sends although nothing has
 // changed, except the lists that fill its caches. again are the resources of which
 // it may read each object once.
-func needless(rs []Request, again []string) []string {
+func needless(rs []testkit.Request, again []string) []string {
 	var found []string
 	read := map[string]bool{}
 	for _, q := range rs {
@@ -139,7 +140,7 @@ func needless(rs []Request, again []string) []string {
 }
 
 // unfenced returns the deletes that could delete another object of the same name.
-func unfenced(rs []Request) []string {
+func unfenced(rs []testkit.Request) []string {
 	var found []string
 	for _, q := range rs {
 		var options struct {
@@ -153,7 +154,7 @@ func unfenced(rs []Request) []string {
 }
 
 // unowned returns the children whose owner does not exist at the end.
-func (r *run) unowned(end []unstructured.Unstructured, rs []Request) ([]string, error) {
+func (r *run) unowned(end []unstructured.Unstructured, rs []testkit.Request) ([]string, error) {
 	there, made := map[types.UID]bool{}, map[string]bool{}
 	for _, u := range end {
 		there[u.GetUID()] = true

@@ -1,6 +1,6 @@
 //go:build envtest
 
-package testkit
+package crash
 
 import (
 	"context"
@@ -32,9 +32,10 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-var plantedEnv *Env
+var plantedEnv *testkit.Env
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		var err error
-		if plantedEnv, err = StartShared(scheme, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
+		if plantedEnv, err = testkit.StartShared(scheme, filepath.Join("..", "..", "..", "config", "crd", "bases")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -65,8 +66,8 @@ func TestMain(m *testing.M) {
 
 // slowRollouts simulates Deployments like real ones, which are rolled out some time
 // after they change. This exposes operators that do not wait for it.
-func slowRollouts(ctx context.Context, e *Env) error {
-	w, err := e.watch(ctx, &appsv1.DeploymentList{}, e.since)
+func slowRollouts(ctx context.Context, e *testkit.Env) error {
+	w, err := e.Admin.Watch(ctx, &appsv1.DeploymentList{})
 	if err != nil {
 		return err
 	}
@@ -298,7 +299,7 @@ func planted(b bug, scenarios ...string) Campaign {
 	}
 	return Campaign{
 		Env: plantedEnv,
-		Subject: Subject{
+		Subject: testkit.Subject{
 			Children: []client.Object{&appsv1.Deployment{}},
 			Setup: func(mgr manager.Manager, _ *apply.Applier) error {
 				return ctrl.NewControllerManagedBy(mgr).For(&webserverv1.WebServer{}).Owns(&appsv1.Deployment{}).
@@ -322,7 +323,7 @@ func plantedFleet(ctx context.Context, w World) error {
 	if err := plantedCreate(ctx, w); err != nil {
 		return err
 	}
-	return Eventually(ctx, "the fleet to be Ready", func(ctx context.Context) (bool, error) { return plantedReady(ctx, w) })
+	return testkit.Eventually(ctx, "the fleet to be Ready", func(ctx context.Context) (bool, error) { return plantedReady(ctx, w) })
 }
 
 func plantedEdit(change func(*webserverv1.WebServer)) func(context.Context, World) error {

@@ -1,4 +1,6 @@
-package testkit
+// Package crash kills an operator before and after each of its writes, and checks
+// that the next one completes what it left. It is independent of kinds.
+package crash
 
 import (
 	"cmp"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // A Campaign crashes the operator at every write.
@@ -35,8 +39,8 @@ import (
 // The last five are checked in the runs without a crash too: a bug that occurs in
 // every run is not visible in a comparison.
 type Campaign struct {
-	Env     *Env
-	Subject Subject
+	Env     *testkit.Env
+	Subject testkit.Subject
 	// Parents are empty objects of the types that users create. Objects of these
 	// types and of Subject.Children are compared; other objects that the operator
 	// writes are visible in the number of writes.

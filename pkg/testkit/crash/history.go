@@ -1,4 +1,4 @@
-package testkit
+package crash
 
 import (
 	"cmp"
@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // history is everything that happened to the objects of a namespace.
@@ -92,7 +94,7 @@ func (h *history) fail(err error) {
 
 // until waits until the watches have delivered what a list has returned.
 func (h *history) until(ctx context.Context, items []unstructured.Unstructured) error {
-	return Eventually(ctx, "the watches to have seen everything", func(context.Context) (bool, error) {
+	return testkit.Eventually(ctx, "the watches to have seen everything", func(context.Context) (bool, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.newest) != len(items) || h.broken != nil {
