@@ -130,8 +130,11 @@ func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 }
 
 // TestOperator_CRDInstalledLater deletes the CRD of PodMonitor, and with it every
-// PodMonitor: so it runs alone.
+// PodMonitor: so it runs alone, and not on a cluster that others use.
 func TestOperator_CRDInstalledLater(t *testing.T) {
+	if !local() {
+		t.Skip("it would delete all PodMonitors of the cluster")
+	}
 	const crd = "podmonitors.monitoring.coreos.com"
 	if _, err := run(t.Context(), "", "kubectl", "get", "crd", crd); err != nil {
 		t.Skip("this cluster does not know PodMonitors: bin/cluster addon prometheus-operator-crds")
