@@ -256,8 +256,10 @@ func (r *run) settle(ctx context.Context, phase string) error {
 // converged and, once the end state is known, that is reached.
 func (r *run) settled(ctx context.Context, phase string) (bool, error) {
 	long := calm
-	if r.ref == nil {
-		long = r.Quiet // nothing else shows that no write is postponed
+	if r.ref == nil || len(r.scenario.ReadAgain) > 0 {
+		// Nothing else shows that no write is postponed, or that a new operator has
+		// read what it may read once.
+		long = r.Quiet
 	}
 	if !r.wire().quiet(long) {
 		return false, nil
