@@ -103,8 +103,9 @@ func reader(p *passes) converge.AnyKind {
 
 func subject(p *passes) testkit.Subject {
 	return testkit.Subject{
-		Children: reader(p).Watched(),
-		Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, reader(p), a, 2) },
+		OwnMessages: true,
+		Children:    reader(p).Watched(),
+		Setup:       func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, reader(p), a, 2) },
 	}
 }
 

@@ -24,6 +24,9 @@ type Subject struct {
 	Children []client.Object
 	// Setup adds the controllers to a manager.
 	Setup func(manager.Manager, *apply.Applier) error
+	// OwnMessages reports that the controllers are those of a test, whose messages
+	// docs/conditions.md does not list.
+	OwnMessages bool
 }
 
 // Operator is an operator that runs in the process of the test.
