@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
@@ -94,7 +95,7 @@ func namespace(t *testing.T) string {
 	if len(ns) > 50 {
 		ns = ns[:50]
 	}
-	ns += fmt.Sprintf("-%d", time.Now().Unix()%100000)
+	ns += "-" + strings.ToLower(rand.Text()[:6]) // names that are cut may be the same
 	kubectl(t, "create", "namespace", ns)
 	kubectl(t, "label", "namespace", ns, ours)
 	t.Cleanup(func() {
