@@ -112,7 +112,7 @@ func namespace(t *testing.T) string {
 			}
 		}
 		// TestMain checks once, after all tests, that it is really deleted.
-		if _, err := run(ctx, "", "kubectl", "delete", "namespace", ns, "--wait=false"); err != nil {
+		if _, err := run(ctx, "", "kubectl", "delete", "namespace", ns, "--wait=false", "--ignore-not-found"); err != nil {
 			t.Errorf("the namespace cannot be deleted: %v", err)
 		}
 	})

@@ -53,6 +53,8 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 		t.Errorf("pods were restarted by the reinstallation: %s, were %s", now, pods)
 	}
 	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
+	// The next test may change the operator's permissions, which it needs for this.
+	kubectl(t, "delete", "namespace", ns, "--timeout=3m")
 }
 
 // TestUpgrade_UpdatesCRDs checks that helm upgrade updates a CRD
