@@ -14,12 +14,38 @@ import (
 	"testing"
 	"unicode"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
 func TestPage_IsCurrent(t *testing.T) {
 	golden.File(t, "../../docs/conditions.md", page(message.All()))
+}
+
+// Messages of a kind that is not listed would be checked less strictly.
+func TestAllKinds_AreThoseOfTheOperator(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := controllers.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, k := range controllers.Kinds(config.Default()) {
+		gvk, err := apiutil.GVKForObject(k.New(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, gvk.Kind)
+	}
+	slices.Sort(want)
+	if diff := gocmp.Diff(want, message.AllKinds()); diff != "" {
+		t.Errorf("the kinds of messages (-want +got):\n%s", diff)
+	}
 }
 
 // A message follows docs/style.md, and the table has everything about it.

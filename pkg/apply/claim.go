@@ -22,11 +22,11 @@ import (
 // scope reports whether a field of a managed fields entry is to be claimed.
 type scope func(entry metav1.ManagedFieldsEntry, path string) bool
 
-// everythingOfSeeds claims all fields that were written by plain updates, as
+// everythingOfLegacyOperators claims all fields that were written by plain updates, as
 // legacy operators did, except by Kubernetes' own controllers and by kubectl:
 // the annotation of kubectl rollout restart must survive, because its removal
 // would restart the pods again.
-func everythingOfSeeds(e metav1.ManagedFieldsEntry, _ string) bool {
+func everythingOfLegacyOperators(e metav1.ManagedFieldsEntry, _ string) bool {
 	return e.Operation == metav1.ManagedFieldsOperationUpdate && !keepsOwnership(e.Manager)
 }
 

@@ -60,37 +60,37 @@ func TestClaim(t *testing.T) {
 		want   []metav1.ManagedFieldsEntry // nil if no field has to be transferred
 	}{
 		"all of a seed's operator": {
-			everythingOfSeeds,
+			everythingOfLegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasAndEnv)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasAndEnv)},
 		},
 		"of several, beside what is ours": {
-			everythingOfSeeds,
+			everythingOfLegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly), oursBefore, entry("webserver-operator", update, env)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasOnly), entry(naming.FieldManager, byApply, imageOnly), entry(naming.FieldManager, byApply, env)},
 		},
 		"kubectl keeps a restart": {
-			everythingOfSeeds, []metav1.ManagedFieldsEntry{entry("kubectl-rollout", update, restartedAt)}, nil,
+			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("kubectl-rollout", update, restartedAt)}, nil,
 		},
 		"kubectl keeps it beside the seed": {
-			everythingOfSeeds,
+			everythingOfLegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly), entry("kubectl-rollout", update, restartedAt)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasOnly), entry("kubectl-rollout", update, restartedAt)},
 		},
 		"Kubernetes' controllers keep theirs": {
-			everythingOfSeeds, []metav1.ManagedFieldsEntry{entry("kube-controller-manager", update, replicasOnly)}, nil,
+			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("kube-controller-manager", update, replicasOnly)}, nil,
 		},
 		"who applies keeps it": {
-			everythingOfSeeds, []metav1.ManagedFieldsEntry{entry("argocd-controller", byApply, replicasOnly)}, nil,
+			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("argocd-controller", byApply, replicasOnly)}, nil,
 		},
 		"the status is nobody's to claim": {
-			everythingOfSeeds, []metav1.ManagedFieldsEntry{entry("manager", update, statusFields, "status")}, nil,
+			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, statusFields, "status")}, nil,
 		},
 		"a scale stays with who scaled": {
-			everythingOfSeeds, []metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly, "scale")}, nil,
+			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly, "scale")}, nil,
 		},
-		"nothing is managed":  {everythingOfSeeds, nil, nil},
-		"all is ours already": {everythingOfSeeds, []metav1.ManagedFieldsEntry{oursBefore}, nil},
+		"nothing is managed":  {everythingOfLegacyOperators, nil, nil},
+		"all is ours already": {everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{oursBefore}, nil},
 
 		"only the exclusive path": {
 			envOfWeb,
@@ -166,7 +166,7 @@ func TestClaim(t *testing.T) {
 
 func TestClaim_NamesTheManagerOfUnreadableFields(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{entry("manager", update, `{"x`)}}}
-	if _, err := claim(d, everythingOfSeeds); err == nil || !strings.Contains(err.Error(), `"manager"`) {
+	if _, err := claim(d, everythingOfLegacyOperators); err == nil || !strings.Contains(err.Error(), `"manager"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -83,7 +83,7 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 // states them.
 func (t *attempt) claims(act Action) scope {
 	if act == TakenOver {
-		return everythingOfSeeds
+		return everythingOfLegacyOperators
 	}
 	exclusive := within(t.in.Exclusive, t.stated)
 	return func(e metav1.ManagedFieldsEntry, path string) bool {

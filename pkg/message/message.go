@@ -93,6 +93,9 @@ func (m *Message) Reason() string { return m.Reasons[0] }
 
 // With returns the message with its values.
 func (m *Message) With(values ...any) string {
+	if len(values) == 0 {
+		return m.Text // most messages, in every reconcile
+	}
 	i := -1
 	return placeholder.ReplaceAllStringFunc(m.Text, func(name string) string {
 		if i++; i >= len(values) {

@@ -277,18 +277,12 @@ func (c *collector) left() []string {
 	return slices.Sorted(maps.Keys(c.children))
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func (c *collector) wrap(cfg *rest.Config) {
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if err := c.collect(r); err != nil {
-				return nil, err
-			}
-			return next.RoundTrip(r)
-		})
+	Intercept(cfg, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		if err := c.collect(r); err != nil {
+			return nil, err
+		}
+		return next.RoundTrip(r)
 	})
 }
 

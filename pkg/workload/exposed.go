@@ -19,13 +19,13 @@ func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome)
 		conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, "", "", "")
 		return nil
 	}
-	f, stands := s.taken(w, out)
+	f, exists := s.taken(w, out)
 	holds := metav1.ConditionFalse
 	if f.Status {
 		holds = metav1.ConditionTrue
 	}
 	conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, holds, f.Reason, f.Message)
-	if !stands {
+	if !exists {
 		return nil
 	}
 	return resources.ExposedAddresses(w.Expose)
@@ -33,7 +33,7 @@ func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome)
 
 // taken reports whether the hosts are accepted, and whether the Ingress or
 // HTTPRoute exists.
-func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition, stands bool) {
+func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition, exists bool) {
 	ns, name := w.Owner.GetNamespace(), w.Owner.GetName()
 	switch {
 	case w.Refused != nil: // the Ingress or HTTPRoute is being deleted

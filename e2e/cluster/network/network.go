@@ -159,8 +159,8 @@ func Remove(ctx context.Context, c config.Config) error {
 			return fmt.Errorf("removing network namespace %s: %w", name, err)
 		}
 	}
-	// `ip netns add` mounted the folder on itself. Nobody misses that when it
-	// is empty, and when it is not, the kernel refuses.
+	// `ip netns add` mounted the folder on itself, which serves no purpose once
+	// it is empty. If it is in use, the kernel refuses.
 	if left, err := os.ReadDir(config.NetnsDir); err == nil && len(left) == 0 {
 		_ = syscall.Unmount(config.NetnsDir, 0)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // crashingTransport is the transport of one operator. It can crash the operator at a write: from
@@ -39,15 +41,7 @@ func newWire(name, namespace string, l *lines) *crashingTransport {
 }
 
 // wrap adds the crashing transport to the configuration of an operator.
-func (w *crashingTransport) wrap(cfg *rest.Config) {
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) { return w.send(next, r) })
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (w *crashingTransport) wrap(cfg *rest.Config) { testkit.Intercept(cfg, w.send) }
 
 // arm counts writes from now on, and crashes at the given one.
 func (w *crashingTransport) arm(at int, after bool) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // A faultKind is what happens to a write.
@@ -69,15 +71,7 @@ func newWire() *wire {
 	return &wire{last: time.Now(), held: make(chan struct{}), frozen: map[string]chan struct{}{}}
 }
 
-func (w *wire) wrap(cfg *rest.Config) {
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) { return w.send(next, r) })
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (w *wire) wrap(cfg *rest.Config) { testkit.Intercept(cfg, w.send) }
 
 // arm makes a fault happen to a future write.
 func (w *wire) arm(f fault) {
