@@ -149,15 +149,19 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 
 // Adopt keeps the image of a revision that exists if the spec does not name one:
 // another default image is no pending change.
-func (x *object) Adopt(kept *corev1ac.PodTemplateSpecApplyConfiguration) (*corev1ac.PodTemplateSpecApplyConfiguration, bool) {
+func (x *object) Adopt(existing rollout.Revision) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	if x.m.Spec.Image != "" {
-		return nil, false
+		return nil, nil
+	}
+	kept, err := existing.Template()
+	if err != nil {
+		return nil, err
 	}
 	i := imageIn(kept)
 	if i == "" || i == image(x.m, x.platform) {
-		return nil, false
+		return nil, nil
 	}
-	return template(x.m, i), true
+	return template(x.m, i), nil
 }
 
 // Deployment returns the Deployment.

@@ -26,9 +26,9 @@ type Object interface {
 	// concern pods. The error reports what is missing; then the template that
 	// was decided last is kept.
 	Pods() (inputs any, template *corev1ac.PodTemplateSpecApplyConfiguration, err error)
-	// Adopt returns the template for a revision that is kept already, if that
-	// decides about values that the spec leaves open.
-	Adopt(kept *corev1ac.PodTemplateSpecApplyConfiguration) (template *corev1ac.PodTemplateSpecApplyConfiguration, ok bool)
+	// Adopt returns the template for a revision of the spec that exists already,
+	// if that decides about values that the spec leaves open, and nil otherwise.
+	Adopt(existing rollout.Revision) (*corev1ac.PodTemplateSpecApplyConfiguration, error)
 	// Snapshots returns the ConfigMaps that the template mounts.
 	Snapshots() []configsource.Snapshot
 	// Deployment returns the Deployment with a template. build returns it for a
@@ -47,8 +47,8 @@ type Object interface {
 type Defaults struct{}
 
 // Adopt reports that the spec leaves nothing open.
-func (Defaults) Adopt(*corev1ac.PodTemplateSpecApplyConfiguration) (*corev1ac.PodTemplateSpecApplyConfiguration, bool) {
-	return nil, false
+func (Defaults) Adopt(rollout.Revision) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+	return nil, nil
 }
 
 // Snapshots returns none.
@@ -165,13 +165,9 @@ func decide(x Object, q rollout.Input, seen rollout.Observed) (rollout.Decision,
 	if err != nil {
 		return d, err
 	}
-	kept, err := d.Desired.Template()
-	if err != nil {
+	adopted, err := x.Adopt(d.Desired)
+	if err != nil || adopted == nil {
 		return d, err
-	}
-	adopted, ok := x.Adopt(kept)
-	if !ok {
-		return d, nil
 	}
 	q.Template = adopted
 	return rollout.Decide(q, seen)
