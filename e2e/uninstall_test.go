@@ -23,6 +23,9 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	}
 	pods := restarts()
 
+	if err := changePermissions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := run(t.Context(), "", "helm", "uninstall", operatorName, "-n", operatorNamespace, "--wait"); err != nil {
 		t.Fatal(err)
 	}

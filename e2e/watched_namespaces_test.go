@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 )
 
@@ -14,6 +16,19 @@ func upgradeChart(ctx context.Context, args ...string) error {
 	}, args...)
 	_, err := run(ctx, "", "helm", all...)
 	return err
+}
+
+// watchNamespaces restricts the installed release to namespaces; without any, it
+// watches all.
+func watchNamespaces(ctx context.Context, namespaces ...string) error {
+	if err := changePermissions(ctx); err != nil {
+		return err
+	}
+	list, err := json.Marshal(append([]string{}, namespaces...))
+	if err != nil {
+		return fmt.Errorf("encoding the namespaces: %w", err)
+	}
+	return upgradeChart(ctx, "--set-json", "config.watchNamespaces="+string(list))
 }
 
 // TestOperator_StartsWithoutAWatchedNamespace deletes a watched namespace, and with
@@ -31,11 +46,11 @@ func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
 		if _, err := run(ctx, "", "kubectl", "delete", "namespace", lost.ns, "--ignore-not-found", "--wait=false"); err != nil {
 			t.Error(err)
 		}
-		if err := upgradeChart(ctx, "--set-json", "config.watchNamespaces=[]"); err != nil {
+		if err := watchNamespaces(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := upgradeChart(t.Context(), "--set-json", `config.watchNamespaces=["`+kept.ns+`","`+lost.ns+`"]`); err != nil {
+	if err := watchNamespaces(t.Context(), kept.ns, lost.ns); err != nil {
 		t.Fatal(err)
 	}
 	leads(t)
