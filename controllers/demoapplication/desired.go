@@ -107,7 +107,7 @@ func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed) *objec
 func (x *object) Spec() workload.Spec {
 	a := x.a
 	s := workload.Spec{
-		Kind: demoapplicationv1.Kind, Owner: a, Labels: labels(a), Container: a.Name,
+		Kind: demoapplicationv1.Kind, Owner: a, Labels: labels(a), Container: a.Name, Profile: common.SecurityBaseline,
 		Replicas: replicas(a), LastReplicas: a.Status.Replicas,
 		Rollout: a.Spec.Rollout, RolloutStatus: &a.Status.RolloutStatus,
 		PodDisruptionBudget: a.Spec.PodDisruptionBudget, NetworkPolicy: a.Spec.NetworkPolicy, Ports: podPorts(a),

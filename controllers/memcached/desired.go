@@ -135,7 +135,7 @@ type object struct {
 func (x *object) Spec() workload.Spec {
 	m := x.m
 	return workload.Spec{
-		Kind: cachev1alpha1.Kind, Owner: m, Labels: labels(m), Container: containerName, Service: m.Name,
+		Kind: cachev1alpha1.Kind, Owner: m, Labels: labels(m), Container: containerName, Profile: common.SecurityRestricted, Service: m.Name,
 		Replicas: m.Spec.Size, Rollout: m.Spec.Rollout, RolloutStatus: &m.Status.RolloutStatus,
 		PodDisruptionBudget: m.Spec.PodDisruptionBudget, NetworkPolicy: m.Spec.NetworkPolicy,
 		Ports: []*corev1ac.ContainerPortApplyConfiguration{containerPort()},

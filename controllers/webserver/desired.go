@@ -16,6 +16,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -77,6 +78,7 @@ func (x *object) Spec() workload.Spec {
 	w := x.w
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: labels(w), Container: containerName,
+		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
 		IgnoreLogLines: `the "user" directive makes sense only`, // every nginx logs it that does not run as root
 		Replicas:       replicas(w), LastReplicas: w.Status.Replicas,
 		Rollout: w.Spec.Rollout, RolloutStatus: &w.Status.RolloutStatus,

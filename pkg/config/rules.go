@@ -50,6 +50,15 @@ func (i Images) Allows(image string) bool {
 	})
 }
 
+// AllowsImage reports whether pods may use the image. The images of the platform
+// configuration itself are always allowed.
+func (p Platform) AllowsImage(image string) bool {
+	if image == p.WebServer.ExporterImage || image == p.Memcached.Image {
+		return true
+	}
+	return p.Images.Allows(image) && (p.Images.Latest != LatestRefuse || !Moving(image))
+}
+
 var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
 
 // repository returns an image name without tag and digest, completed with the

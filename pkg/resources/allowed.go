@@ -28,10 +28,16 @@ func CheckExpose(platform config.Platform, namespace string, e *common.Expose) e
 // for an object that is being deleted, of whose children only the names are
 // used.
 func CheckServiceAccount(platform config.Platform, obj metav1.Object, t *corev1ac.PodTemplateSpecApplyConfiguration) error {
-	if platform.ServiceAccounts || obj.GetDeletionTimestamp() != nil || t == nil || t.Spec == nil || t.Spec.ServiceAccountName == nil {
+	if platform.ServiceAccounts || obj.GetDeletionTimestamp() != nil || t == nil || t.Spec == nil {
 		return nil
 	}
-	return ServiceAccountNotAllowed(*t.Spec.ServiceAccountName)
+	// Kubernetes uses the older name of the field if the other one is not set.
+	for _, name := range []*string{t.Spec.ServiceAccountName, t.Spec.DeprecatedServiceAccount} {
+		if or(name, "") != "" {
+			return ServiceAccountNotAllowed(*name)
+		}
+	}
+	return nil
 }
 
 // ServiceAccountNotAllowed returns the error for pods that may not run as a service account.

@@ -1,12 +1,9 @@
 package rollout
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -143,30 +140,22 @@ func next(history []Revision, status common.RolloutStatus) int64 {
 // Its template is that of the live Deployment, so that a deleted history does
 // not cause pods to be replaced, and a rollback to this revision remains
 // possible.
-func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, bool, error) {
+func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, bool) {
 	if live == nil {
-		return Revision{}, false, nil
+		return Revision{}, false
 	}
 	hash := live.Spec.Template.Annotations[naming.AnnotationTemplate]
 	if hash == "" || slices.ContainsFunc(history, func(r Revision) bool { return r.hash == hash }) {
-		return Revision{}, false, nil
+		return Revision{}, false
 	}
-	raw, err := json.Marshal(live.Spec.Template)
-	if err != nil {
-		return Revision{}, false, fmt.Errorf("encoding the pod template of the Deployment: %w", err)
-	}
-	template := &corev1ac.PodTemplateSpecApplyConfiguration{}
-	if err := json.Unmarshal(raw, template); err != nil {
-		return Revision{}, false, fmt.Errorf("decoding the pod template of the Deployment: %w", err)
-	}
-	r := Revision{Number: d.memory.current.number, name: d.memory.current.name, hash: hash, fresh: template}
+	r := Revision{Number: d.memory.current.number, name: d.memory.current.name, hash: hash, fresh: templateOf(live)}
 	if _, kept := d.memory.current.in(history); kept || r.name == "" {
 		r.name = d.question.Name + "-" + hash
 	}
 	if _, taken := (reference{number: r.Number}).in(history); taken || r.Number == 0 {
 		r.Number = next(history, d.question.Status)
 	}
-	return r, true, nil
+	return r, true
 }
 
 // Mark annotates the Deployment with the failed revision, if another one serves

@@ -142,6 +142,16 @@ var (
 		Text: "ControllerRevision \"{name}\" contains no pod template. Delete it.",
 		When: "The history of the object was edited.",
 	})
+	msgForeignTemplate = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonNotAllowed},
+		Text: "ControllerRevision \"{name}\" is not used, because its pod template contains what the operator does not generate: {fields}. Delete it.",
+		When: "The ControllerRevision was not written by the operator, or the Deployment was changed and its history was deleted. If no such ControllerRevision exists, change the spec.",
+	})
+	msgTemplateNotAllowed = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonNotAllowed},
+		Text: "The platform configuration does not allow the pod template of revision {number}: {fields}. Pin another revision, or change the spec.",
+		When: "A revision that is pinned, rolled back to or created again is older than images.allowed, images.latest or priorityClasses.",
+	})
 	msgNoRevision = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},
 		Text: "Revision {number} (spec.rollout.pinnedRevision) does not exist. Pin one of the revisions that are kept: {numbers}.",

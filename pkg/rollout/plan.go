@@ -24,7 +24,7 @@ func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*cor
 		}
 	}
 	in.Otherwise = func() (apply.Intent, bool) {
-		last, err := LastKnown(d.question, seen)
+		last, err := lastAllowed(d.question, seen, d.rules)
 		if err != nil || last.Template == nil {
 			return apply.Intent{}, false
 		}

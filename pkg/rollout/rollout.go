@@ -81,6 +81,8 @@ type Input struct {
 	// explain a failure: those that contain it. If it is "", no line is
 	// ignored.
 	IgnoreLogLines string
+	// Adopted reports that Template contains values of a stored template.
+	Adopted bool
 }
 
 // Revision is one set of inputs and the template generated from it.
@@ -88,16 +90,18 @@ type Revision struct {
 	Number int64
 	// name is that of the ControllerRevision, and hash that of the template.
 	name, hash string
-	// Exactly one is set: the template if it has not been written, or the
-	// stored one.
+	// At least one is set: the template if it was generated from the spec or read
+	// from the Deployment, and the stored one.
 	fresh *corev1ac.PodTemplateSpecApplyConfiguration
 	live  *appsv1.ControllerRevision
+	// generated reports that fresh was generated from the spec alone.
+	generated bool
 }
 
 // Template returns the template from which the pods of the revision are
 // created.
 func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	if r.live == nil {
+	if r.fresh != nil {
 		return r.fresh, nil
 	}
 	var c contents
@@ -128,6 +132,10 @@ type Decision struct {
 	question Input
 	pending  []string
 	memory   memory
+	// fresh is the template generated from the spec. It is nil if that is not
+	// known.
+	fresh *corev1ac.PodTemplateSpecApplyConfiguration
+	rules Rules
 	// back is the revision that a failed rollout is rolled back to, if any.
 	back *Revision
 	// pinned reports that the spec names the revision that should serve. held
@@ -160,9 +168,11 @@ func Decide(q Input, seen Observed) (Decision, error) {
 		return d, err
 	}
 	fresh.name = q.Name + "-" + inputs
-	if d.Desired, err = d.asked(fresh, history, seen.Deployment); err != nil {
-		return d, err
+	fresh.generated = !q.Adopted
+	if fresh.generated {
+		d.fresh = fresh.fresh
 	}
+	d.Desired = d.asked(fresh, history, seen.Deployment)
 	if d.Desired.hash != fresh.hash {
 		kept, err := d.Desired.Template()
 		if err != nil {
@@ -170,7 +180,9 @@ func Decide(q Input, seen Observed) (Decision, error) {
 		}
 		d.pending = differences(kept, fresh.fresh)
 	}
-	if d.Desired.live == nil {
+	if i := slices.IndexFunc(history, func(r Revision) bool { return r.name == d.Desired.name }); i >= 0 {
+		history[i] = d.Desired
+	} else {
 		history = append(history, d.Desired)
 	}
 	if d.Keep, err = d.Desired.intent(q); err != nil {
@@ -183,9 +195,14 @@ func Decide(q Input, seen Observed) (Decision, error) {
 
 // asked returns the revision of the inputs. fresh has the newly generated
 // template.
-func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deployment) (Revision, error) {
+func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deployment) Revision {
 	if kept, ok := (reference{name: fresh.name}).in(history); ok {
-		return kept, nil
+		if kept.hash == fresh.hash {
+			// The stored template claims to be the same, which is wrong if the
+			// operator did not write it.
+			kept.fresh, kept.generated = fresh.fresh, fresh.generated
+		}
+		return kept
 	}
 	for _, ref := range []reference{d.memory.current, d.memory.healthy, d.memory.failed} {
 		if ref.name == fresh.name { // it is no longer kept, or not yet in the cache
@@ -196,22 +213,19 @@ func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deploy
 		fresh.Number = next(history, d.question.Status)
 	}
 	if d.memory.current.name != fresh.name {
-		return fresh, nil
+		return fresh
 	}
 	// It is already serving, possibly with a template of an earlier version.
-	if lost, ok, err := d.lost(live, append(slices.Clone(history), fresh)); ok || err != nil {
+	if lost, ok := d.lost(live, append(slices.Clone(history), fresh)); ok {
 		lost.name, lost.Number = fresh.name, fresh.Number
-		return lost, err
+		return lost
 	}
-	return fresh, nil
+	return fresh
 }
 
 // decide selects the revision that should serve, and those that are kept.
 func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
-	lost, ok, err := d.lost(live, history)
-	if err != nil {
-		return err
-	}
+	lost, ok := d.lost(live, history)
 	candidates := history
 	if ok {
 		candidates = append(slices.Clone(history), lost)
@@ -224,6 +238,7 @@ func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
 			return missing
 		}
 	}
+	var err error
 	if d.Template, err = d.Serving.Template(); err != nil {
 		return errors.Join(missing, err)
 	}
@@ -280,13 +295,14 @@ func LastKnown(q Input, seen Observed) (Decision, error) {
 // decideLost keeps the revision that is serving if it is missing from the
 // history.
 func (d *Decision) decideLost(live *appsv1.Deployment) error {
-	lost, ok, err := d.lost(live, d.Kept)
-	if !ok || err != nil {
-		return err
+	lost, ok := d.lost(live, d.Kept)
+	if !ok {
+		return nil
 	}
 	d.memory.observe(live, []Revision{lost})
 	d.Desired, d.Serving, d.Template = lost, lost, lost.fresh
 	d.Kept = append(d.Kept, lost)
+	var err error
 	d.Keep, err = lost.intent(d.question)
 	return err
 }

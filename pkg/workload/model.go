@@ -66,6 +66,12 @@ type Spec struct {
 	// Container is the name of the container that matters to rollouts, and
 	// IgnoreLogLines marks lines that it always logs.
 	Container, IgnoreLogLines string
+	// Sidecars are the names of the other containers and init containers, and
+	// Profile is the least strict security profile of the pods: Restricted if it
+	// is "". A stored template with other containers, or a less strict one, is
+	// not used.
+	Sidecars []string
+	Profile  common.SecurityProfile
 	// Replicas is the number of pods without an autoscaler. LastReplicas is the
 	// one that was reported last.
 	Replicas, LastReplicas int32
@@ -144,9 +150,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return decide(m.object, q, o.Observed) },
-		func(t *corev1ac.PodTemplateSpecApplyConfiguration) error {
-			return resources.CheckServiceAccount(k.Platform, obj, t)
-		})
+		k.rules(obj, s))
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
 		MinReplicas: s.least(), Ports: s.Ports, Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
@@ -154,6 +158,20 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
 	}
 	return m
+}
+
+// rules returns which templates the pods of an object may have.
+func (k Kind[T]) rules(obj T, s Spec) rollout.Rules {
+	rules := resources.TemplateRules{Profile: s.Profile, Containers: append([]string{s.Container}, s.Sidecars...)}
+	return rollout.Rules{
+		Refuses: func(t *corev1ac.PodTemplateSpecApplyConfiguration) error {
+			return resources.CheckServiceAccount(k.Platform, obj, t)
+		},
+		Violations: rules.Violations,
+		NotAllowed: func(t *corev1ac.PodTemplateSpecApplyConfiguration) []string {
+			return resources.NotAllowed(k.Platform, t)
+		},
+	}
 }
 
 func decide(x Object, q rollout.Input, seen rollout.Observed) (rollout.Decision, error) {
@@ -169,7 +187,7 @@ func decide(x Object, q rollout.Input, seen rollout.Observed) (rollout.Decision,
 	if err != nil || adopted == nil {
 		return d, err
 	}
-	q.Template = adopted
+	q.Template, q.Adopted = adopted, true
 	return rollout.Decide(q, seen)
 }
 

@@ -1,0 +1,274 @@
+package resources
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/config"
+)
+
+// TemplateRules define which pod templates a kind generates. Everyone who can
+// create ControllerRevisions can store another one.
+type TemplateRules struct {
+	// Profile is the least strict profile of the kind's pods. If it is "", it is
+	// Restricted.
+	Profile common.SecurityProfile
+	// Containers are the names of the containers and init containers.
+	Containers []string
+}
+
+// Violations returns the parts of a template that the kind generates from no
+// spec, sorted. It lists what is allowed rather than what is not, so that a
+// field that Kubernetes adds is not allowed either. Templates of earlier
+// versions of the operator, and the defaults of the API server, are allowed.
+func (r TemplateRules) Violations(t *corev1ac.PodTemplateSpecApplyConfiguration) []string {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var stated map[string]any
+	if err := json.Unmarshal(raw, &stated); err != nil {
+		return []string{err.Error()}
+	}
+	found := r.template()("", stated)
+	if t.Spec != nil {
+		found = append(found, r.missing(t.Spec)...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// missing returns the fields that must be set because their defaults are not
+// allowed.
+func (r TemplateRules) missing(pod *corev1ac.PodSpecApplyConfiguration) []string {
+	var found []string
+	if pod.ServiceAccountName == nil && or(pod.AutomountServiceAccountToken, true) {
+		found = append(found, "spec.automountServiceAccountToken")
+	}
+	if r.Profile == common.SecurityBaseline {
+		return found
+	}
+	if s := pod.SecurityContext; s == nil {
+		found = append(found, "spec.securityContext")
+	} else {
+		if !or(s.RunAsNonRoot, false) {
+			found = append(found, "spec.securityContext.runAsNonRoot")
+		}
+		if s.SeccompProfile == nil {
+			found = append(found, "spec.securityContext.seccompProfile")
+		}
+	}
+	check := func(list string, containers []corev1ac.ContainerApplyConfiguration) {
+		for _, c := range containers {
+			at := fmt.Sprintf("spec.%s[%s].securityContext", list, or(c.Name, ""))
+			s := c.SecurityContext
+			if s == nil {
+				found = append(found, at)
+				continue
+			}
+			if or(s.AllowPrivilegeEscalation, true) {
+				found = append(found, at+".allowPrivilegeEscalation")
+			}
+			if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") {
+				found = append(found, at+".capabilities.drop")
+			}
+		}
+	}
+	check("containers", pod.Containers)
+	check("initContainers", pod.InitContainers)
+	return found
+}
+
+// rule returns the paths in a value that are not allowed.
+type rule func(path string, value any) []string
+
+func anything(string, any) []string { return nil }
+
+// only allows some values.
+func only(values ...any) rule {
+	return func(path string, value any) []string {
+		if slices.Contains(values, value) {
+			return nil
+		}
+		return []string{path}
+	}
+}
+
+// object allows fields, and others only if they are empty.
+type object map[string]rule
+
+func (o object) check(path string, value any) []string {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return []string{path}
+	}
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch allowed := o[name]; {
+		case empty(fields[name]):
+		case allowed == nil:
+			found = append(found, below(path, name))
+		default:
+			found = append(found, allowed(below(path, name), fields[name])...)
+		}
+	}
+	return found
+}
+
+func below(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+
+func empty(value any) bool {
+	if v, ok := value.([]any); ok {
+		return len(v) == 0
+	}
+	if _, ok := value.(map[string]any); ok {
+		return false // an empty selector selects everything
+	}
+	return value == nil || value == false || value == "" // 0 is a user and a group
+}
+
+// fields allows fields of any value.
+func (o object) with(names ...string) object {
+	for _, name := range names {
+		o[name] = anything
+	}
+	return o
+}
+
+// list allows elements. If they have names, only may restrict those.
+func list(element rule, only ...string) rule {
+	return func(path string, value any) []string {
+		elements, ok := value.([]any)
+		if !ok {
+			return []string{path}
+		}
+		var found []string
+		for i, e := range elements {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if fields, ok := e.(map[string]any); ok && fields["name"] != nil {
+				at = fmt.Sprintf("%s[%v]", path, fields["name"])
+				if len(only) > 0 && !slices.Contains(only, fmt.Sprint(fields["name"])) {
+					found = append(found, at)
+					continue
+				}
+			}
+			found = append(found, element(at, e)...)
+		}
+		return found
+	}
+}
+
+func annotations(path string, value any) []string {
+	var found []string
+	m, _ := value.(map[string]any)
+	for key := range m {
+		if strings.Contains(key, "security.beta.kubernetes.io/") || strings.Contains(key, "security.alpha.kubernetes.io/") ||
+			strings.HasPrefix(key, "kubernetes.io/config.") {
+			found = append(found, path+"["+key+"]")
+		}
+	}
+	return found
+}
+
+func (r TemplateRules) template() rule {
+	return object{
+		"metadata": object{"annotations": annotations}.with("labels", "creationTimestamp").check,
+		"spec":     r.pod(),
+	}.check
+}
+
+func (r TemplateRules) pod() rule {
+	term := object{}.with("labelSelector", "topologyKey").check
+	terms := object{
+		"requiredDuringSchedulingIgnoredDuringExecution":  list(term),
+		"preferredDuringSchedulingIgnoredDuringExecution": list(object{"podAffinityTerm": term}.with("weight").check),
+	}.check
+	containers := list(container(), r.Containers...)
+	return object{
+		"affinity":       object{"podAffinity": terms, "podAntiAffinity": terms}.with("nodeAffinity").check,
+		"containers":     containers,
+		"initContainers": containers,
+		"dnsPolicy":      only(string(corev1.DNSClusterFirst)),
+		"restartPolicy":  only(string(corev1.RestartPolicyAlways)),
+		"schedulerName":  only(corev1.DefaultSchedulerName),
+		"securityContext": object{
+			"runAsNonRoot": only(true), "runAsUser": user,
+			"seccompProfile": object{"type": only(string(corev1.SeccompProfileTypeRuntimeDefault))}.check,
+			"sysctls":        list(object{}.with("name", "value").check, "net.ipv4.ip_unprivileged_port_start"),
+		}.with("fsGroup", "runAsGroup").check,
+		"volumes": list(object{
+			"projected": object{"sources": list(object{}.with("configMap", "downwardAPI", "secret").check)}.with("defaultMode").check,
+		}.with("configMap", "downwardAPI", "emptyDir", "image", "name", "persistentVolumeClaim", "secret").check),
+	}.with(
+		"automountServiceAccountToken", "enableServiceLinks", "imagePullSecrets", "nodeSelector", "priorityClassName", "runtimeClassName",
+		"serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints",
+	).check
+}
+
+func container() rule {
+	probe := object{
+		"httpGet":   object{}.with("httpHeaders", "path", "port", "scheme").check,
+		"tcpSocket": object{}.with("port").check,
+	}.with("exec", "failureThreshold", "grpc", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds").check
+	return object{
+		"env": list(object{
+			"valueFrom": object{}.with("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef").check,
+		}.with("name", "value").check),
+		"envFrom":       list(object{}.with("configMapRef", "prefix", "secretRef").check),
+		"lifecycle":     object{"preStop": object{}.with("exec", "sleep").check}.check,
+		"livenessProbe": probe, "readinessProbe": probe, "startupProbe": probe,
+		"ports":     list(object{}.with("containerPort", "name", "protocol").check),
+		"resources": object{}.with("limits", "requests").check,
+		"securityContext": object{
+			"capabilities": object{}.with("drop").check,
+		}.with("readOnlyRootFilesystem").check,
+		"terminationMessagePath": only(corev1.TerminationMessagePathDefault),
+		"volumeMounts":           list(object{}.with("mountPath", "name", "readOnly", "subPath").check),
+	}.with("args", "command", "image", "imagePullPolicy", "name", "terminationMessagePolicy").check
+}
+
+// user allows all users but root.
+func user(path string, value any) []string {
+	if n, ok := value.(float64); ok && n >= 1 {
+		return nil
+	}
+	return []string{path}
+}
+
+// NotAllowed returns the values in a template that the platform configuration
+// does not allow, with their paths, sorted. Service accounts are not included,
+// see CheckServiceAccount.
+func NotAllowed(p config.Platform, t *corev1ac.PodTemplateSpecApplyConfiguration) []string {
+	if t.Spec == nil {
+		return nil
+	}
+	var found []string
+	image := func(path string, name *string) {
+		if name != nil && !p.AllowsImage(*name) {
+			found = append(found, fmt.Sprintf("%s %q", path, *name))
+		}
+	}
+	for _, c := range t.Spec.Containers {
+		image("spec.containers["+or(c.Name, "")+"].image", c.Image)
+	}
+	for _, c := range t.Spec.InitContainers {
+		image("spec.initContainers["+or(c.Name, "")+"].image", c.Image)
+	}
+	for _, v := range t.Spec.Volumes {
+		if v.Image != nil {
+			image("spec.volumes["+or(v.Name, "")+"].image.reference", v.Image.Reference)
+		}
+	}
+	if class := or(t.Spec.PriorityClassName, ""); class != "" && (!p.AllowsPriorityClass(class) || strings.HasPrefix(class, "system-")) {
+		found = append(found, fmt.Sprintf("spec.priorityClassName %q", class))
+	}
+	slices.Sort(found)
+	return found
+}
