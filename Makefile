@@ -108,6 +108,7 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	@cp config/crd/bases/*.yaml $(CHART)/files/crds/
 	@cp config/rbac/role.yaml $(CHART)/files/role.yaml
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
+	@cp config/policy/policies.yaml $(CHART)/files/policies.yaml
 	@go run ./cmd/messages docs/conditions.md
 	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
@@ -123,7 +124,8 @@ GOLDEN_PACKAGE := github.com/platform-operator/platform-operator/pkg/testkit/gol
 .PHONY: update-golden
 update-golden: bin/cluster ## Rewrite golden files; read the diff before you commit it
 	@go test $(golden) -update
-	@HELM="$$(bin/cluster tool helm)" go test -tags=chart ./charts -run '^TestGolden$$' -update
+	@assets="$$(bin/cluster assets)"; HELM="$$(bin/cluster tool helm)" KUBEBUILDER_ASSETS="$$assets" \
+		go test -tags=chart ./charts -run '^(TestGolden|TestAdmissionPolicies)$$' -update
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module

@@ -87,14 +87,21 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 // ignores only inherent differences: the hooks of the chart, the Namespace of
 // config/, labels that select nothing, and the image.
 func TestChart_EqualsKustomize(t *testing.T) {
-	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
-	if err != nil {
-		t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
-	}
-	want := contents(t, []byte(stdout))
-	got := contents(t, template(t))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the chart differs from config/default (-config +chart):\n%s", diff)
+	for folder, args := range map[string][]string{
+		"default":    nil,
+		"production": {"--set", "admissionPolicy.enabled=true"},
+	} {
+		t.Run(folder, func(t *testing.T) {
+			stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", folder))
+			if err != nil {
+				t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
+			}
+			want := contents(t, []byte(stdout))
+			got := contents(t, template(t, args...))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the chart differs from config/%s (-config +chart):\n%s", folder, diff)
+			}
+		})
 	}
 }
 
