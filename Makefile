@@ -113,9 +113,11 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build
-build: ## Build bin/platform-operator, static and reproducible
+build: ## Build bin/platform-operator, static and reproducible, which is also the plugin bin/kubectl-platform
 	$(call say,'building bin/platform-operator $(VERSION)')
 	@$(GO_BUILD) -o bin/platform-operator ./cmd/platform-operator
+	@ln -sf platform-operator bin/kubectl-platform
+	@ln -sf platform-operator bin/kubectl_complete-platform
 
 # Packages whose tests compare with golden files. All use pkg/testkit/golden.
 golden = $(shell go list -f '{{range .TestImports}}{{if eq . "$(GOLDEN_PACKAGE)"}}{{$$.ImportPath}}{{end}}{{end}}' ./...)

@@ -1,9 +1,12 @@
-// Command platform-operator runs the operator, and shows what it would do.
+// Command platform-operator runs the operator, shows what it would do, and shows
+// users the state of their objects. As kubectl-platform it is a plugin of kubectl.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,12 +17,33 @@ import (
 )
 
 func main() {
-	if err := root().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	cmd := command(os.Args)
+	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		if err.Error() != "" {
-			fmt.Fprintln(os.Stderr, "platform-operator:", err)
+			fmt.Fprintf(os.Stderr, "%s: %v\n", cmd.DisplayName(), err)
 		}
 		os.Exit(exitCode(err))
 	}
+}
+
+// The names of the program as a plugin of kubectl. kubectl runs the second one to
+// complete the arguments of the first one.
+const (
+	pluginName     = "kubectl-platform"
+	completionName = "kubectl_complete-platform"
+)
+
+// command returns the command line for the name by which the program is called.
+func command(args []string) *cobra.Command {
+	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
+	case pluginName:
+		return plugin()
+	case completionName:
+		cmd := plugin()
+		cmd.SetArgs(append([]string{cobra.ShellCompRequestCmd}, args[1:]...))
+		return cmd
+	}
+	return root()
 }
 
 func root() *cobra.Command {
@@ -28,8 +52,13 @@ func root() *cobra.Command {
 		Use:   "platform-operator",
 		Short: "Self-managing workload APIs for platform teams",
 		Long: `platform-operator is a Kubernetes operator. Without a subcommand it runs the
-operator, in a cluster or against the current kubeconfig.`,
-		Example: `  # print the children of a WebServer
+operator, in a cluster or against the current kubeconfig.
+
+The subcommands for users are also a plugin of kubectl: kubectl platform.`,
+		Example: `  # show whether objects are healthy, and if not, why
+  platform-operator status
+
+  # print the children of a WebServer
   platform-operator render -f webserver.yaml
 
   # report what an upgrade to this version would change
@@ -37,15 +66,44 @@ operator, in a cluster or against the current kubeconfig.`,
 
   # run against the current kubeconfig, without admission webhooks
   platform-operator run --webhooks=false --leader-elect=false`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version.Describe(),
-		Args:          cobra.NoArgs,
-		RunE:          run.RunE,
+		Args: cobra.NoArgs,
+		RunE: run.RunE,
 	}
-	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.Flags().AddFlagSet(run.Flags())
-	cmd.AddCommand(run, preflightCommand(), renderCommand(), releaseCommand(), &cobra.Command{
+	cmd.AddCommand(run, releaseCommand())
+	return complete(cmd)
+}
+
+// plugin returns the command line of kubectl platform: the subcommands for users,
+// and not those that run or uninstall the operator.
+func plugin() *cobra.Command {
+	cmd := complete(&cobra.Command{
+		Use:         pluginName,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl platform"},
+		Short:       "Inspect the objects of the platform operator",
+		Long: `Show whether the objects of the platform operator are healthy, and if not, why and
+what to do. Nothing is changed in the cluster.`,
+		Example: `  # all objects in the namespace of the context
+  platform-operator status
+
+  # one object, with its children and pods
+  platform-operator status webserver/shop
+
+  # print the children of a manifest
+  platform-operator render -f webserver.yaml`,
+	})
+	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl has it
+	for _, c := range append(cmd.Commands(), cmd) {
+		c.Example = strings.ReplaceAll(c.Example, "platform-operator ", cmd.DisplayName()+" ")
+	}
+	return cmd
+}
+
+// complete adds what both command lines have.
+func complete(cmd *cobra.Command) *cobra.Command {
+	cmd.SilenceUsage, cmd.SilenceErrors, cmd.Version = true, true, version.Describe()
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	cmd.AddCommand(statusCommand(), preflightCommand(), renderCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version.Describe()) },
 	})

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/config/crd"
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/inspect"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// clusterFlags select a cluster and a namespace, as those of kubectl do.
+type clusterFlags struct {
+	kubeconfig, context, namespace string
+	allNamespaces                  bool
+}
+
+func (f *clusterFlags) register(cmd *cobra.Command, all bool) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	fl.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
+	fl.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: that of the context)")
+	if all {
+		fl.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "the objects of all namespaces")
+	}
+}
+
+// cluster is a cluster that a command reads.
+type cluster struct {
+	config    *rest.Config
+	namespace string
+	inspect.Inspector
+}
+
+// connect returns the cluster that the flags select. Tests replace it.
+var connect = func(f clusterFlags) (cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	cfg, err := loader.ClientConfig()
+	if err != nil {
+		return cluster{}, fmt.Errorf("loading the kubeconfig: %s: select one with --kubeconfig or KUBECONFIG", strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0]))
+	}
+	cfg.UserAgent = naming.ManagedBy + "-cli"
+	cfg.QPS = -1 // a few lists per command; the API server limits the rate
+	if f.namespace == "" {
+		if f.namespace, _, err = loader.Namespace(); err != nil {
+			return cluster{}, fmt.Errorf("loading the kubeconfig: %w", err)
+		}
+	}
+	ctrl.SetLogger(logr.Discard())
+	s, err := scheme()
+	if err != nil {
+		return cluster{}, err
+	}
+	kinds, err := kinds()
+	if err != nil {
+		return cluster{}, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: s})
+	if err != nil {
+		return cluster{}, fmt.Errorf("connecting to %s: %w", cfg.Host, err)
+	}
+	return cluster{cfg, f.namespace, inspect.Inspector{Client: c, Scheme: s, Kinds: kinds}}, nil
+}
+
+// kinds returns all kinds with the names in their CustomResourceDefinitions.
+func kinds() (inspect.Kinds, error) {
+	s, err := scheme()
+	if err != nil {
+		return nil, err
+	}
+	defs, err := crd.All()
+	if err != nil {
+		return nil, err
+	}
+	var all inspect.Kinds
+	for _, k := range controllers.Kinds(config.Default()) {
+		gvk, err := apiutil.GVKForObject(k.New(), s)
+		if err != nil {
+			return nil, fmt.Errorf("creating the scheme: %w", err)
+		}
+		for _, d := range defs {
+			if n := d.Spec.Names; d.Spec.Group == gvk.Group && n.Kind == gvk.Kind {
+				all = append(all, inspect.Kind{AnyKind: k, Name: gvk.Kind, Group: gvk.Group, Names: slices.Concat([]string{n.Singular, n.Plural}, n.ShortNames)})
+			}
+		}
+	}
+	return all, nil
+}
+
+// printer returns a printer whose colours fit the output.
+func printer(w io.Writer) inspect.Printer {
+	return inspect.Printer{Now: now(), Color: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// now is the time that ages refer to. Tests replace it.
+var now = time.Now
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}
+
+// checkOutput returns an error unless a value of -o is supported.
+func checkOutput(output string) error {
+	if output != "" && output != "json" {
+		return fmt.Errorf("-o %q must be json, or be omitted", output)
+	}
+	return nil
+}
+
+// reach adds the remedy to an error of a cluster that does not answer.
+func reach(cfg *rest.Config, err error) error {
+	if err == nil || cfg == nil {
+		return err
+	}
+	if text := err.Error(); strings.Contains(text, "connection refused") || strings.Contains(text, "no such host") || strings.Contains(text, "i/o timeout") || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("connecting to %s: the API server does not answer: check the kubeconfig, or select another context with --context", cfg.Host)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/platform-operator/platform-operator/pkg/inspect"
+)
+
+func statusCommand() *cobra.Command {
+	var f clusterFlags
+	var output string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "status [KIND/NAME]",
+		Short: "Show whether objects are healthy, and if not, why and what to do",
+		Long: `Show the state of an object: why it is not ready and what to do, its revisions,
+pending changes and the latest automatic actions, its conditions, and its children
+down to the pods. Without an argument, print a table of the objects in the
+namespace, in which those that need attention come first.
+
+KIND is webserver, demoapplication, memcached or immortalcontainer, or a short
+name (ws, demoapp, mc, immortal). The command only reads, with your permissions:
+types that you may not list are left out, and named.`,
+		Example: `  # all objects in the namespace of the context, and in all namespaces
+  platform-operator status
+  platform-operator status -A
+
+  # one object, with its children and pods
+  platform-operator status webserver/shop
+
+  # follow a rollout; Ctrl-C ends it
+  platform-operator status ws/shop --watch
+
+  # the names of the objects that are stalled
+  platform-operator status -A -o json | jq -r '.objects[] | select(.state == "Stalled") | "\(.namespace)/\(.name)"'`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if len(args) > 0 && f.allNamespaces {
+				return errors.New("-A shows all objects: remove it, or the name of the object")
+			}
+			cl, err := connect(f)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				namespace := cl.namespace
+				if f.allNamespaces {
+					namespace = ""
+				}
+				read := func(ctx context.Context, i inspect.Inspector) (inspect.Report, error) { return i.List(ctx, namespace) }
+				return show(c, cl, watch, namespace, cl.Kinds, read, func(p inspect.Printer, r inspect.Report) error {
+					if output == "json" {
+						return inspect.JSON(c.OutOrStdout(), r)
+					}
+					if len(r.Objects) == 0 && namespace != "" {
+						fmt.Fprintf(c.OutOrStdout(), "No objects in namespace %s. -n selects another namespace, -A all of them.\n", namespace)
+						return nil
+					}
+					return p.Report(c.OutOrStdout(), r, f.allNamespaces)
+				})
+			}
+			ref, err := cl.Kinds.Parse(args...)
+			if err != nil {
+				return err
+			}
+			read := func(ctx context.Context, i inspect.Inspector) (inspect.Object, error) {
+				return i.Object(ctx, cl.namespace, ref)
+			}
+			return show(c, cl, watch, cl.namespace, []inspect.Kind{ref.Kind}, read, func(p inspect.Printer, o inspect.Object) error {
+				if output == "json" {
+					return inspect.JSON(c.OutOrStdout(), o)
+				}
+				return p.Object(c.OutOrStdout(), o)
+			})
+		},
+		ValidArgsFunction: completeObjects(&f, 1),
+	}
+	f.register(cmd, true)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or empty for text")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print again after each change, until Ctrl-C")
+	return cmd
+}
+
+// clear moves the cursor of a terminal to the top, and clears the screen.
+const clearScreen = "\033[H\033[2J"
+
+// show prints what read returns, once or after each change.
+func show[T any](c *cobra.Command, cl cluster, watch bool, namespace string, kinds []inspect.Kind, read func(context.Context, inspect.Inspector) (T, error), write func(inspect.Printer, T) error) error {
+	out := c.OutOrStdout()
+	if !watch {
+		v, err := read(c.Context(), cl.Inspector)
+		if err != nil {
+			return reach(cl.config, err)
+		}
+		return write(printer(out), v)
+	}
+	i, changes, err := cl.Watch(c.Context(), cl.config, namespace, kinds...)
+	if err != nil {
+		if c.Context().Err() != nil {
+			return nil
+		}
+		return reach(cl.config, err)
+	}
+	terminal, first := isTerminal(out), true
+	separate := func() {
+		switch {
+		case terminal:
+			fmt.Fprint(out, clearScreen)
+		case !first:
+			fmt.Fprintln(out)
+		}
+		first = false
+	}
+	return inspect.Follow(c.Context(), changes,
+		func(ctx context.Context) (T, error) { return read(ctx, i) },
+		func(v T) error { separate(); return write(printer(out), v) },
+		func(err error) error { separate(); _, err = fmt.Fprintln(out, err); return err })
+}

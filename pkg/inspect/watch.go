@@ -1,0 +1,184 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// settle is how long a watch waits for more changes: one cause, such as a
+// rollout, changes several objects.
+const settle = 200 * time.Millisecond
+
+// Watch watches the objects of the given kinds in a namespace, with their
+// children, pods and events, and returns an Inspector that reads what was
+// watched. The channel receives a value after changes. All requests are the
+// lists and watches of informers: at rest there are none.
+func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string, kinds ...Kind) (Inspector, <-chan struct{}, error) {
+	changes := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	}
+	children := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
+	o := cache.Options{
+		Scheme: i.Scheme, ReaderFailOnMissingInformer: true, ByObject: map[client.Object]cache.ByObject{},
+		// A lost connection is retried with back-off. The last known state remains
+		// visible, and log lines would be printed in the middle of it.
+		DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) {},
+	}
+	if namespace != "" {
+		o.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	}
+	var types []client.Object
+	refused := map[reflect.Type]error{}
+	add := func(obj client.Object, by cache.ByObject) error {
+		t := reflect.TypeOf(obj)
+		if slices.ContainsFunc(types, func(o client.Object) bool { return reflect.TypeOf(o) == t }) || refused[t] != nil {
+			return nil
+		}
+		// An informer of a type that cannot be listed never becomes ready.
+		if err := i.readable(ctx, namespace, obj); err != nil {
+			refused[t] = err
+			return err
+		}
+		types, o.ByObject[obj] = append(types, obj), by
+		return nil
+	}
+	var errs []error
+	for _, k := range kinds {
+		if err := add(k.New(), cache.ByObject{}); err != nil {
+			errs = append(errs, fmt.Errorf("listing %s: %w", k.Names[1], err))
+		}
+		for _, child := range slices.Concat(k.Watched(), k.Optional) {
+			_ = add(child, cache.ByObject{Label: children}) // reads return the error
+		}
+	}
+	if len(errs) == len(kinds) {
+		return i, nil, errs[0]
+	}
+	_ = add(&corev1.Event{}, cache.ByObject{Field: fields.SelectorFromSet(fields.Set{"type": corev1.EventTypeWarning, "involvedObject.kind": "Pod"})})
+
+	c, err := cache.New(cfg, o)
+	if err != nil {
+		return i, nil, fmt.Errorf("creating a cache: %w", err)
+	}
+	for _, t := range types {
+		if _, ok := t.(*corev1.Event); ok {
+			if err := c.IndexField(ctx, t, EventField, func(o client.Object) []string {
+				return []string{o.(*corev1.Event).InvolvedObject.Name}
+			}); err != nil {
+				return i, nil, fmt.Errorf("indexing events: %w", err)
+			}
+		}
+		informer, err := c.GetInformer(ctx, t, cache.BlockUntilSynced(false))
+		if err != nil {
+			return i, nil, fmt.Errorf("watching: %w", err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		}); err != nil {
+			return i, nil, fmt.Errorf("watching: %w", err)
+		}
+	}
+	go func() { _ = c.Start(ctx) }() // it returns when the context is done
+	if !c.WaitForCacheSync(ctx) {
+		return i, nil, ctx.Err()
+	}
+	i.Client = watched{c, i, refused}
+	return i, changes, nil
+}
+
+// readable returns the error of listing a type.
+func (i Inspector) readable(ctx context.Context, namespace string, obj client.Object) error {
+	list, err := i.list(obj)
+	if err != nil {
+		return err
+	}
+	return i.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+}
+
+// list returns an empty list of a type.
+func (i Inspector) list(obj client.Object) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(obj, i.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	list, err := i.Scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	return list.(client.ObjectList), nil
+}
+
+// watched reads from a cache, except for the types that cannot be listed.
+type watched struct {
+	client.Reader
+	inspector Inspector
+	refused   map[reflect.Type]error
+}
+
+// List lists from the cache, or returns why the type cannot be listed.
+func (w watched) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	for t, err := range w.refused {
+		l, lerr := w.inspector.list(reflect.New(t.Elem()).Interface().(client.Object))
+		if lerr == nil && reflect.TypeOf(l) == reflect.TypeOf(list) {
+			return err
+		}
+	}
+	return w.Reader.List(ctx, list, opts...)
+}
+
+// Follow calls show with what read returns, now and after each change that
+// makes a difference, until the context is done. An object that does not exist
+// is awaited once it has been shown.
+func Follow[T any](ctx context.Context, changes <-chan struct{}, read func(context.Context) (T, error), show func(T) error, missing func(error) error) error {
+	var last *T
+	var gone bool
+	for {
+		now, err := read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && last == nil:
+			return err
+		case err != nil:
+			if !gone {
+				if err := missing(err); err != nil {
+					return err
+				}
+			}
+			gone = true
+		case last == nil || gone || !reflect.DeepEqual(*last, now):
+			gone, last = false, &now
+			if err := show(now); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changes:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settle):
+		}
+	}
+}
