@@ -110,6 +110,7 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
 	@cp config/policy/policies.yaml $(CHART)/files/policies.yaml
 	@go run ./cmd/messages docs/conditions.md
+	@go run ./cmd/observability .
 	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build

@@ -24,7 +24,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -334,11 +333,11 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
-	writes, err := telemetry.NewWrites(prometheus.NewRegistry())
-	if err != nil {
+	metrics := telemetry.New(telemetry.Options{Active: mgr.Elected()})
+	if err := metrics.Objects.Watch(mgr.GetCache(), env.Scheme, controllers.Objects()); err != nil {
 		return nil, err
 	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics), platform); err != nil {
 		return nil, err
 	}
 	ended := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
 
 // Kinds returns all kinds. It is the only list of them: everything that enumerates
@@ -56,6 +57,15 @@ func Lists() []client.ObjectList {
 	var all []client.ObjectList
 	for _, k := range Kinds(config.Default()) {
 		all = append(all, k.NewList())
+	}
+	return all
+}
+
+// Objects returns an empty object of every kind, for the metrics.
+func Objects() []telemetry.Object {
+	var all []telemetry.Object
+	for _, k := range Kinds(config.Default()) {
+		all = append(all, k.New())
 	}
 	return all
 }

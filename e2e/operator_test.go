@@ -193,7 +193,7 @@ func TestMetrics_ReportConditionsAndWrites(t *testing.T) {
 		}
 		return all.String()
 	}
-	series := fmt.Sprintf(`platform_operator_object_condition{condition="Ready",kind="WebServer",name="web",namespace="%s"} 1`, ns)
+	series := fmt.Sprintf(`platform_operator_object_conditions{condition="Ready",kind="WebServer",namespace="%s",status="True"} 1`, ns)
 	body := scrape()
 	for _, want := range []string{series, `platform_operator_child_writes_total{action="created",child="Deployment",kind="WebServer"}`, `controller_runtime_reconcile_total{`} {
 		if n := strings.Count(body, want); n == 0 || (want == series && n != 1) {

@@ -25,8 +25,21 @@ import (
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
-func register(mgr manager.Manager, k validate.AnyKind, platform config.Platform) error {
-	if err := k.Register(mgr, validator{k, platform}); err != nil {
+// Recorder counts the requests that are rejected. Its method may be called
+// concurrently.
+type Recorder interface {
+	// Refused is called for each rejected request, with the kind of the object,
+	// the rule (schema, policy or scale) and the type of the first error.
+	Refused(kind, rule, errorType string)
+}
+
+type noRecorder struct{}
+
+// Refused does nothing.
+func (noRecorder) Refused(string, string, string) {}
+
+func register(mgr manager.Manager, k validate.AnyKind, platform config.Platform, rec Recorder) error {
+	if err := k.Register(mgr, validator{k, platform, rec}); err != nil {
 		return fmt.Errorf("registering the webhooks of %s: %w", k.GVK.Kind, err)
 	}
 	// The builder uses the same paths, and so do the webhook configurations.
@@ -35,7 +48,7 @@ func register(mgr manager.Manager, k validate.AnyKind, platform config.Platform)
 	server.Register("/mutate-"+path, &admission.Webhook{Handler: admission.HandlerFunc(keepFinalizer)})
 	if k.Scalable {
 		server.Register("/validate-"+path+"-scale", &admission.Webhook{Handler: scaling{
-			gk: k.GVK.GroupKind(), decoder: admission.NewDecoder(mgr.GetScheme()),
+			gk: k.GVK.GroupKind(), recorder: rec, decoder: admission.NewDecoder(mgr.GetScheme()),
 			validate: func(old, now *autoscalingv1.Scale) field.ErrorList { return policy.Scale(old, now, platform) },
 		}})
 	}
@@ -46,14 +59,15 @@ func register(mgr manager.Manager, k validate.AnyKind, platform config.Platform)
 type validator struct {
 	kind     validate.AnyKind
 	platform config.Platform
+	recorder Recorder
 }
 
 var _ admission.Validator[client.Object] = validator{}
 
 // ValidateCreate returns all errors of an object.
 func (v validator) ValidateCreate(_ context.Context, obj client.Object) (admission.Warnings, error) {
-	errs, warnings := v.validate(obj)
-	return warnings, refuse(v.kind.GVK.GroupKind(), obj.GetName(), errs)
+	errs, policy, warnings := v.validate(obj)
+	return warnings, v.refuse(obj.GetName(), errs, policy)
 }
 
 // ValidateUpdate returns the errors that an update introduces. Errors that the
@@ -61,16 +75,16 @@ func (v validator) ValidateCreate(_ context.Context, obj client.Object) (admissi
 // prevent changes of other fields.
 func (v validator) ValidateUpdate(_ context.Context, old, obj client.Object) (admission.Warnings, error) {
 	before := map[string]int{}
-	known, _ := v.validate(old)
+	known, _, _ := v.validate(old)
 	for _, e := range known {
 		before[errorKey(e)]++
 	}
-	errs, warnings := v.validate(obj)
+	errs, policy, warnings := v.validate(obj)
 	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
 		before[errorKey(e)]--
 		return before[errorKey(e)] >= 0
 	})
-	return warnings, refuse(v.kind.GVK.GroupKind(), obj.GetName(), errs)
+	return warnings, v.refuse(obj.GetName(), errs, policy)
 }
 
 // ValidateDelete allows every deletion. The webhook is not registered for
@@ -79,10 +93,30 @@ func (validator) ValidateDelete(context.Context, client.Object) (admission.Warni
 	return nil, nil
 }
 
-// validate returns all errors and warnings of an object.
-func (v validator) validate(obj client.Object) (field.ErrorList, admission.Warnings) {
+// validate returns all errors and warnings of an object, and which of the errors
+// the platform configuration causes.
+func (v validator) validate(obj client.Object) (all, policy field.ErrorList, warnings admission.Warnings) {
 	verdict := v.kind.Judge(obj, v.platform)
-	return slices.Concat(v.kind.Validate(obj, v.platform), verdict.Refused), verdict.Warnings
+	return slices.Concat(v.kind.Validate(obj, v.platform), verdict.Refused), verdict.Refused, verdict.Warnings
+}
+
+// refuse returns and counts the rejection of an object, or returns nil if there
+// are no errors.
+func (v validator) refuse(name string, errs, policy field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	rule := "schema"
+	if slices.Contains(policy, errs[0]) {
+		rule = "policy"
+	}
+	v.recorder.Refused(v.kind.GVK.Kind, rule, errorType(errs[0]))
+	return refuse(v.kind.GVK.GroupKind(), name, errs)
+}
+
+// errorType returns the type of an error without the prefix that all types have.
+func errorType(e *field.Error) string {
+	return strings.TrimPrefix(string(e.Type), "FieldValue")
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
@@ -113,6 +147,7 @@ func refuse(gk schema.GroupKind, name string, errs field.ErrorList) error {
 // Scale instead of the object.
 type scaling struct {
 	gk       schema.GroupKind
+	recorder Recorder
 	decoder  admission.Decoder
 	validate func(old, now *autoscalingv1.Scale) field.ErrorList
 }
@@ -127,6 +162,7 @@ func (s scaling) Handle(_ context.Context, req admission.Request) admission.Resp
 	if len(errs) == 0 {
 		return admission.Allowed("")
 	}
+	s.recorder.Refused(s.gk.Kind, "scale", errorType(errs[0]))
 	r := admission.Denied("")
 	r.Result = new(apierrors.NewInvalid(s.gk, req.Name, errs).Status())
 	return r

@@ -24,7 +24,7 @@ import (
 
 // underTest rejects every word of the image that begins with "bad".
 func underTest() validator {
-	return validator{kind: validate.Erase(validate.Kind[*webserverv1.WebServer]{
+	return validator{recorder: noRecorder{}, kind: validate.Erase(validate.Kind[*webserverv1.WebServer]{
 		GVK: webserverv1.GroupVersion.WithKind(webserverv1.Kind),
 		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
@@ -42,6 +42,29 @@ func underTest() validator {
 			return policy.Verdict{}
 		},
 	})}
+}
+
+// refusals records what is counted.
+type refusals []string
+
+func (r *refusals) Refused(kind, rule, errorType string) {
+	*r = append(*r, kind+" "+rule+" "+errorType)
+}
+
+func TestValidate_CountsRefusals(t *testing.T) {
+	v, counted := underTest(), refusals{}
+	v.recorder = &counted
+	paused := image("good")
+	paused.Spec.Paused = true
+	for _, w := range []*webserverv1.WebServer{image("good"), image("bad"), paused} {
+		_, _ = v.ValidateCreate(t.Context(), w)
+	}
+	_, _ = v.ValidateUpdate(t.Context(), image("bad"), image("bad")) // an error that it had already
+	_, _ = v.ValidateUpdate(t.Context(), image("good"), image("bad"))
+	want := refusals{"WebServer schema Invalid", "WebServer policy Forbidden", "WebServer schema Invalid"}
+	if diff := cmp.Diff(want, counted); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func image(words string) *webserverv1.WebServer {
@@ -101,7 +124,7 @@ func TestValidate_PlatformRules(t *testing.T) {
 
 // An error whose list entry has moved is not new, but a second error like it is.
 func TestValidate_UpdateAllowsMovedErrorsButNoMore(t *testing.T) {
-	k := validator{kind: validate.Erase(validate.Kind[*webserverv1.WebServer]{
+	k := validator{recorder: noRecorder{}, kind: validate.Erase(validate.Kind[*webserverv1.WebServer]{
 		Validate: func(w *webserverv1.WebServer, _ config.Platform) field.ErrorList {
 			var errs field.ErrorList
 			for i, word := range strings.Fields(w.Spec.Image) {
@@ -168,7 +191,7 @@ func TestScaling_NamesTheScaledObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := scaling{
-		gk: schema.GroupKind{Group: "my.domain", Kind: "WebServer"}, decoder: admission.NewDecoder(scheme),
+		recorder: noRecorder{}, gk: schema.GroupKind{Group: "my.domain", Kind: "WebServer"}, decoder: admission.NewDecoder(scheme),
 		validate: func(old, now *autoscalingv1.Scale) field.ErrorList {
 			if now.Spec.Replicas > 2*old.Spec.Replicas {
 				return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), now.Spec.Replicas, "too fast")}

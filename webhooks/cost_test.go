@@ -47,7 +47,7 @@ func served(tb testing.TB) (http.Handler, *deadAPIServer) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := Setup(mgr, config.Default()); err != nil {
+	if err := Setup(mgr, config.Default(), nil); err != nil {
 		tb.Fatal(err)
 	}
 	return mgr.GetWebhookServer().WebhookMux(), api

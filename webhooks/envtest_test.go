@@ -81,7 +81,7 @@ func runMain(m *testing.M) (code int, err error) {
 	}
 	platform := config.Default()
 	platform.MaxReplicas = 5
-	if err := Setup(mgr, platform); err != nil {
+	if err := Setup(mgr, platform, nil); err != nil {
 		return 1, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

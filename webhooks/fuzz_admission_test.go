@@ -65,7 +65,7 @@ var door = sync.OnceValues(func() (http.Handler, error) {
 	if err := controllers.AddToScheme(s.scheme); err != nil {
 		return nil, err
 	}
-	if err := webhooks.Setup(s, config.Default()); err != nil {
+	if err := webhooks.Setup(s, config.Default(), nil); err != nil {
 		return nil, err
 	}
 	return s.hooks.WebhookMux(), nil

@@ -34,11 +34,14 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(errs...)
 }
 
-// Setup registers the webhooks of all kinds.
-func Setup(mgr manager.Manager, platform config.Platform) error {
+// Setup registers the webhooks of all kinds. rec may be nil.
+func Setup(mgr manager.Manager, platform config.Platform, rec Recorder) error {
+	if rec == nil {
+		rec = noRecorder{}
+	}
 	var errs []error
 	for _, k := range Kinds() {
-		errs = append(errs, register(mgr, k, platform))
+		errs = append(errs, register(mgr, k, platform, rec))
 	}
 	return errors.Join(errs...)
 }

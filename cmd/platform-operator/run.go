@@ -109,24 +109,17 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	writes, err := telemetry.NewWrites(metrics.Registry)
-	if err != nil {
+	measured := telemetry.New(telemetry.Options{
+		WithoutNamespaces: !platform.Metrics.Namespaces, Active: mgr.Elected(), Expiries: f.admission.Expiries,
+	})
+	if err := errors.Join(measured.Register(metrics.Registry), measured.Objects.Watch(mgr.GetCache(), s, controllers.Objects())); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := metrics.Registry.Register(telemetry.NewConditions(mgr.GetCache(), s, controllers.Lists(), mgr.Elected())); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	if err := metrics.Registry.Register(operator.UnreadableNamespaces()); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	if err := metrics.Registry.Register(telemetry.NewCertificate(f.admission.Expiries)); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes), platform); err != nil {
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
 	if f.webhooks {
-		if err := webhooks.Setup(mgr, platform); err != nil {
+		if err := webhooks.Setup(mgr, platform, measured); err != nil {
 			return err
 		}
 	}

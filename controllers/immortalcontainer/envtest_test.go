@@ -31,6 +31,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -50,6 +51,7 @@ func impatient() time.Time { return time.Now().Add(time.Hour) }
 func subject() testkit.Subject {
 	return testkit.Subject{
 		Children: Kind(impatient, config.Default()).Watched(),
+		Kinds:    []telemetry.Object{Kind(impatient, config.Default()).New()},
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
 			return converge.Register(mgr, Kind(impatient, config.Default()), a, 2)
 		},

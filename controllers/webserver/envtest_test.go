@@ -27,6 +27,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -52,6 +53,7 @@ func subject() testkit.Subject { return subjectWith(sideBySide()) }
 func subjectWith(platform config.Platform) testkit.Subject {
 	return testkit.Subject{
 		Children: Kind(platform).Watched(),
+		Kinds:    []telemetry.Object{Kind(platform).New()},
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
 			return converge.Register(mgr, Kind(platform), a, 2)
 		},

@@ -90,10 +90,45 @@ type Child struct {
 type Recorder interface {
 	// Wrote is called after each successful write of a child.
 	Wrote(owner, child string, action Action)
+	// Skipped is called for each child that matches already, and is therefore not
+	// written.
+	Skipped(owner, child string)
 	// Contested is called when the API server's response lacks fields that were
 	// just applied, because a webhook or another controller keeps changing them.
 	Contested(owner, child string)
+	// Repaired is called after each successful write that only repaired drift: the
+	// desired state of the child had not changed.
+	Repaired(owner, child string, drift Drift)
+	// Failed is called for each child that could not be written.
+	Failed(owner, child string, err error)
 }
+
+// Drift is how a child differed from its unchanged desired state.
+type Drift string
+
+// The kinds of drift.
+const (
+	DriftFields  Drift = "fields"
+	DriftDeleted Drift = "deleted"
+)
+
+// NoRecorder is a Recorder that counts nothing.
+type NoRecorder struct{}
+
+// Wrote does nothing.
+func (NoRecorder) Wrote(string, string, Action) {}
+
+// Skipped does nothing.
+func (NoRecorder) Skipped(string, string) {}
+
+// Contested does nothing.
+func (NoRecorder) Contested(string, string) {}
+
+// Repaired does nothing.
+func (NoRecorder) Repaired(string, string, Drift) {}
+
+// Failed does nothing.
+func (NoRecorder) Failed(string, string, error) {}
 
 // Applier applies intents. It is safe for concurrent use by several
 // controllers, as long as one owner is reconciled by one worker at a time.
@@ -213,6 +248,17 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 // request if the child matches already. The returned child is the live object
 // afterwards.
 func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
+	child, err := a.apply(ctx, owner, in)
+	switch {
+	case err != nil:
+		a.metrics.Failed(owner.GVK.Kind, in.Kind, err)
+	case child.Action == Unchanged:
+		a.metrics.Skipped(owner.GVK.Kind, in.Kind)
+	}
+	return child, err
+}
+
+func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	child, err := a.attempt(ctx, owner, in)
 	if err == nil || in.Fallback == nil {
 		a.calm(owner, in)
@@ -368,6 +414,9 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
 	if err == nil {
 		log.FromContext(ctx).Info("Creating a new "+t.in.Kind, t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
+		if last, known := t.recall(); known && last.hash == t.hash {
+			t.drift = DriftDeleted
+		}
 		return t.wrote(Created)
 	}
 	if !apierrors.IsConflict(err) {
@@ -548,6 +597,9 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 // intent, and remembers the result.
 func (t *attempt) wrote(act Action) (Child, error) {
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
+	if t.drift != "" {
+		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
+	}
 	answer, err := t.in.answer()
 	if err != nil {
 		return Child{}, err

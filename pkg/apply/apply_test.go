@@ -157,6 +157,32 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	diff(t, "replicas", int32(3), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
 }
 
+// Only writes for which the operator itself gave no reason are repairs.
+func TestApplier_CountsRepairs(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	w.pass(deployment())
+	diff(t, "skipped", 1, w.skipped)
+	w.pass(deployment(replicas(3)))
+	diff(t, "repairs after a change of the intent", 0, len(w.repaired))
+
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
+	w.pass(deployment(replicas(3)))
+	diff(t, "repairs", []Drift{DriftFields}, w.repaired)
+	if err := w.server.Delete(t.Context(), stored(w, "web", &appsv1.Deployment{})); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(deployment(replicas(3)))
+	diff(t, "repairs", []Drift{DriftFields, DriftDeleted}, w.repaired)
+	diff(t, "failures", 0, len(w.failed))
+
+	w.refuse = func(string, int) error { return apierrors.NewForbidden(schema.GroupResource{}, "web", nil) }
+	if _, err := w.applier.Apply(t.Context(), owner(), deployment()); err == nil {
+		t.Error("the write is not refused")
+	}
+	diff(t, "failures", 1, len(w.failed))
+}
+
 func TestApplier_DoesNotWriteUnownedObjects(t *testing.T) {
 	foreign := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "foreign"}}

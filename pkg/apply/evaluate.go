@@ -21,6 +21,9 @@ type attempt struct {
 	// handedOver reports that fields were handed over already. This is not
 	// repeated if only the status has changed since then.
 	handedOver bool
+	// drift is how the child differs, if its desired state has not changed since it
+	// was last applied. It is only counted.
+	drift Drift
 }
 
 // begin completes an intent.
@@ -74,6 +77,9 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	extra := r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
 	if !r.lacks && !extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		return evaluation{action: Unchanged}, nil
+	}
+	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
+		t.drift = DriftFields
 	}
 	return evaluation{action: Changed, claim: extra}, nil
 }

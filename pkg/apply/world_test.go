@@ -66,6 +66,9 @@ type world struct {
 	bodies    []map[string]any // the stated fields of each apply
 	actions   []Action         // the actions counted
 	contested int
+	repaired  []Drift
+	skipped   int
+	failed    []error
 
 	refuse func(verb string, n int) error // n is the number of the write
 	mutate func(client.Object)            // a mutating webhook
@@ -86,6 +89,10 @@ func (w *world) restart() { w.applier = NewApplier(w.cached, w.server, w) }
 
 func (w *world) Wrote(_, _ string, a Action) { w.actions = append(w.actions, a) }
 func (w *world) Contested(_, _ string)       { w.contested++ }
+func (w *world) Skipped(_, _ string)         { w.skipped++ }
+
+func (w *world) Repaired(_, _ string, d Drift) { w.repaired = append(w.repaired, d) }
+func (w *world) Failed(_, _ string, err error) { w.failed = append(w.failed, err) }
 
 func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	notFound := apierrors.NewNotFound(schema.GroupResource{}, key.Name)

@@ -149,7 +149,7 @@ func (s *site) replica(cfg *rest.Config, k *certificates.Rotator, by time.Durati
 	if err != nil {
 		s.Fatal(err)
 	}
-	if err := webhooks.Setup(handshakes{mgr, &s.calls}, config.Default()); err != nil {
+	if err := webhooks.Setup(handshakes{mgr, &s.calls}, config.Default(), nil); err != nil {
 		s.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.Context())

@@ -66,6 +66,9 @@ type Platform struct {
 	// together with this field.
 	RestartOnSecretChange bool `json:"restartOnSecretChange"`
 
+	// Metrics configures the metrics of the operator.
+	Metrics Metrics `json:"metrics"`
+
 	// WebServer holds the defaults for WebServer objects.
 	WebServer WebServer `json:"webServer"`
 	// Memcached holds the defaults for Memcached objects.
@@ -80,6 +83,13 @@ type PortRange struct {
 
 // Contains reports whether port is in the range.
 func (r PortRange) Contains(port int32) bool { return r.From <= port && port <= r.To }
+
+// Metrics configures the metrics of the operator.
+type Metrics struct {
+	// Namespaces counts objects by namespace. The number of series then depends on
+	// the number of namespaces that contain objects.
+	Namespaces bool `json:"namespaces"`
+}
 
 // WebServer holds the defaults for WebServer objects.
 type WebServer struct {
@@ -114,6 +124,7 @@ func Default() Platform {
 		MaxReplicas:   1000,
 		NodePortRange: PortRange{From: 30000, To: 32767},
 		ServiceTypes:  []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer},
+		Metrics:       Metrics{Namespaces: true},
 		WebServer: WebServer{
 			ServiceType: corev1.ServiceTypeNodePort, NodePort: 30010,
 			ExporterImage: "nginx/nginx-prometheus-exporter:1.4",

@@ -48,6 +48,7 @@ annotations: [cert-manager.io/issuer, example.com/*, plain]
 priorityClasses: [batch-*, low]
 serviceAccounts: true
 restartOnSecretChange: true
+metrics: {namespaces: false}
 webServer: {serviceType: ClusterIP, nodePort: 20010, exporterImage: registry.example/exporter:1}
 memcached: {image: "registry.example/memcached:1.6"}
 `,

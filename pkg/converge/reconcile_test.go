@@ -170,13 +170,8 @@ func (k testKind) erase() AnyKind {
 
 // restart simulates a new process, or makes a change of the kind effective.
 func (l *loop) restart() {
-	l.Reconciler = NewReconciler(l.kind.erase(), l.client, configsource.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nothing{}), l.recorder, func() time.Time { return l.clock })
+	l.Reconciler = NewReconciler(l.kind.erase(), l.client, configsource.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, apply.NoRecorder{}), l.recorder, func() time.Time { return l.clock })
 }
-
-type nothing struct{}
-
-func (nothing) Wrote(string, string, apply.Action) {}
-func (nothing) Contested(string, string)           {}
 
 // pass reconciles once, and checks which functions were called and which
 // requests were sent, in order.
@@ -1143,7 +1138,7 @@ func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return fails
 		},
-	}), nothing{})
+	}), apply.NoRecorder{})
 	if _, err := l.try("Observe", "Desired", "patch", "status"); !errors.Is(err, fails) {
 		t.Errorf("got %v", err)
 	}

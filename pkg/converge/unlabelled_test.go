@@ -76,7 +76,7 @@ func (e *estranged) restart() {
 			return err
 		}})
 	}
-	e.Reconciler = NewReconciler(e.kind.erase(), get(true), configsource.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), nothing{}), e.recorder, e.now)
+	e.Reconciler = NewReconciler(e.kind.erase(), get(true), configsource.NewReader(e.client, e.client), apply.NewApplier(get(true), get(false), apply.NoRecorder{}), e.recorder, e.now)
 }
 
 // reconcile reconciles once and checks which functions were called and which
@@ -275,7 +275,7 @@ func TestReconciler_PrunesNoOrphanOfADeletedOwner(t *testing.T) {
 	if err := e.client.Delete(t.Context(), stale); err != nil {
 		t.Fatal(err)
 	}
-	a := apply.NewApplier(e.client, e.client, nothing{})
+	a := apply.NewApplier(e.client, e.client, apply.NoRecorder{})
 	c := &corev1.ConfigMap{}
 	if err := e.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,17 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
-
-// unreadable has a series for each watched namespace that is skipped.
-var unreadable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "platform_operator_namespace_unreadable",
-	Help: "1 for each namespace of watchNamespaces that the operator leaves out because it may not list its objects there.",
-}, []string{"namespace"})
-
-// UnreadableNamespaces returns the collector of the watched namespaces that are
-// skipped.
-func UnreadableNamespaces() prometheus.Collector { return unreadable }
 
 // probeEvery is how often a skipped namespace is checked again. Tests change
 // it.
@@ -151,7 +142,7 @@ func (n *namespaces) leaveOut(ctx context.Context, namespace string) chan struct
 	defer n.mu.Unlock()
 	if n.without[namespace] == nil {
 		n.without[namespace] = make(chan struct{})
-		unreadable.WithLabelValues(namespace).Set(1)
+		telemetry.SetUnreadable(namespace, true)
 		log.FromContext(ctx).Info("The operator may not list its objects in a namespace of watchNamespaces and leaves the namespace out. Create the namespace and the RoleBinding, or remove it from watchNamespaces. It is tried again.",
 			"namespace", namespace, "every", n.every.String())
 	}
@@ -182,7 +173,7 @@ func (n *namespaces) Start(ctx context.Context) {
 			close(n.without[namespace])
 			delete(n.without, namespace)
 			n.mu.Unlock()
-			unreadable.DeleteLabelValues(namespace)
+			telemetry.SetUnreadable(namespace, false)
 			log.FromContext(ctx).Info("The operator may list its objects in the namespace and no longer leaves it out.", "namespace", namespace)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/operator"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -120,7 +121,7 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 		}
 	}
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(operator.UnreadableNamespaces()); err != nil {
+	if err := telemetry.New(telemetry.Options{}).Register(registry); err != nil {
 		t.Fatal(err)
 	}
 	leftOut := func(want int) {

@@ -131,7 +131,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 	r := Report{Version: o.Version, Objects: []Object{}}
 	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}}
 	w := world{
-		client: s, applier: apply.NewApplier(s, c, nothingWritten{}), now: time.Now(),
+		client: s, applier: apply.NewApplier(s, c, apply.NoRecorder{}), now: time.Now(),
 		refs: configsource.NewReader(&versions{Client: c, namespaces: o.Namespaces}, c),
 	}
 	load := func(t client.Object, opts ...client.ListOption) *held {
@@ -162,15 +162,6 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 	r.sum()
 	return r
 }
-
-// nothingWritten is a Recorder for an Applier that writes nothing.
-type nothingWritten struct{}
-
-// Wrote is never called.
-func (nothingWritten) Wrote(string, string, apply.Action) {}
-
-// Contested is never called.
-func (nothingWritten) Contested(string, string) {}
 
 // change records that a child would be written.
 func (o *Object) change(kind, name string, f apply.Preview) {

@@ -26,11 +26,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
-type silent struct{}
-
-func (silent) Wrote(string, string, apply.Action) {}
-func (silent) Contested(string, string)           {}
-
 // The API server accepts every child, and the fields that it sets do not cause
 // a write, which would be repeated forever.
 func TestChildren_AreStableInTheAPIServer(t *testing.T) {
@@ -81,7 +76,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 				want apply.Action
 			}{{in, apply.Created}, {again[kind], apply.Unchanged}} {
 				// A new applier has no memo, as after a restart.
-				got, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
+				got, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
 					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 				}, pass.in)
 				if err != nil {
@@ -98,7 +93,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 	// remains into the other.
 	t.Run("no service account is left behind", func(t *testing.T) {
 		for _, account := range []string{"robot", ""} {
-			_, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
+			_, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
 				Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 			}, asAccount(t, account))
 			if err != nil {
@@ -129,7 +124,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 				in   apply.Intent
 				want apply.Action
 			}{{mended[kind], apply.Changed}, {left[kind], apply.Unchanged}} {
-				got, err := apply.NewApplier(c, c, silent{}).Apply(t.Context(), apply.Owner{
+				got, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
 					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 				}, pass.in)
 				if err != nil {

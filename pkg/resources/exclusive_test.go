@@ -17,11 +17,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-type uncounted struct{}
-
-func (uncounted) Wrote(string, string, apply.Action) {}
-func (uncounted) Contested(string, string)           {}
-
 func TestDeployment_RemovesAdditionsToThePodTemplate(t *testing.T) {
 	type add = func(*corev1.PodSpec)
 	ofContainer := func(change func(*corev1.Container)) add { return func(p *corev1.PodSpec) { change(&p.Containers[0]) } }
@@ -59,7 +54,7 @@ func TestDeployment_RemovesAdditionsToThePodTemplate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().Build()
-			a := apply.NewApplier(c, c, uncounted{})
+			a := apply.NewApplier(c, c, apply.NoRecorder{})
 			owner := apply.Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}}, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
 			applied := func() *appsv1.Deployment {
 				t.Helper()

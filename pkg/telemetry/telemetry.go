@@ -1,153 +1,171 @@
-// Package telemetry contains the metrics that all kinds have in common: the
-// writes of children, and the conditions of every object.
+// Package telemetry contains the metrics that all kinds have in common.
+//
+// Metrics of objects are aggregated from the events of the caches: an event
+// changes a few counts, and a scrape copies them. A scrape that lists the cache
+// instead would cost time in proportion to the number of objects, and a series
+// for each object would cost Prometheus memory. There are no additional requests
+// and no additional watches, because the controllers watch the same objects.
 package telemetry
 
 import (
-	"context"
+	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/version"
 )
 
-// Writes counts the writes of children.
-type Writes struct {
-	writes    *prometheus.CounterVec
-	contested *prometheus.CounterVec
+// Options configures the metrics.
+type Options struct {
+	// WithoutNamespaces leaves the label namespace of counts of objects empty.
+	WithoutNamespaces bool
+	// Active is closed when this replica becomes the leader. Only the leader
+	// reports about objects, so that the replicas can be added up.
+	Active <-chan struct{}
+	// Expiries returns the expiry time of each existing certificate by its name,
+	// which is serving or ca. If it is nil, there are none.
+	Expiries func() map[string]time.Time
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
 }
 
-// NewWrites creates the counters and registers them.
-func NewWrites(r prometheus.Registerer) (*Writes, error) {
-	w := &Writes{
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "platform_operator_child_writes_total",
-			Help: "Children written, by kind of the owner, kind of the child and what was done. Flat while nothing changes.",
-		}, []string{"kind", "child", "action"}),
-		contested: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "platform_operator_child_contested_total",
-			Help: "Children whose stated fields were changed back by something else in the same request, such as a mutating webhook.",
-		}, []string{"kind", "child"}),
+// Metrics are the metrics of the operator.
+type Metrics struct {
+	Objects *Objects
+
+	writes, skipped, contested, repaired, failures, refusals *prometheus.CounterVec
+
+	build    *prometheus.GaugeVec
+	expiries certificate
+}
+
+var _ apply.Recorder = (*Metrics)(nil)
+
+// New returns the metrics. They are not registered.
+func New(o Options) *Metrics {
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	if err := r.Register(w.writes); err != nil {
-		return nil, err
+	m := &Metrics{
+		Objects: newObjects(o),
+		writes:  defWrites.counter(), skipped: defSkipped.counter(), contested: defContested.counter(),
+		repaired: defRepaired.counter(), failures: defFailures.counter(), refusals: defRefusals.counter(),
+		build: defBuild.gauge(), expiries: certificate{o.Expiries, defCertificate.desc()},
 	}
-	return w, r.Register(w.contested)
+	m.build.WithLabelValues(version.Version).Set(1)
+	return m
+}
+
+// Register registers all metrics.
+func (m *Metrics) Register(r prometheus.Registerer) error {
+	errs := []error{r.Register(unreadable)}
+	for _, c := range []prometheus.Collector{m.Objects, m.writes, m.skipped, m.contested, m.repaired, m.failures, m.refusals, m.build, m.expiries} {
+		errs = append(errs, r.Register(c))
+	}
+	return errors.Join(errs...)
 }
 
 // Wrote counts a write of a child. owner and child are the names of their
 // kinds.
-func (w *Writes) Wrote(owner, child string, action apply.Action) {
-	w.writes.WithLabelValues(owner, child, string(action)).Inc()
+func (m *Metrics) Wrote(owner, child string, action apply.Action) {
+	m.writes.WithLabelValues(owner, child, string(action)).Inc()
 }
+
+// Skipped counts a child that matches already.
+func (m *Metrics) Skipped(owner, child string) { m.skipped.WithLabelValues(owner, child).Inc() }
 
 // Contested counts a write that something else, such as a mutating webhook,
 // reverted in the same request.
-func (w *Writes) Contested(owner, child string) { w.contested.WithLabelValues(owner, child).Inc() }
+func (m *Metrics) Contested(owner, child string) { m.contested.WithLabelValues(owner, child).Inc() }
 
-// Conditions is a collector that reads the conditions of every object from the
-// cache when it is scraped. Therefore the series of an object end with it,
-// without any bookkeeping.
-type Conditions struct {
-	reader client.Reader
-	scheme *runtime.Scheme
-	kinds  []client.ObjectList
-	active <-chan struct{}
-
-	condition, generation *prometheus.Desc
+// Repaired counts a write that only repaired drift.
+func (m *Metrics) Repaired(owner, child string, d apply.Drift) {
+	m.repaired.WithLabelValues(owner, child, string(d)).Inc()
 }
 
-// NewConditions returns the collector. kinds are empty lists of the objects.
-// Nothing is reported before active is closed, so that only the leader among
-// the replicas reports.
-func NewConditions(reader client.Reader, scheme *runtime.Scheme, kinds []client.ObjectList, active <-chan struct{}) *Conditions {
-	object := []string{"kind", "namespace", "name"}
-	return &Conditions{
-		reader: reader, scheme: scheme, kinds: kinds, active: active,
-		condition: prometheus.NewDesc("platform_operator_object_condition",
-			"Condition of an object: 1 while it is True, 0 otherwise. Absent conditions have no series.", append(object, "condition"), nil),
-		generation: prometheus.NewDesc("platform_operator_object_generation_lag",
-			"Generations of the spec that the status does not speak about yet.", object, nil),
+// Failed counts a child that could not be written.
+func (m *Metrics) Failed(owner, child string, err error) {
+	v := fault.Classify(err)
+	reason := known(v.Reason)
+	if v.Class == fault.Quiet {
+		reason = "WriteConflict"
 	}
+	m.failures.WithLabelValues(owner, child, reason).Inc()
 }
 
-// Describe implements prometheus.Collector.
-func (c *Conditions) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.condition
-	ch <- c.generation
+// Refused counts a request that a validating webhook rejected.
+func (m *Metrics) Refused(kind, rule, errorType string) {
+	m.refusals.WithLabelValues(kind, rule, errorType).Inc()
 }
 
-// Collect implements prometheus.Collector.
-func (c *Conditions) Collect(ch chan<- prometheus.Metric) {
-	select {
-	case <-c.active:
-	default:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	for _, empty := range c.kinds {
-		list := empty.DeepCopyObject().(client.ObjectList)
-		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			ch <- prometheus.NewInvalidMetric(c.condition, err)
-			continue
+// other is the value of a label whose actual value is not one of the documented
+// ones, so that texts of other components cannot add series.
+const other = "Other"
+
+var reasons = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	for _, m := range message.All() {
+		for _, r := range m.Reasons {
+			all[r] = true
 		}
-		_ = meta.EachListItem(list, func(o runtime.Object) error {
-			c.collect(ch, o)
-			return nil
-		})
+	}
+	return all
+})
+
+// known returns a reason of a defined message, or Other.
+func known(reason string) string {
+	if reasons()[reason] {
+		return reason
+	}
+	return other
+}
+
+// unreadable has a series for each watched namespace that is skipped.
+var unreadable = defUnreadable.gauge()
+
+// SetUnreadable records whether a watched namespace is skipped.
+func SetUnreadable(namespace string, skipped bool) {
+	if skipped {
+		unreadable.WithLabelValues(namespace).Set(1)
+	} else {
+		unreadable.DeleteLabelValues(namespace)
 	}
 }
 
-func (c *Conditions) collect(ch chan<- prometheus.Metric, o runtime.Object) {
-	obj, ok := o.(interface {
-		client.Object
-		GetStatus() *common.Status
-	})
-	if !ok {
-		return
-	}
-	gvk, err := apiutil.GVKForObject(o, c.scheme)
-	if err != nil {
-		return
-	}
-	st := obj.GetStatus()
-	for _, cond := range st.Conditions {
-		v := 0.0
-		if cond.Status == metav1.ConditionTrue {
-			v = 1
-		}
-		ch <- prometheus.MustNewConstMetric(c.condition, prometheus.GaugeValue, v, gvk.Kind, obj.GetNamespace(), obj.GetName(), cond.Type)
-	}
-	ch <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue,
-		float64(obj.GetGeneration()-st.ObservedGeneration), gvk.Kind, obj.GetNamespace(), obj.GetName())
-}
-
-// Certificate is a collector of the expiry times of the certificates in use.
-type Certificate struct {
+// certificate is a collector of the expiry times of the certificates in use.
+type certificate struct {
 	ends func() map[string]time.Time
 	desc *prometheus.Desc
 }
 
-// NewCertificate returns the collector. ends returns the expiry time of each
-// existing certificate by its name, such as "serving" and "ca".
-func NewCertificate(ends func() map[string]time.Time) *Certificate {
-	return &Certificate{ends: ends, desc: prometheus.NewDesc("platform_operator_certificate_expiry_timestamp_seconds",
-		"When the certificate of admission and metrics, as this replica serves it, and its CA end, in seconds since 1970.", []string{"certificate"}, nil)}
-}
-
 // Describe implements prometheus.Collector.
-func (c *Certificate) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+func (c certificate) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect implements prometheus.Collector.
-func (c *Certificate) Collect(ch chan<- prometheus.Metric) {
-	for name, end := range c.ends() {
-		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(end.Unix()), name)
+func (c certificate) Collect(ch chan<- prometheus.Metric) {
+	if c.ends == nil {
+		return
 	}
+	ends := c.ends()
+	for _, name := range []string{"ca", "serving"} {
+		if end, ok := ends[name]; ok {
+			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(end.Unix()), name)
+		}
+	}
+}
+
+// Reasons returns the values of the label reason, sorted.
+func Reasons() []string {
+	all := []string{other}
+	for r := range reasons() {
+		all = append(all, r)
+	}
+	slices.Sort(all)
+	return all
 }

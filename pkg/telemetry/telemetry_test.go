@@ -1,10 +1,9 @@
 package telemetry
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,151 +11,367 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	_ "github.com/platform-operator/platform-operator/pkg/rollout" // the reasons of its messages
 )
 
-// scrape returns the series that Prometheus would receive, and the status code.
-func scrape(t *testing.T, c ...prometheus.Collector) ([]string, int) {
-	t.Helper()
-	r := prometheus.NewPedanticRegistry() // rejects metrics that Describe did not announce
-	for _, one := range c {
-		r.MustRegister(one)
-	}
-	answer := httptest.NewRecorder()
-	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
-	var series []string
-	for line := range strings.Lines(answer.Body.String()) {
-		if strings.HasPrefix(line, "platform_operator_") {
-			series = append(series, strings.TrimSpace(line))
-		}
-	}
-	return series, answer.Code
+// fleet simulates the events of the cache of WebServers.
+type fleet struct {
+	*testing.T
+	*Metrics
+	now     time.Time
+	version int
+	active  chan struct{}
+	events  toolscache.ResourceEventHandler
 }
 
-func web(name string, generation, observed int64, conditions ...metav1.Condition) *webserverv1.WebServer {
-	w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Generation: generation}}
-	w.Status.ObservedGeneration, w.Status.Conditions = observed, conditions
+func newFleet(t *testing.T, o Options) *fleet {
+	t.Helper()
+	f := &fleet{T: t, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), active: make(chan struct{})}
+	o.Active, o.Now = f.active, func() time.Time { return f.now }
+	f.Metrics = New(o)
+	f.events = f.Objects.Handler("WebServer")
+	return f
+}
+
+func (f *fleet) lead() *fleet { close(f.active); return f }
+
+// scrape returns the series that Prometheus would receive, without those of
+// histograms if a name is not asked for.
+func (f *fleet) scrape(prefix string) []string {
+	f.Helper()
+	r := prometheus.NewPedanticRegistry() // rejects metrics that Describe did not announce
+	if err := f.Register(r); err != nil {
+		f.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequestWithContext(f.Context(), "GET", "/metrics", nil))
+	var series []string
+	for line := range strings.Lines(answer.Body.String()) {
+		if strings.HasPrefix(line, "platform_operator_"+prefix) {
+			series = append(series, strings.TrimSpace(strings.TrimPrefix(line, "platform_operator_")))
+		}
+	}
+	return series
+}
+
+func (f *fleet) want(prefix string, want ...string) {
+	f.Helper()
+	if diff := cmp.Diff(want, f.scrape(prefix)); diff != "" {
+		f.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// web returns a WebServer that is Ready.
+func (f *fleet) web(namespace, name string) *webserverv1.WebServer {
+	f.version++
+	w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), Generation: 1, ResourceVersion: fmt.Sprint(f.version),
+	}}
+	w.Status.ObservedGeneration = 1
+	w.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionAvailable, "True", common.ReasonServing), f.condition(1, common.ConditionReady, "True", common.ReasonServing)}
 	return w
 }
 
-func newScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(s), webserverv1.AddToScheme(s)); err != nil {
-		t.Fatal(err)
-	}
-	return s
+func (f *fleet) condition(generation int64, kind, status, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(f.now)}
 }
 
-func kinds() []client.ObjectList { return []client.ObjectList{&webserverv1.WebServerList{}} }
+// update reports a change of an object.
+func (f *fleet) update(w *webserverv1.WebServer, change func(*webserverv1.WebServer)) *webserverv1.WebServer {
+	now := w.DeepCopy()
+	f.version++
+	now.ResourceVersion = fmt.Sprint(f.version)
+	change(now)
+	f.events.OnUpdate(w, now)
+	return now
+}
 
-func TestConditions_OfEveryObject(t *testing.T) {
-	active := make(chan struct{})
-	s := newScheme(t)
-	shop := web("shop", 1, 1, metav1.Condition{Type: common.ConditionReady, Status: metav1.ConditionUnknown})
-	c := fake.NewClientBuilder().WithScheme(s).WithObjects(shop, web("web", 5, 3,
-		metav1.Condition{Type: common.ConditionAvailable, Status: metav1.ConditionTrue},
-		metav1.Condition{Type: common.ConditionReady, Status: metav1.ConditionFalse},
-	)).Build()
-	collector := NewConditions(c, s, kinds(), active)
-
-	if got, _ := scrape(t, collector); len(got) > 0 {
-		t.Errorf("before it leads, a replica reports %q", got)
+// The goal of the aggregation: the number of series is independent of the number
+// of healthy objects.
+func TestObjects_SeriesDoNotDependOnTheNumberOfHealthyObjects(t *testing.T) {
+	count := func(objects, namespaces int, o Options) int {
+		f := newFleet(t, o).lead()
+		for i := range objects {
+			f.events.OnAdd(f.web(fmt.Sprintf("ns-%d", i%namespaces), fmt.Sprintf("web-%d", i)), true)
+		}
+		// A change and its rollout, so that the histograms have series.
+		w := f.web("ns-0", "web-0")
+		w = f.update(w, func(w *webserverv1.WebServer) { w.Generation = 2 })
+		f.update(w, func(w *webserverv1.WebServer) {
+			w.Status.ObservedGeneration = 2
+			w.Status.Conditions = []metav1.Condition{f.condition(2, common.ConditionAvailable, "True", common.ReasonServing), f.condition(2, common.ConditionReady, "True", common.ReasonServing)}
+		})
+		if n := len(f.Objects.suspects); n > 0 {
+			t.Errorf("%d healthy objects are remembered", n)
+		}
+		return len(f.scrape(""))
 	}
-	close(active)
-	ofWeb := []string{
-		`platform_operator_object_condition{condition="Available",kind="WebServer",name="web",namespace="ns"} 1`,
-		`platform_operator_object_condition{condition="Ready",kind="WebServer",name="web",namespace="ns"} 0`,
+	for name, o := range map[string]Options{"by namespace": {}, "without namespaces": {WithoutNamespaces: true}} {
+		few, many := count(10, 10, o), count(10_000, 10, o)
+		t.Logf("%s: %d series for 10 objects, %d for 10,000", name, few, many)
+		if few != many {
+			t.Errorf("%s: %d series for 10 objects, %d for 10,000", name, few, many)
+		}
 	}
-	got, _ := scrape(t, collector)
-	if diff := cmp.Diff([]string{
-		ofWeb[0],
-		`platform_operator_object_condition{condition="Ready",kind="WebServer",name="shop",namespace="ns"} 0`,
-		ofWeb[1],
-		`platform_operator_object_generation_lag{kind="WebServer",name="shop",namespace="ns"} 0`,
-		`platform_operator_object_generation_lag{kind="WebServer",name="web",namespace="ns"} 2`,
-	}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-
-	if err := c.Delete(t.Context(), shop); err != nil {
-		t.Fatal(err)
-	}
-	got, _ = scrape(t, collector)
-	if diff := cmp.Diff(append(ofWeb, `platform_operator_object_generation_lag{kind="WebServer",name="web",namespace="ns"} 2`), got); diff != "" {
-		t.Errorf("after the object went (-want +got):\n%s", diff)
+	few, many := count(10, 10, Options{WithoutNamespaces: true}), count(10_000, 10_000, Options{WithoutNamespaces: true})
+	if few != many {
+		t.Errorf("without namespaces: %d series for 10 namespaces, %d for 10,000", few, many)
 	}
 }
 
-func TestConditions_ScrapeFailsIfTheCacheCannotBeRead(t *testing.T) {
-	active := make(chan struct{})
-	close(active)
-	s := newScheme(t)
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(s).Build(), interceptor.Funcs{
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return errors.New("no cache")
-		},
+func TestObjects_AreCountedByCondition(t *testing.T) {
+	f := newFleet(t, Options{})
+	f.events.OnAdd(f.web("a", "one"), true)
+	two := f.web("b", "two")
+	f.events.OnAdd(two, true)
+	f.want("object") // only the leader reports
+	f.lead()
+	f.want("objects{", `objects{kind="WebServer",namespace="a"} 1`, `objects{kind="WebServer",namespace="b"} 1`)
+	two = f.update(two, func(w *webserverv1.WebServer) {
+		w.Generation = 2
+		w.Status.Conditions[1].Status, w.Status.Conditions[1].Reason = "False", common.ReasonProgressing
 	})
-	if got, code := scrape(t, NewConditions(c, s, kinds(), active)); code != 500 || len(got) > 0 {
-		t.Errorf("got %d %q: no series would look as if there were no objects", code, got)
+	f.events.OnUpdate(two, two) // a resync
+	f.want("object_conditions",
+		`object_conditions{condition="Available",kind="WebServer",namespace="a",status="True"} 1`,
+		`object_conditions{condition="Available",kind="WebServer",namespace="b",status="True"} 1`,
+		`object_conditions{condition="Ready",kind="WebServer",namespace="a",status="True"} 1`,
+		`object_conditions{condition="Ready",kind="WebServer",namespace="b",status="False"} 1`)
+	f.want("objects_unobserved", `objects_unobserved{kind="WebServer",namespace="a"} 0`, `objects_unobserved{kind="WebServer",namespace="b"} 1`)
+	f.want("condition_transitions_total", `condition_transitions_total{condition="Ready",kind="WebServer",reason="Progressing",status="False"} 1`)
+	f.events.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "b/two", Obj: two})
+	f.want("objects{", `objects{kind="WebServer",namespace="a"} 1`)
+
+	again := f.web("a", "one")
+	again.UID = "recreated while the watch was interrupted"
+	f.events.OnUpdate(f.web("a", "one"), again)
+	f.want("objects{", `objects{kind="WebServer",namespace="a"} 1`)
+}
+
+func TestObjects_MeasureEditToReadyAndDeletion(t *testing.T) {
+	f := newFleet(t, Options{}).lead()
+	old := f.web("a", "old")
+	f.events.OnAdd(old, true) // when it was created is not known
+	w := f.web("a", "new")
+	ready := w.Status
+	w.Status = webserverv1.WebServerStatus{}
+	f.events.OnAdd(w, false)
+	f.now = f.now.Add(7 * time.Second)
+	w = f.update(w, func(w *webserverv1.WebServer) { w.Status = ready })
+	w = f.update(w, func(w *webserverv1.WebServer) { w.Status.Conditions[1].Status = "False" }) // a pod failed: not an edit
+	w = f.update(w, func(w *webserverv1.WebServer) { w.Status.Conditions[1].Status = "True" })
+	f.want("edit_to_ready_seconds_sum", `edit_to_ready_seconds_sum{kind="WebServer"} 7`)
+	f.want("edit_to_ready_seconds_count", `edit_to_ready_seconds_count{kind="WebServer"} 1`)
+
+	w = f.update(w, func(w *webserverv1.WebServer) { w.DeletionTimestamp = &metav1.Time{Time: f.now} })
+	f.now = f.now.Add(3 * time.Second)
+	f.events.OnDelete(w)
+	f.want("deletion_to_gone_seconds_sum", `deletion_to_gone_seconds_sum{kind="WebServer"} 3`)
+	f.want("deletion_to_gone_seconds_count", `deletion_to_gone_seconds_count{kind="WebServer"} 1`)
+	if n := len(f.Objects.suspects); n > 0 {
+		t.Errorf("%d objects are remembered", n)
 	}
 }
 
-func TestConditions_IgnoreOtherKinds(t *testing.T) {
-	active := make(chan struct{})
-	close(active)
-	s := newScheme(t)
-	c := fake.NewClientBuilder().WithScheme(s).WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}).Build()
-	if got, code := scrape(t, NewConditions(c, s, []client.ObjectList{&corev1.ConfigMapList{}}, active)); code != 200 || len(got) > 0 {
-		t.Errorf("got %d %q", code, got)
+// An object has a series only while it is abnormal.
+func TestObjects_AbnormalOnesAreNamed(t *testing.T) {
+	f := newFleet(t, Options{}).lead()
+	w := f.web("a", "web")
+	w.Spec.Rollout = &common.Rollout{ProgressDeadlineSeconds: new(int32(60))}
+	f.events.OnAdd(w, true)
+	w = f.update(w, func(w *webserverv1.WebServer) {
+		w.Status.Conditions[1] = f.condition(1, common.ConditionReady, "False", "something new")
+	})
+	f.now = f.now.Add(time.Minute)
+	f.want("object_abnormal")
+	f.now = f.now.Add(time.Second)
+	f.want("object_abnormal", `object_abnormal{kind="WebServer",name="web",namespace="a",reason="Other",state="NotReady"} 1`)
+	f.want("objects_abnormal", `objects_abnormal{kind="WebServer",namespace="a",state="NotReady"} 1`)
+	w = f.update(w, func(w *webserverv1.WebServer) {
+		w.Status.Conditions = append(w.Status.Conditions[:1], f.condition(1, common.ConditionReady, "False", common.ReasonRolledBack), f.condition(1, common.ConditionStalled, "True", common.ReasonRolloutFailed))
+		w.Status.LastActions = []common.Action{{Type: common.ActionRollback, Reason: "from outside", Revision: 2, Time: metav1.NewTime(f.now)}}
+	})
+	f.want("object_abnormal",
+		`object_abnormal{kind="WebServer",name="web",namespace="a",reason="RolledBack",state="RolledBack"} 1`,
+		`object_abnormal{kind="WebServer",name="web",namespace="a",reason="RolledBack",state="Stalled"} 1`)
+	f.want("rollouts_failed_total", `rollouts_failed_total{action="Rollback",cause="Other",kind="WebServer"} 1`)
+	w = f.update(w, func(w *webserverv1.WebServer) {
+		w.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionReady, "True", common.ReasonServing)}
+	})
+	f.want("object_abnormal")
+	f.want("rollouts_failed_total", `rollouts_failed_total{action="Rollback",cause="Other",kind="WebServer"} 1`)
+	if n := len(f.Objects.suspects); n > 0 {
+		t.Errorf("%d objects are remembered", n)
+	}
+	_ = w
+}
+
+func TestObjects_NameAtMostMaxAbnormal(t *testing.T) {
+	f := newFleet(t, Options{}).lead()
+	for i := range 2 * MaxAbnormal {
+		w := f.web("a", fmt.Sprintf("web-%d", i))
+		w.Status.Conditions = append(w.Status.Conditions, f.condition(1, common.ConditionStalled, "True", common.ReasonConflict))
+		f.events.OnAdd(w, true)
+	}
+	if n := len(f.scrape("object_abnormal")); n != MaxAbnormal {
+		t.Errorf("%d series, want %d", n, MaxAbnormal)
+	}
+	f.want("objects_abnormal", fmt.Sprintf(`objects_abnormal{kind="WebServer",namespace="a",state="Stalled"} %d`, 2*MaxAbnormal))
+}
+
+func TestObjects_CountDeaths(t *testing.T) {
+	f := newFleet(t, Options{}).lead()
+	events := f.Objects.Handler("ImmortalContainer")
+	i := &immortalv1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "i", UID: "1", Generation: 1, ResourceVersion: "1"}}
+	i.Status.ObservedGeneration = 1
+	i.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionReady, "True", common.ReasonRunning)}
+	events.OnAdd(i, true)
+	update := func(starts int64, restarts int32) {
+		now := i.DeepCopy()
+		now.ResourceVersion += "1"
+		now.Status.StartTimes, now.Status.ContainerRestarts = starts, restarts
+		events.OnUpdate(i, now)
+		i = now
+	}
+	update(1, 0) // its first pod
+	update(2, 0)
+	update(2, 1)
+	f.want("object_abnormal")
+	f.now = f.now.Add(30 * time.Minute)
+	update(3, 0)
+	f.want("rebirths_total", `rebirths_total{kind="ImmortalContainer"} 2`)
+	f.want("container_restarts_total", `container_restarts_total{kind="ImmortalContainer"} 1`)
+	f.want("object_abnormal", `object_abnormal{kind="ImmortalContainer",name="i",namespace="a",reason="Other",state="Dying"} 1`)
+	f.now = f.now.Add(31 * time.Minute)
+	f.want("object_abnormal")
+	f.now = f.now.Add(time.Hour)
+	f.want("object_abnormal")
+	if n := len(f.Objects.suspects); n > 0 {
+		t.Errorf("%d objects are remembered", n)
 	}
 }
 
-func TestWrites_AreCounted(t *testing.T) {
-	r := prometheus.NewRegistry()
-	w, err := NewWrites(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Wrote("WebServer", "Service", apply.Created)
-	w.Wrote("WebServer", "Service", apply.Created)
-	w.Wrote("WebServer", "Deployment", apply.TakenOver)
-	w.Contested("WebServer", "Deployment")
-	got, _ := scrape(t, w.writes, w.contested)
-	if diff := cmp.Diff([]string{
-		`platform_operator_child_contested_total{child="Deployment",kind="WebServer"} 1`,
-		`platform_operator_child_writes_total{action="created",child="Service",kind="WebServer"} 2`,
-		`platform_operator_child_writes_total{action="taken-over",child="Deployment",kind="WebServer"} 1`,
-	}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if _, err := NewWrites(r); err == nil {
-		t.Error("registering twice is no error")
-	}
+// countEverything calls every method of the recorders once.
+func (f *fleet) countEverything() {
+	f.Wrote("WebServer", "Service", apply.Created)
+	f.Skipped("WebServer", "Service")
+	f.Contested("WebServer", "Deployment")
+	f.Repaired("WebServer", "Deployment", apply.DriftFields)
+	f.Failed("WebServer", "Deployment", &fault.Error{Class: fault.Quiet})
+	f.Failed("WebServer", "Deployment", errors.New("what another component says"))
+	f.Refused("WebServer", "policy", "Forbidden")
+}
+
+func TestMetrics_CountWrites(t *testing.T) {
+	f := newFleet(t, Options{})
+	f.countEverything()
+	f.Wrote("WebServer", "Service", apply.Created)
+	f.want("child", `child_applies_skipped_total{child="Service",kind="WebServer"} 1`,
+		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="Error"} 1`,
+		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="WriteConflict"} 1`,
+		`child_contested_total{child="Deployment",kind="WebServer"} 1`,
+		`child_writes_total{action="created",child="Service",kind="WebServer"} 2`)
+	f.want("drift", `drift_repaired_total{child="Deployment",drift="fields",kind="WebServer"} 1`)
+	f.want("admission", `admission_refusals_total{error="Forbidden",kind="WebServer",rule="policy"} 1`)
 }
 
 func TestCertificate_ReportsExpiry(t *testing.T) {
 	ends := map[string]time.Time{}
-	c := NewCertificate(func() map[string]time.Time { return ends })
-	if series, code := scrape(t, c); code != 200 || len(series) > 0 {
-		t.Errorf("without a certificate: %d, %v", code, series)
-	}
+	f := newFleet(t, Options{Expiries: func() map[string]time.Time { return ends }})
+	f.want("certificate")
 	ends["serving"], ends["ca"] = time.Unix(2e9, 0), time.Unix(21e8, 0)
-	want := []string{
-		`platform_operator_certificate_expiry_timestamp_seconds{certificate="ca"} 2.1e+09`,
-		`platform_operator_certificate_expiry_timestamp_seconds{certificate="serving"} 2e+09`,
+	f.want("certificate", `certificate_expiry_timestamp_seconds{certificate="ca"} 2.1e+09`, `certificate_expiry_timestamp_seconds{certificate="serving"} 2e+09`)
+}
+
+// Every metric is documented, has a unit, and has labels with bounded values,
+// except for the namespace, which can be switched off, and series of abnormal
+// objects.
+func TestDefinitions_AreCompleteAndBounded(t *testing.T) {
+	f := newFleet(t, Options{Expiries: func() map[string]time.Time { return map[string]time.Time{"ca": f0} }}).lead()
+	announced := map[string]bool{}
+	descs := make(chan *prometheus.Desc, 100)
+	r := prometheus.NewRegistry()
+	if err := f.Register(r); err != nil {
+		t.Fatal(err)
 	}
-	if series, _ := scrape(t, c); !slices.Equal(series, want) {
-		t.Errorf("got %v, want %v", series, want)
+	r.Describe(descs)
+	close(descs)
+	for d := range descs {
+		announced[strings.Split(d.String(), `"`)[1]] = true
 	}
+	for _, d := range Definitions() {
+		if !announced[d.Name] {
+			t.Errorf("%s is not registered", d.Name)
+		}
+		delete(announced, d.Name)
+		if d.Unit == "" || d.Help == "" || !strings.HasSuffix(d.Help, ".") {
+			t.Errorf("%s has no unit or help", d.Name)
+		}
+		if (d.Unit == "seconds") != strings.HasSuffix(d.Name, "_seconds") || (d.Type == Counter) != strings.HasSuffix(d.Name, "_total") {
+			t.Errorf("%s: the name does not end with the unit %s, or with _total for a counter", d.Name, d.Unit)
+		}
+		series := 1
+		for _, l := range d.Labels {
+			switch {
+			case l.Max > 0:
+				series *= l.Max
+			case l == labelName && !d.PerObject, l != labelName && l != labelNamespace && l != labelWatched:
+				t.Errorf("%s: label %s is not bounded", d.Name, l.Name)
+			}
+		}
+		if series > 25_000 {
+			t.Errorf("%s can have %d series in one namespace", d.Name, series)
+		}
+	}
+	for name := range announced {
+		t.Errorf("%s has no definition", name)
+	}
+}
+
+var f0 = time.Unix(2e9, 0)
+
+// The linter of Prometheus accepts names, types and help.
+func TestMetrics_PassPromlint(t *testing.T) {
+	f := newFleet(t, Options{Expiries: func() map[string]time.Time { return map[string]time.Time{"ca": f0} }}).lead()
+	w := f.web("a", "web")
+	f.events.OnAdd(w, false)
+	w = f.update(w, func(w *webserverv1.WebServer) {
+		w.Status.Conditions = append(w.Status.Conditions[:1], f.condition(1, common.ConditionReady, "False", common.ReasonRolledBack), f.condition(1, common.ConditionStalled, "True", common.ReasonRolloutFailed))
+		w.Status.LastActions = []common.Action{{Type: common.ActionRollback, Reason: "Crash"}}
+	})
+	f.events.OnDelete(f.web("a", "other"))
+	f.events.OnAdd(f.web("a", "other"), false)
+	f.countEverything()
+	r := prometheus.NewPedanticRegistry()
+	if err := f.Register(r); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+	linted := map[string]bool{defRebirths.Name: true, defRestarts.Name: true, defUnreadable.Name: true} // covered elsewhere
+	for _, family := range families {
+		linted[family.GetName()] = true
+	}
+	for _, d := range Definitions() {
+		if !linted[d.Name] {
+			t.Errorf("%s was not linted", d.Name)
+		}
+	}
+	_ = w
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,6 +21,8 @@ import (
 type Subject struct {
 	// Children are empty objects of every type that the controllers create.
 	Children []client.Object
+	// Kinds are empty objects of the kinds that the controllers reconcile.
+	Kinds []telemetry.Object
 	// Setup adds the controllers to a manager.
 	Setup func(manager.Manager, *apply.Applier) error
 	// OwnMessages reports that the controllers are those of a test, whose messages
@@ -52,11 +53,12 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 	if err != nil {
 		return nil, err
 	}
-	writes, err := telemetry.NewWrites(prometheus.NewRegistry())
-	if err != nil {
+	// Like the real operator, so that the metrics are known to cost no requests.
+	metrics := telemetry.New(telemetry.Options{Active: mgr.Elected()})
+	if err := metrics.Objects.Watch(mgr.GetCache(), e.Scheme, s.Kinds); err != nil {
 		return nil, err
 	}
-	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), writes)
+	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics)
 	if err := s.Setup(mgr, applier); err != nil {
 		return nil, err
 	}

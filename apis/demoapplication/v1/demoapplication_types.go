@@ -255,6 +255,12 @@ type DemoApplicationList struct {
 // GetStatus returns the part of the status that all kinds have in common.
 func (d *DemoApplication) GetStatus() *common.Status { return &d.Status.Status }
 
+// GetRollout returns how changes are rolled out, or nil for the defaults.
+func (d *DemoApplication) GetRollout() *common.Rollout { return d.Spec.Rollout }
+
+// GetRolloutStatus returns the observed state of rollouts.
+func (d *DemoApplication) GetRolloutStatus() *common.RolloutStatus { return &d.Status.RolloutStatus }
+
 // GetDeletionPolicy returns the deletion policy, or its default.
 func (d *DemoApplication) GetDeletionPolicy() common.DeletionPolicy {
 	if d.Spec.DeletionPolicy == "" {

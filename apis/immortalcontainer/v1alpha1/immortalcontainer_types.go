@@ -134,6 +134,12 @@ type ImmortalContainerList struct {
 // GetStatus returns the part of the status that all kinds have in common.
 func (i *ImmortalContainer) GetStatus() *common.Status { return &i.Status.Status }
 
+// GetStarts returns the number of pods that were released to run, and the number
+// of restarts of the container in the current pod.
+func (i *ImmortalContainer) GetStarts() (pods, restarts int64) {
+	return i.Status.StartTimes, int64(i.Status.ContainerRestarts)
+}
+
 // GetDeletionPolicy returns the deletion policy, or its default.
 func (i *ImmortalContainer) GetDeletionPolicy() common.DeletionPolicy {
 	if i.Spec.DeletionPolicy == "" {

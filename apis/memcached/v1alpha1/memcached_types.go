@@ -261,6 +261,12 @@ type MemcachedList struct {
 // GetStatus returns the part of the status that all kinds have in common.
 func (m *Memcached) GetStatus() *common.Status { return &m.Status.Status }
 
+// GetRollout returns how changes are rolled out, or nil for the defaults.
+func (m *Memcached) GetRollout() *common.Rollout { return m.Spec.Rollout }
+
+// GetRolloutStatus returns the observed state of rollouts.
+func (m *Memcached) GetRolloutStatus() *common.RolloutStatus { return &m.Status.RolloutStatus }
+
 // GetDeletionPolicy returns the deletion policy, or its default.
 func (m *Memcached) GetDeletionPolicy() common.DeletionPolicy {
 	if m.Spec.DeletionPolicy == "" {

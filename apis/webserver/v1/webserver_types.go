@@ -391,6 +391,12 @@ type WebServerList struct {
 // GetStatus returns the part of the status that all kinds have in common.
 func (w *WebServer) GetStatus() *common.Status { return &w.Status.Status }
 
+// GetRollout returns how changes are rolled out, or nil for the defaults.
+func (w *WebServer) GetRollout() *common.Rollout { return w.Spec.Rollout }
+
+// GetRolloutStatus returns the observed state of rollouts.
+func (w *WebServer) GetRolloutStatus() *common.RolloutStatus { return &w.Status.RolloutStatus }
+
 // GetDeletionPolicy returns the deletion policy, or its default.
 func (w *WebServer) GetDeletionPolicy() common.DeletionPolicy {
 	if w.Spec.DeletionPolicy == "" {

@@ -208,7 +208,7 @@ func (s *server) beStrict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := webhooks.Setup(mgr, s.platform); err != nil {
+	if err := webhooks.Setup(mgr, s.platform, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
