@@ -197,6 +197,9 @@ func (o Outcome) WriteStatusNow() {
 	}
 }
 
+// StatusIsUrgent reports whether WriteStatusNow was called.
+func (o Outcome) StatusIsUrgent() bool { return o.urgent != nil && *o.urgent }
+
 // RequeueAfter requests another reconcile after the given time, for changes of
 // which there is no event. If it is called more than once, the shortest delay
 // wins.
@@ -211,9 +214,9 @@ type childKey struct {
 	client.ObjectKey
 }
 
-// NewOutcome returns an outcome for tests of UpdateStatus.
+// NewOutcome returns an outcome. children are those that were written, by kind.
 func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
-	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}}
+	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}, again: new(time.Duration), urgent: new(bool)}
 	for kind, c := range children {
 		o.children[childKey{kind, client.ObjectKeyFromObject(c)}] = c
 	}

@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
 	before := obj.DeepCopyObject().(Object)
-	out := Outcome{Now: r.now(), children: map[childKey]client.Object{}, again: new(time.Duration), urgent: new(bool)}
+	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 
 	seen := uidRecorder{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
 	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
@@ -130,7 +130,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		return out.Problem.Result, out.Problem.Err // a write conflict is not reported
 	}
 	model.UpdateStatus(out)
-	wait, err := r.writeStatus(ctx, before, obj, *out.urgent)
+	wait, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent())
 	if err != nil {
 		v := r.classify(key, errors.Join(out.Problem.Err, err))
 		return v.Result, v.Err
@@ -164,7 +164,7 @@ func (u unobserved) UpdateStatus(out Outcome) {
 // them, and returns the new model.
 func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen uidRecorder, out Outcome) (Model, error) {
 	plan, err := model.Plan()
-	found, unread := r.findUnlabelled(ctx, obj, owner, plan, seen, out)
+	found, unread := r.findUnlabelled(ctx, obj, owner, plan, err != nil, seen, out)
 	if len(found) > 0 {
 		seen.unlabelled = found
 		again, unobserved := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)

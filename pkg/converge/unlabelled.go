@@ -30,7 +30,8 @@ import (
 //
 //   - an event reported that it disappeared, and the operator had not deleted
 //     it;
-//   - the object is paused and available, and the child is its workload.
+//   - the object is available, the child is its workload, and it is not applied
+//     because the object is paused or the plan is incomplete.
 //
 // An object at rest causes no request.
 
@@ -39,8 +40,9 @@ import (
 const goneSoon = 2 * time.Second
 
 // findUnlabelled returns the children that exist, are not in the cache, and are
-// not applied by the plan. seen contains what was observed.
-func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen uidRecorder, out Outcome) (map[childKey]client.Object, error) {
+// not applied by the plan. An incomplete plan may lack children that are wanted.
+// seen contains what was observed.
+func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, incomplete bool, seen uidRecorder, out Outcome) (map[childKey]client.Object, error) {
 	key := client.ObjectKeyFromObject(obj)
 	vanished := r.takeVanished(key)
 	paused := r.kind.Paused(obj)
@@ -53,7 +55,8 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 	}
 	found := map[childKey]client.Object{}
 	for k, o := range seen.of {
-		suspected := vanished[k] || paused && planned[k] && serving && isOfType(o, r.kind.Workload)
+		unapplied := paused && planned[k] || incomplete && !planned[k]
+		suspected := vanished[k] || unapplied && serving && isOfType(o, r.kind.Workload)
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}

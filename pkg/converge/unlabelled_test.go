@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -28,7 +32,9 @@ import (
 type estranged struct {
 	*loop
 	paused, unwanted, serves bool
-	uncached                 int
+	// lost reports that without the child its desired state is not known.
+	lost     bool
+	uncached int
 }
 
 func newEstranged(t *testing.T) *estranged {
@@ -44,6 +50,9 @@ func newEstranged(t *testing.T) *estranged {
 	}
 	e.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
 		var plan Plan
+		if e.lost && observed == nil {
+			return plan, fault.Waiting(time.Minute, message.New(common.ReasonReferenceNotFound, "an input is missing"))
+		}
 		ApplyOrPrune(&plan, !e.unwanted, func() apply.Intent { return child(w, "") }, observed)
 		return plan, nil
 	}
@@ -154,6 +163,23 @@ func TestReconciler_SeesEstrangedChildrenOfAPausedObject(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestReconciler_FindsAnUnlabelledWorkloadWhoseDesiredStateIsNotKnown(t *testing.T) {
+	e := newEstranged(t)
+	e.byHand(unlabel)
+	e.lost = true
+	e.restart()
+	e.uncached = 0
+	e.reconcileOnly()
+	if !e.serves || e.uncached == 0 {
+		t.Errorf("the workload is reported as existing: %v, after %d reads from the API server", e.serves, e.uncached)
+	}
+	e.uncached, e.calls = 0, nil
+	e.reconcileOnly()
+	if diff := cmp.Diff([]string{"Report"}, e.calls); diff != "" || e.uncached != 0 {
+		t.Errorf("at rest: %d reads from the API server (-want +got):\n%s", e.uncached, diff)
 	}
 }
 
