@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,8 +24,18 @@ const mostActions = 10
 // Report returns what the Deployment means for the object's conditions, and
 // updates the status. dep is the Deployment after the reconcile, or nil if
 // there is none. want is the number of replicas, and container the one whose
-// image is reported.
+// image is reported. Later decisions depend on what the status records about
+// revisions, so a change of that is written even if no condition changes.
 func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
+	revisions, actions := status.Revisions, status.LastActions
+	state := d.report(status, dep, pods, want, container, out)
+	if !equality.Semantic.DeepEqual(revisions, status.Revisions) || !equality.Semantic.DeepEqual(actions, status.LastActions) {
+		out.WriteStatusNow()
+	}
+	return state
+}
+
+func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
 	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {

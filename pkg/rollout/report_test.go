@@ -11,6 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
 func TestReport_RecordsActualTransitions(t *testing.T) {
@@ -88,6 +89,31 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The next decision depends on these parts of the status, and a condition that has
+// another cause, such as a conflict, does not change with them.
+func TestReport_RequestsTheStatusWhenARevisionBecomesHealthyOrFails(t *testing.T) {
+	w := newWorld(t)
+	urgent := func(step string, want bool) {
+		t.Helper()
+		d := w.decide()
+		out := converge.NewOutcome(w.now, fault.Verdict{}, nil)
+		d.Report(&w.status, w.seen.Deployment, w.seen.Pods, 3, "web", out)
+		if got := out.StatusIsUrgent(); got != want {
+			t.Errorf("%s: the status is urgent: %v, want %v", step, got, want)
+		}
+	}
+	w.pass()
+	urgent("rolling out", false)
+	w.rolls()
+	urgent("healthy", true)
+	urgent("still healthy", false)
+	w.image = "web:bad"
+	w.pass()
+	urgent("rolling out the next one", false)
+	w.rolls(crashing)
+	urgent("failed", true)
 }
 
 func TestReport_SaysWhetherTheRestoredRevisionIsAvailable(t *testing.T) {
