@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,6 +87,17 @@ func (w *World) patchChild(ctx context.Context, ref Ref, how types.PatchType, pa
 	u, err := w.own(ctx, ref)
 	if err != nil {
 		return err
+	}
+	if strings.Contains(patch, "ownerReferences") {
+		// Without its owner, a child of an earlier object is not deleted with that,
+		// and has nothing to do with the one that has its name now.
+		object, err := w.object(ctx)
+		if err != nil || object == nil {
+			return cmp.Or(err, errSkip)
+		}
+		if c := metav1.GetControllerOf(u); c != nil && c.UID != object.GetUID() {
+			return errSkip
+		}
 	}
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(how, []byte(patch)), client.FieldOwner("kubectl-patch"))
 	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) {

@@ -82,9 +82,16 @@ func inputsOf(spec map[string]any, in inputs) string {
 		delete(s, f)
 	}
 	if r, ok := s["rollout"].(map[string]any); ok {
-		at := r["restartedAt"]
-		on := r["restartOnConfigChange"]
-		s["rollout"] = map[string]any{"restartedAt": at, "restartOnConfigChange": on}
+		s["restartedAt"] = r["restartedAt"]
+		if refersToConfigMap(spec) {
+			s["restartOnConfigChange"] = r["restartOnConfigChange"]
+		}
+	}
+	delete(s, "rollout")
+	for field, value := range s {
+		if value == nil {
+			delete(s, field)
+		}
 	}
 	s["ports"] = nil
 	raw, err := json.Marshal([]any{s, in["ConfigMap/cm"], in["Secret/secret"]})
@@ -92,6 +99,14 @@ func inputsOf(spec map[string]any, in inputs) string {
 		panic(err) // it was decoded from JSON
 	}
 	return string(raw)
+}
+
+func refersToConfigMap(spec map[string]any) bool {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return strings.Contains(string(raw), `"name":"cm"`)
 }
 
 // expect is the model.
@@ -193,7 +208,7 @@ func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 	}
 	s := string(raw)
 	works, complete = runs(text(spec, "image")), true
-	usesMap := strings.Contains(s, `"name":"cm"`)
+	usesMap := refersToConfigMap(spec)
 	if usesMap && in["ConfigMap/cm"] == nil {
 		works, complete = false, false
 	}
@@ -213,7 +228,7 @@ func (w *World) works(spec map[string]any, in inputs) (works, complete bool) {
 
 // keepsRunning reports whether pods that run can be those of a spec although new
 // ones would not start: they were started before a Secret, or a ConfigMap that they
-// mount as it is, was deleted. There are no snapshots of Secrets.
+// use as it is, was deleted. There are no snapshots of Secrets.
 func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 	if inputsOf(spec, nil) != inputsOf(w.memory.healthy, nil) {
 		return false
@@ -223,6 +238,10 @@ func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 		snapshots = on
 	}
 	unmounted := runtimeCopy(spec)
+	if !snapshots {
+		delete(unmounted, "env")
+		delete(unmounted, "envFrom")
+	}
 	if volumes, ok, _ := unstructured.NestedSlice(unmounted, "pod", "volumes"); ok {
 		pod, _ := unmounted["pod"].(map[string]any)
 		pod["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {

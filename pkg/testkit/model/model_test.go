@@ -150,7 +150,9 @@ func TestWorld_KeepsRunning(t *testing.T) {
 		"a Secret was mounted":          {`{"image":"nginx:1.27.1","tls":{"secretRef":{"name":"secret"}}}`, `{"image":"nginx:1.27.1","tls":{"secretRef":{"name":"secret"}}}`, true},
 		"it was not mounted":            {`{"image":"nginx:1.27.1"}`, `{"image":"nginx:1.27.1",` + mounts + `}`, false},
 		"another image":                 {`{"image":"nginx:1.27.1",` + mounts + `}`, `{"image":"nginx:1.27.2",` + mounts + `}`, false},
-		"variables are taken from it":   {`{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, `{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, false},
+		"variables are taken from it":   {`{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, `{"image":"nginx:1.27.1","envFrom":[{"configMapRef":{"name":"cm"}}]}`, true},
+		"variables of a snapshot":       {`{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},"envFrom":[{"configMapRef":{"name":"cm"}}]}`, `{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},"envFrom":[{"configMapRef":{"name":"cm"}}]}`, false},
+		"no ConfigMap to restart for":   {`{"image":"nginx:1.27.1","tls":{"secretRef":{"name":"secret"}}}`, `{"image":"nginx:1.27.1","rollout":{"restartOnConfigChange":true},"tls":{"secretRef":{"name":"secret"}}}`, true},
 		"the image does not run either": {`{"image":"nginx:crash",` + mounts + `}`, `{"image":"nginx:crash",` + mounts + `}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
