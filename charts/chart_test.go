@@ -57,18 +57,19 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no image":                   {want: "set image.repository and image.tag: no image is published yet; build one with make image-push IMG=…"},
-		"no tag":                     {args: image[:2], want: "set image.repository and image.tag: no image is published yet"},
-		"unknown value":              {args: append([]string{"--set", "replica=3"}, image...), want: "additional properties 'replica' not allowed"},
-		"unknown preference":         {args: append([]string{"--set", "config.webServer.port=1"}, image...), want: "additional properties 'port' not allowed"},
-		"two namespaces of one name": {args: append([]string{"--set", "config.watchNamespaces={a,a}"}, image...), want: "items at 0 and 1 are equal"},
-		"latest policy":              {args: append([]string{"--set", "config.images.latest=Never"}, image...), want: "value must be one of 'Allow', 'Warn', 'Refuse'"},
-		"no ClusterIP":               {args: append([]string{"--set", "config.serviceTypes={NodePort}"}, image...), want: "no items match contains schema"},
-		"unknown feature":            {args: append([]string{"--set", "config.featureGates.Flying=true"}, image...), want: "Flying"},
-		"wrong log level":            {args: append([]string{"--set", "log.level=loud"}, image...), want: "value must be one of 'debug', 'info', 'error'"},
-		"account not named":          {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},
-		"Kubernetes too old":         {args: append([]string{"--kube-version", "1.33.9"}, image...), want: "requires kubeVersion: >=1.34.0-0"},
-		"configuration empty":        {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
+		"no image":                     {want: "set image.repository and image.tag: no image is published yet; build one with make image-push IMG=…"},
+		"no tag":                       {args: image[:2], want: "set image.repository and image.tag: no image is published yet"},
+		"unknown value":                {args: append([]string{"--set", "replica=3"}, image...), want: "additional properties 'replica' not allowed"},
+		"unknown preference":           {args: append([]string{"--set", "config.webServer.port=1"}, image...), want: "additional properties 'port' not allowed"},
+		"two namespaces of one name":   {args: append([]string{"--set", "config.watchNamespaces={a,a}"}, image...), want: "items at 0 and 1 are equal"},
+		"latest policy":                {args: append([]string{"--set", "config.images.latest=Never"}, image...), want: "value must be one of 'Allow', 'Warn', 'Refuse'"},
+		"no ClusterIP":                 {args: append([]string{"--set", "config.serviceTypes={NodePort}"}, image...), want: "no items match contains schema"},
+		"unknown feature":              {args: append([]string{"--set", "config.featureGates.Flying=true"}, image...), want: "Flying"},
+		"wrong log level":              {args: append([]string{"--set", "log.level=loud"}, image...), want: "value must be one of 'debug', 'info', 'error'"},
+		"account not named":            {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},
+		"Kubernetes too old":           {args: append([]string{"--kube-version", "1.33.9"}, image...), want: "requires kubeVersion: >=1.34.0-0"},
+		"memory limit with a fraction": {args: append([]string{"--set", "resources.limits.memory=1.5Gi"}, image...), want: "write a whole number with the unit"},
+		"configuration empty":          {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"template", "platform-operator", chart, "--namespace", namespace}, tc.args...)
@@ -89,7 +90,7 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 func TestChart_EqualsKustomize(t *testing.T) {
 	for folder, args := range map[string][]string{
 		"default":    nil,
-		"production": {"--set", "admissionPolicy.enabled=true"},
+		"production": {"--set", "admissionPolicy.enabled=true", "--set", "networkPolicy.enabled=true"},
 	} {
 		t.Run(folder, func(t *testing.T) {
 			stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", folder))

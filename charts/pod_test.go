@@ -3,13 +3,20 @@
 package charts_test
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 )
@@ -51,6 +58,12 @@ func violations(t *testing.T, p corev1.PodTemplateSpec) []string {
 	}
 	if a := p.Spec.AutomountServiceAccountToken; a == nil || *a {
 		found = append(found, "a token that is good for a year is mounted")
+	}
+	if l := p.Spec.EnableServiceLinks; l == nil || *l {
+		found = append(found, "names of Services become variables")
+	}
+	if p.Spec.NodeSelector[corev1.LabelOSStable] != "linux" {
+		found = append(found, "the pod may be scheduled to a node with another operating system")
 	}
 	for _, v := range p.Spec.Volumes {
 		if v.Projected == nil {
@@ -102,16 +115,123 @@ func TestPods_ViolationsAreDetected(t *testing.T) {
 		"unrestricted capabilities": func(p *corev1.PodTemplateSpec) {
 			p.Spec.Containers[0].SecurityContext.Capabilities.Drop = nil
 		},
-		"good for a year":    func(p *corev1.PodTemplateSpec) { p.Spec.AutomountServiceAccountToken = nil },
-		"more than an hour":  func(p *corev1.PodTemplateSpec) { token(t, p).ExpirationSeconds = new(int64(7200)) },
-		"write to its image": func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = nil },
-		"memory of a node":   func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Resources.Limits = nil },
+		"good for a year":          func(p *corev1.PodTemplateSpec) { p.Spec.AutomountServiceAccountToken = nil },
+		"more than an hour":        func(p *corev1.PodTemplateSpec) { token(t, p).ExpirationSeconds = new(int64(7200)) },
+		"write to its image":       func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = nil },
+		"become variables":         func(p *corev1.PodTemplateSpec) { p.Spec.EnableServiceLinks = nil },
+		"another operating system": func(p *corev1.PodTemplateSpec) { p.Spec.NodeSelector = nil },
+		"memory of a node":         func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Resources.Limits = nil },
 	} {
 		p := pods(t, objects)["Deployment"]
 		loosen(&p)
 		if got := strings.Join(violations(t, p), "\n"); !strings.Contains(got, want) {
 			t.Errorf("want %q, got %q", want, got)
 		}
+	}
+}
+
+// TestDeployment_LimitsItsMemory checks that the garbage collector knows the limit of
+// the container, minus what it does not count.
+func TestDeployment_LimitsItsMemory(t *testing.T) {
+	for limit, want := range map[string]string{
+		"512Mi": "435MiB", "1Gi": "870MiB", "2G": "1621MiB", "400M": "324MiB", "600000Ki": "498MiB", "536870912": "435MiB", "null": "",
+	} {
+		d := pods(t, parse(t, template(t, "--set", "resources.limits.memory="+limit)))["Deployment"]
+		got := ""
+		for _, e := range d.Spec.Containers[0].Env {
+			if e.Name == "GOMEMLIMIT" {
+				got = e.Value
+			}
+		}
+		if got != want {
+			t.Errorf("limit %s: GOMEMLIMIT is %q, want %q", limit, got, want)
+		}
+		bytes := d.Spec.Containers[0].Resources.Limits.Memory().Value()
+		var mib int64
+		if _, err := fmt.Sscanf(got, "%dMiB", &mib); want != "" && (err != nil || mib<<20 > bytes*9/10 || mib<<20 < bytes*8/10) {
+			t.Errorf("limit %s: GOMEMLIMIT %q is not between 80 and 90 %% of it", limit, got)
+		}
+	}
+}
+
+// TestPods_SchedulingIsConfigurable checks the values that both pods have in common, and
+// that a topology spread constraint without a selector applies to the operator's pods.
+func TestPods_SchedulingIsConfigurable(t *testing.T) {
+	all := pods(t, parse(t, template(t, "--set", "hostUsers=false", "--set", "priorityClassName=high", "--set", "nodeSelector.disk=ssd",
+		"--set", "imagePullSecrets[0].name=registry")))
+	for kind, p := range all {
+		type settings struct {
+			HostUsers  *bool
+			Class      string
+			Nodes      map[string]string
+			Registries []corev1.LocalObjectReference
+		}
+		want := settings{new(false), "high", map[string]string{"disk": "ssd", "kubernetes.io/os": "linux"}, []corev1.LocalObjectReference{{Name: "registry"}}}
+		got := settings{p.Spec.HostUsers, p.Spec.PriorityClassName, p.Spec.NodeSelector, p.Spec.ImagePullSecrets}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
+	}
+	if len(all) != 2 {
+		t.Errorf("%d pods", len(all))
+	}
+	production := pods(t, parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"), "--set", "nameOverride=my")))["Deployment"]
+	required := 0
+	for _, c := range production.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			required++
+		}
+		if c.LabelSelector.MatchLabels["app.kubernetes.io/name"] != "my" || len(c.MatchLabelKeys) != 1 {
+			t.Errorf("%s selects %v", c.TopologyKey, c.LabelSelector)
+		}
+	}
+	if required != 1 {
+		t.Errorf("%d constraints are required in production, want that on nodes", required)
+	}
+}
+
+// TestNetworkPolicy checks which peers the values admit, on a real API server also in
+// TestInstall.
+func TestNetworkPolicy(t *testing.T) {
+	const server, monitoring = "ipBlock.cidr=192.0.2.0/28", "namespaceSelector.matchLabels.team=monitoring"
+	port := func(name string) []networkingv1.NetworkPolicyPort {
+		return []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString(name)), Protocol: new(corev1.ProtocolTCP)}}
+	}
+	api := []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "192.0.2.0/28"}}}
+	prometheus := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "monitoring"}}}}
+	for name, tc := range map[string]struct {
+		args    []string
+		ingress []networkingv1.NetworkPolicyIngressRule
+		egress  []networkingv1.NetworkPolicyEgressRule
+	}{
+		"by default": {nil, []networkingv1.NetworkPolicyIngressRule{{Ports: port("webhook")}}, nil},
+		"all peers": {
+			[]string{"--set", "networkPolicy.webhookFrom[0]." + server, "--set", "networkPolicy.metricsFrom[0]." + monitoring, "--set", "networkPolicy.egress[0].to[0]." + server},
+			[]networkingv1.NetworkPolicyIngressRule{{Ports: port("webhook"), From: api}, {Ports: port("metrics"), From: prometheus}},
+			[]networkingv1.NetworkPolicyEgressRule{{To: api}},
+		},
+		"no webhooks": {[]string{"--set", "webhooks.enabled=false"}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range parse(t, template(t, append(tc.args, "--set", "networkPolicy.enabled=true")...)) {
+				if o.GetKind() != "NetworkPolicy" {
+					continue
+				}
+				var got networkingv1.NetworkPolicy
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &got); err != nil {
+					t.Fatal(err)
+				}
+				want := networkingv1.NetworkPolicySpec{PodSelector: got.Spec.PodSelector, Ingress: tc.ingress, Egress: tc.egress, PolicyTypes: []networkingv1.PolicyType{"Ingress"}}
+				if tc.egress != nil {
+					want.PolicyTypes = append(want.PolicyTypes, "Egress")
+				}
+				if diff := cmp.Diff(want, got.Spec, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				return
+			}
+			t.Error("there is no NetworkPolicy")
+		})
 	}
 }
 

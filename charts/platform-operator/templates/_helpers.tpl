@@ -64,6 +64,42 @@ readOnlyRootFilesystem: true
 {{- end -}}
 
 {{/*
+85 % of the memory limit in MiB, for GOMEMLIMIT, or nothing without a limit: the
+garbage collector must have room for what it does not count, such as stacks, before
+the kernel kills the container.
+*/}}
+{{- define "platform-operator.memoryLimit" -}}
+{{- with (.Values.resources.limits).memory -}}
+{{- $limit := toString . -}}
+{{- if kindIs "float64" . }}{{ $limit = int64 . | toString }}{{ end -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 -}}
+{{- $unit := regexFind "[A-Za-z]*$" $limit -}}
+{{- $number := trimSuffix $unit $limit -}}
+{{- if not (and (hasKey $units $unit) (regexMatch "^[0-9]+$" $number)) -}}
+{{- fail (printf "resources.limits.memory is %q: write a whole number with the unit k, M, G, Ki, Mi or Gi, such as 512Mi" $limit) -}}
+{{- end -}}
+{{- div (div (mul (int64 $number) (int64 (get $units $unit)) 85) 100) 1048576 }}MiB
+{{- end -}}
+{{- end -}}
+
+{{/* The settings of both pods. */}}
+{{- define "platform-operator.podDefaults" -}}
+automountServiceAccountToken: false
+# The pods find the API server by the variables that Kubernetes always sets.
+enableServiceLinks: false
+{{- if not (kindIs "invalid" .Values.hostUsers) }}
+hostUsers: {{ .Values.hostUsers }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/*
 RBAC rules for the operator's kinds, from the CRDs. The argument is a list: the root
 context, the verbs, and the subresources to include if a kind has them.
 */}}
