@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +62,33 @@ func TestChain(t *testing.T) {
 	}
 	for _, v := range r.Violations {
 		t.Error(v)
+	}
+}
+
+// TestChain_Regressions runs the chains that broke a promise once. A chain mostly
+// waits, so more of them run at the same time than there are processors.
+func TestChain_Regressions(t *testing.T) {
+	chains := regressions(t)
+	results, errs := make([]*Result, len(chains)), make([]error, len(chains))
+	var wg sync.WaitGroup
+	free := make(chan struct{}, 6)
+	for i, c := range chains {
+		wg.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			results[i], errs[i] = Run(t.Context(), env, c)
+		})
+	}
+	wg.Wait()
+	for i, c := range chains {
+		t.Run(c.String(), func(t *testing.T) {
+			if errs[i] != nil {
+				t.Fatal(errs[i])
+			}
+			if len(results[i].Violations) > 0 {
+				t.Errorf("%s", Found{Result: results[i]})
+			}
+		})
 	}
 }
 

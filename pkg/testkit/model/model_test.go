@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -161,6 +163,34 @@ func TestWorld_KeepsRunning(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// regressions returns the chains of testdata/chains.txt.
+func regressions(t *testing.T) []Chain {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "chains.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Chain
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c, err := ParseChain(line)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestParseChain_Regressions(t *testing.T) {
+	if n := len(regressions(t)); n < 20 {
+		t.Errorf("testdata/chains.txt has only %d chains", n)
 	}
 }
 
