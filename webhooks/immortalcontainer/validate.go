@@ -13,5 +13,7 @@ import (
 func Validate(i *immortalv1alpha1.ImmortalContainer, _ config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
 	// The container declares no ports, so a probe cannot refer to one by name.
-	return append(validate.Probes(i.Spec.Probes, nil, spec.Child("probes")), validate.Pod(i.Spec.Pod, spec.Child("pod"))...)
+	errs := validate.Probes(i.Spec.Probes, nil, spec.Child("probes"))
+	errs = append(errs, validate.Pod(i.Spec.Pod, spec.Child("pod"))...)
+	return append(errs, validate.Size(i.Spec, spec)...)
 }

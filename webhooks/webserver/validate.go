@@ -31,7 +31,19 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		ports = append(ports, "https")
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
-	return append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
+	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
+	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
+}
+
+// withoutFiles returns a spec without the content of files, which the schema
+// limits. It is stored in a ConfigMap of its own.
+func withoutFiles(s webserverv1.WebServerSpec) webserverv1.WebServerSpec {
+	if s.Content != nil && s.Content.Files != nil {
+		content := *s.Content
+		content.Files = nil
+		s.Content = &content
+	}
+	return s
 }
 
 // excerpt shortens a text for a message.

@@ -220,12 +220,12 @@ type ConfigMapKeyReference struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.files), has(self.configMapRef), has(self.image)].exists_one(set, set)",message="exactly one of files, configMapRef and image must be set"
 type ContentSource struct {
 	// files are the contents of the files by name: at most 64 files, and 262144
-	// characters in all. A name consists of letters, digits, '-', '_' and '.'.
+	// bytes in all. A name consists of letters, digits, '-', '_' and '.'.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 253 && name.matches('^[-._a-zA-Z0-9]+$') && name != '.' && !name.startsWith('..'))",message="a file name must have at most 253 letters, digits, '-', '_' and '.', and not begin with '..'"
-	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 262144",message="the files must have at most 262144 characters in all; use an image for larger content"
+	// +kubebuilder:validation:XValidation:rule="self.map(name, bytes(self[name]).size()).sum() <= 262144",message="the files must have at most 262144 bytes in all; use an image for larger content"
 	Files map[string]FileText `json:"files,omitempty"`
 
 	// configMapRef refers to a ConfigMap in this namespace, each key of which
