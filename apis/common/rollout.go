@@ -64,7 +64,8 @@ type Rollout struct {
 	OnFailure FailurePolicy `json:"onFailure,omitempty"`
 
 	// revisionHistoryLimit is the number of revisions to keep in addition to
-	// those in use. Unset means 10.
+	// those in use. Unset means 10. Fewer are kept if they have more than 4 MiB
+	// together with the ConfigMaps that they mount.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=50

@@ -98,6 +98,22 @@ func SnapshotsOf(prefix, kind string, uses []Use, sources map[string]Source) (ma
 	return all, errors.Join(errs...)
 }
 
+// Sizes returns the numbers of bytes in ConfigMaps, by their names.
+func Sizes(all []*corev1.ConfigMap) map[string]int64 {
+	sizes := make(map[string]int64, len(all))
+	for _, cm := range all {
+		var size int
+		for k, v := range cm.Data {
+			size += len(k) + len(v)
+		}
+		for k, v := range cm.BinaryData {
+			size += len(k) + len(v)
+		}
+		sizes[cm.Name] = int64(size)
+	}
+	return sizes
+}
+
 // Intent returns the intent to create the snapshot.
 func (c Snapshot) Intent(namespace string, labels map[string]string) apply.Intent {
 	ac := corev1ac.ConfigMap(c.Name, namespace).WithLabels(labels).WithImmutable(true)

@@ -48,6 +48,11 @@ import (
 // for a Deployment.
 const defaultHistory = 10
 
+// maxHistory is how many bytes the revisions of an object and the snapshots that
+// they mount may have, unless those in use have more. The operator holds all of
+// them in memory, for all objects, and etcd has a few gigabytes.
+const maxHistory = 4 << 20
+
 // Observed is the observed state that a rollout depends on.
 type Observed struct {
 	// Deployment is nil if it does not exist or is unowned.
@@ -81,6 +86,8 @@ type Input struct {
 	// explain a failure: those that contain it. If it is "", no line is
 	// ignored.
 	IgnoreLogLines string
+	// SnapshotSizes are the sizes of the live snapshots in bytes, by name.
+	SnapshotSizes map[string]int64
 	// Adopted reports that Template contains values of a stored template.
 	Adopted bool
 }
@@ -338,7 +345,8 @@ func (d *Decision) serving(history []Revision) (Revision, error) {
 	return Revision{}, fault.Stalled(msgHealthyNotKept, d.Desired.Number, d.memory.healthy.number)
 }
 
-// keep splits the history into the revisions to keep and those to prune.
+// keep splits the history into the revisions to keep and those to prune. It
+// keeps the newest ones that fit into the limits, in addition to those in use.
 func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Object) {
 	limit := defaultHistory
 	if r := d.question.Rollout; r != nil && r.RevisionHistoryLimit != nil {
@@ -346,19 +354,58 @@ func (d *Decision) keep(history []Revision) (kept []Revision, prune []client.Obj
 	}
 	before := remembered(d.question.Status)
 	inUse := []reference{referenceTo(d.Desired), referenceTo(d.Serving), d.memory.current, d.memory.healthy, before.current, before.healthy}
+	isInUse := func(r Revision) bool {
+		return r.live == nil || slices.ContainsFunc(inUse, func(ref reference) bool { return ref.is(r) })
+	}
+	counted := map[string]bool{}
+	var total int64
+	for _, r := range history {
+		if isInUse(r) {
+			total += d.size(r, counted)
+		}
+	}
 	for _, r := range slices.Backward(history) { // newest first
-		switch {
-		case r.live == nil || slices.ContainsFunc(inUse, func(ref reference) bool { return ref.is(r) }):
-		case limit > 0:
+		if !isInUse(r) {
+			if limit > 0 {
+				if total += d.size(r, counted); total > maxHistory {
+					limit = 0
+				}
+			}
+			if limit == 0 {
+				prune = append(prune, r.live)
+				continue
+			}
 			limit--
-		default:
-			prune = append(prune, r.live)
-			continue
 		}
 		kept = append(kept, r)
 	}
 	slices.Reverse(kept)
 	return kept, prune
+}
+
+// size returns the number of bytes of a stored revision, and of the live
+// snapshots that it mounts and that are not yet counted.
+func (d *Decision) size(r Revision, counted map[string]bool) int64 {
+	if r.live == nil {
+		return 0
+	}
+	size := int64(len(r.live.Data.Raw))
+	if len(d.question.SnapshotSizes) == 0 {
+		return size
+	}
+	t, err := r.Template()
+	if err != nil {
+		return size // Snapshots reports it
+	}
+	names := map[string]bool{}
+	mentioned(t, names)
+	for name := range names {
+		if !counted[name] {
+			counted[name] = true
+			size += d.question.SnapshotSizes[name]
+		}
+	}
+	return size
 }
 
 // Complete adds the changes of the history to a plan.

@@ -146,7 +146,8 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	s := m.spec
 	q := rollout.Input{
 		Kind: s.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Labels: s.Labels,
-		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, IgnoreLogLines: s.IgnoreLogLines,
+		SnapshotSizes: configsource.Sizes(o.Snapshots),
+		Rollout:       s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, IgnoreLogLines: s.IgnoreLogLines,
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return decide(m.object, q, o.Observed) },
