@@ -8,7 +8,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // goOnly matches the errors of rules that CEL cannot express, or only beyond the

@@ -33,7 +33,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // known is a kind with its CRD, which takes a second to read.

@@ -34,6 +34,7 @@ func TestHelp(t *testing.T) {
 	}{
 		"of the program": {[]string{"--help"}, []string{"\n  preflight ", "\n  release ", "\n  render ", "\n  run ", "\n  status ", "\n  version ", "--log-level", "render -f webserver.yaml"}},
 		"of status":      {[]string{"status", "--help"}, []string{"webserver/shop", "--watch", "-A, --all-namespaces", "--kubeconfig", "jq"}},
+		"of validate":    {[]string{"validate", "--help"}, []string{"-f, --filename", "Exit code", "--config"}},
 		"of run": {[]string{"run", "--help"}, []string{
 			"POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},

@@ -14,24 +14,24 @@ import (
 //go:embed bases/*.yaml
 var files embed.FS
 
-// All returns the definitions of all kinds, sorted by the names of their files.
+// All returns the CRDs of all kinds, sorted by the names of their files.
 // The caller must not change them.
 var All = sync.OnceValues(all)
 
 func all() ([]apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := files.ReadDir("bases")
 	if err != nil {
-		return nil, fmt.Errorf("listing the definitions: %w", err)
+		return nil, fmt.Errorf("listing the CRDs: %w", err)
 	}
 	var all []apiextensionsv1.CustomResourceDefinition
 	for _, e := range entries {
 		raw, err := files.ReadFile("bases/" + e.Name())
 		if err != nil {
-			return nil, fmt.Errorf("reading a definition: %w", err)
+			return nil, fmt.Errorf("reading a CRD: %w", err)
 		}
 		var def apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(raw, &def); err != nil {
-			return nil, fmt.Errorf("reading the definition %s: %w", e.Name(), err)
+			return nil, fmt.Errorf("reading the CRD %s: %w", e.Name(), err)
 		}
 		all = append(all, def)
 	}

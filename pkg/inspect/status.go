@@ -267,7 +267,7 @@ func (o *Object) deleting(obj converge.Object) {
 	switch {
 	case len(others) > 0:
 		o.Cause = fmt.Sprintf("The object is being deleted, and waits for the finalizer %s of another component.", strings.Join(others, ", "))
-		o.Remedy = "Check the component that set the finalizer. Remove the finalizer only if that component is gone."
+		o.Remedy = "Check the component that set the finalizer. Remove the finalizer only if that component is uninstalled."
 	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
 		o.Cause = "The object is being deleted, and waits until its children are deleted."
 	case o.Cause == "" || !meta.IsStatusConditionPresentAndEqual(o.Conditions, common.ConditionReady, metav1.ConditionUnknown):

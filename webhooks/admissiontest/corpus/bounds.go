@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // Bound is a case that was generated from a rule of the schema and a valid case.

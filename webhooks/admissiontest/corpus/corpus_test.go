@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 const (

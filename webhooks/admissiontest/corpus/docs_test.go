@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // TestDocumentation compares docs/admission.md with the corpus and the schemas, so

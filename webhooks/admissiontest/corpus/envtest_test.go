@@ -32,7 +32,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/render"
 	"github.com/platform-operator/platform-operator/webhooks"
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // TestAPIServer sends every case to a real API server with the CRDs and the

@@ -16,7 +16,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks"
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 

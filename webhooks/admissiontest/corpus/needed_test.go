@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/webhooks/admissiontest/schema"
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // same returns the key by which rules of several fields and kinds are considered

@@ -51,12 +51,17 @@ type Definition struct {
 func Read(path, version string) (*Definition, error) {
 	raw, err := os.ReadFile(path) //nolint:gosec // tests specify the file
 	if err != nil {
-		return nil, fmt.Errorf("reading a definition: %w", err)
+		return nil, fmt.Errorf("reading a CRD: %w", err)
 	}
 	var def apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(raw, &def); err != nil {
-		return nil, fmt.Errorf("reading the definition %s: %w", path, err)
+		return nil, fmt.Errorf("reading the CRD %s: %w", path, err)
 	}
+	return New(def, version)
+}
+
+// New returns one version of a CRD; "" is the stored version.
+func New(def apiextensionsv1.CustomResourceDefinition, version string) (*Definition, error) {
 	for _, v := range def.Spec.Versions {
 		if v.Name == version || version == "" && v.Storage {
 			d := &Definition{
@@ -72,7 +77,7 @@ func Read(path, version string) (*Definition, error) {
 			return d, d.build(true)
 		}
 	}
-	return nil, fmt.Errorf("%s has no version %q", path, version)
+	return nil, fmt.Errorf("%s has no version %q", def.Spec.Names.Kind, version)
 }
 
 // build creates the validators of the schema. The CEL rules are compiled only on

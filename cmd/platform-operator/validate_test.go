@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+)
+
+func TestValidate_PrintsALineForEachProblem(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "validate", "manifests.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := execute(t, string(raw), "validate", "-f", "-")
+	if exitCode(err) != 1 || err.Error() != "" {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
+	}
+	golden.File(t, filepath.Join("testdata", "validate", "validate.txt"), []byte(got))
+}
+
+func TestValidate_ExitCodes(t *testing.T) {
+	const valid = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web}\nspec: {image: 'nginx:1.27.4'}\n"
+	platform := filepath.Join(t.TempDir(), "platform.yaml")
+	if err := os.WriteFile(platform, []byte("maxReplicas: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		"valid":                  {valid, []string{"-f", "-"}, 0, `WebServer "web": valid`},
+		"list":                   {`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "my.domain/v1", "kind": "WebServer", "metadata": {"name": "web"}, "spec": {}}]}`, []string{"-f", "-"}, 1, "spec.image: Required value"},
+		"name":                   {strings.Replace(valid, "name: web", "name: 1web", 1), []string{"-f", "-"}, 1, "metadata.name"},
+		"platform configuration": {strings.Replace(valid, "spec: {", "spec: {replicas: 5, ", 1), []string{"-f", "-", "--config", platform}, 1, "spec.replicas"},
+		"version":                {strings.Replace(valid, "/v1", "/v2", 1), []string{"-f", "-"}, 1, `apiVersion: Unsupported value: "my.domain/v2"`},
+		"other kinds only":       {"apiVersion: v1\nkind: Pod\n", []string{"-f", "-"}, 0, "skipped"},
+		"without a kind":         {"apiVersion: v1\n", []string{"-f", "-"}, 1, "kind: Required value"},
+		"nothing":                {"# nothing\n", []string{"-f", "-"}, 2, "contains no object"},
+		"missing file":           {"", []string{"-f", "nowhere.yaml"}, 2, "nowhere.yaml"},
+		"without a file":         {"", nil, 2, "flag -f is required"},
+		"unknown flag":           {"", []string{"--nothing"}, 2, "unknown flag"},
+		"argument":               {"", []string{"web.yaml"}, 2, `unknown command "web.yaml"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := execute(t, tc.stdin, append([]string{"validate"}, tc.args...)...)
+			if err != nil {
+				got += err.Error()
+			}
+			if exitCode(err) != tc.code || !strings.Contains(got, tc.want) {
+				t.Errorf("exit code %d, want %d; want %q in\n%s", exitCode(err), tc.code, tc.want, got)
+			}
+		})
+	}
+}
