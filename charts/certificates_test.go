@@ -44,7 +44,7 @@ func TestCertManager(t *testing.T) {
 			"Issuer platform-operator-ca":           map[string]any{"ca": map[string]any{"secretName": "platform-operator-ca"}},
 			"Certificate platform-operator-webhook": serving(ref("platform-operator-ca", "Issuer")),
 		}},
-		"with an issuer that is there": {
+		"with an existing issuer": {
 			[]string{"--set", "webhooks.certManager.issuerRef.name=ours", "--set", "webhooks.certManager.issuerRef.kind=ClusterIssuer"},
 			map[string]any{"Certificate platform-operator-webhook": serving(ref("ours", "ClusterIssuer"))},
 		},

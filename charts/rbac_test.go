@@ -72,7 +72,7 @@ var escalating = []struct {
 	reads           bool   // reading is allowed if the platform configuration enables it
 }{
 	{what: "makes itself any role", verb: "escalate|bind"},
-	{what: "acts as somebody else", verb: "impersonate"},
+	{what: "impersonates other users", verb: "impersonate"},
 	{what: "reads or writes every Secret", resource: "secrets", names: true, reads: true},
 	{what: "runs commands in pods", resource: "pods/(exec|attach|portforward|proxy|ephemeralcontainers)"},
 	{what: "reaches what it has no network to", resource: "services/proxy"},
@@ -83,7 +83,7 @@ var escalating = []struct {
 	{what: "changes who may what", group: `rbac\.authorization\.k8s\.io`, verb: writing},
 	{what: "changes others' admission", group: `admissionregistration\.k8s\.io`, names: true},
 	{what: "changes a namespace, and so its Pod Security", resource: "namespaces(/.*)?", verb: writing},
-	{what: "lets somebody have a certificate", group: `certificates\.k8s\.io`},
+	{what: "approves or signs certificates", group: `certificates\.k8s\.io`},
 	{what: "mounts any folder of a node", resource: "persistentvolumes", verb: writing},
 	{what: "changes what kinds there are", group: `apiextensions\.k8s\.io`, verb: writing},
 	{what: "takes any request for an API", group: `apiregistration\.k8s\.io`, verb: writing},
@@ -154,7 +154,7 @@ func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
 			t.Fatal(err)
 		}
 		if to := b.RoleRef.Kind + " " + b.RoleRef.Name; !have[to] {
-			found = append(found, fmt.Sprintf("%s %s grants %s, which is not ours", o.GetKind(), o.GetName(), to))
+			found = append(found, fmt.Sprintf("%s %s grants %s, which is not part of the chart", o.GetKind(), o.GetName(), to))
 		}
 		for _, s := range b.Subjects {
 			if s.Kind != "ServiceAccount" || !accounts[s.Namespace+"/"+s.Name] {
@@ -194,7 +194,7 @@ func TestRBAC_EscalationIsDetected(t *testing.T) {
 	for what, rules := range map[string][]rbacv1.PolicyRule{
 		"has a wildcard":                               {rule("", "pods", "*"), rule("", "*", "get"), rule("*", "things", "get"), rule("apps", "*/scale", "get"), {NonResourceURLs: []string{"/*"}, Verbs: []string{"get"}}},
 		"makes itself any role":                        {rule(rbacGroup, "clusterroles", "escalate"), rule(rbacGroup, "roles", "bind")},
-		"acts as somebody else":                        {rule("", "users", "impersonate"), rule("authentication.k8s.io", "userextras/scopes", "impersonate")},
+		"impersonates other users":                     {rule("", "users", "impersonate"), rule("authentication.k8s.io", "userextras/scopes", "impersonate")},
 		"reads or writes every Secret":                 {rule("", "secrets", "get"), rule("", "secrets", "list"), rule("", "secrets", "watch"), rule("", "secrets", "create"), rule("", "secrets", "patch")},
 		"runs commands in pods":                        {rule("", "pods/exec", "create"), rule("", "pods/attach", "get"), rule("", "pods/ephemeralcontainers", "patch")},
 		"reaches what it has no network to":            {rule("", "services/proxy", "get")},
@@ -205,7 +205,7 @@ func TestRBAC_EscalationIsDetected(t *testing.T) {
 		"changes who may what":                         {rule(rbacGroup, "roles", "create"), rule(rbacGroup, "clusterrolebindings", "update"), rule(rbacGroup, "rolebindings", "patch", "one")},
 		"changes others' admission":                    {rule(webhooks, "validatingwebhookconfigurations", "update"), rule(webhooks, "mutatingwebhookconfigurations", "list"), rule(webhooks, "validatingadmissionpolicies", "delete")},
 		"changes a namespace, and so its Pod Security": {rule("", "namespaces", "patch"), rule("", "namespaces/finalize", "update")},
-		"lets somebody have a certificate":             {rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"), rule("certificates.k8s.io", "signers", "approve", "kubernetes.io/kubelet-serving")},
+		"approves or signs certificates":               {rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"), rule("certificates.k8s.io", "signers", "approve", "kubernetes.io/kubelet-serving")},
 		"mounts any folder of a node":                  {rule("", "persistentvolumes", "create")},
 		"changes what kinds there are":                 {rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")},
 		"takes any request for an API":                 {rule("apiregistration.k8s.io", "apiservices", "update")},

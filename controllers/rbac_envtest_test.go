@@ -128,7 +128,7 @@ func TestRBAC_EachPermissionIsNeeded(t *testing.T) {
 	}
 
 	// First in a cluster that does not serve HTTPRoute and PodMonitor.
-	withAndWithout(t, "before the definitions", all, early, 2, (*stage).waitForDefinitions)
+	withAndWithout(t, "before the CRDs", all, early, 2, (*stage).waitForDefinitions)
 	for _, d := range []struct{ group, kind, plural string }{
 		{"gateway.networking.k8s.io", "HTTPRoute", "httproutes"}, {"monitoring.coreos.com", "PodMonitor", "podmonitors"},
 	} {
@@ -475,8 +475,8 @@ func (s *stage) live(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"metrics are read", s.readMetrics},
-		{"objects are made", func(ctx context.Context) error { return s.apply(ctx, "everything", false) }},
-		{"children stand", s.childrenStand},
+		{"objects are created", func(ctx context.Context) error { return s.apply(ctx, "everything", false) }},
+		{"children exist", s.childrenStand},
 		{"their pods run", s.ready},
 		{"children lose their label", s.unlabel},
 		{"children are deleted", s.deleteChildren},
@@ -655,7 +655,7 @@ func (s *stage) deleteChildren(ctx context.Context) error {
 		if err := env.Admin.Delete(ctx, o); err != nil {
 			return err
 		}
-		if err := testkit.Eventually(ctx, kind+" to be made anew", func(ctx context.Context) (bool, error) {
+		if err := testkit.Eventually(ctx, kind+" to be created again", func(ctx context.Context) (bool, error) {
 			err := env.Admin.Get(ctx, key, o)
 			return err == nil && o.GetUID() != was, client.IgnoreNotFound(err)
 		}); err != nil {

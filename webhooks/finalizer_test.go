@@ -50,9 +50,9 @@ func TestKeepFinalizer_FollowsTheDeletionPolicy(t *testing.T) {
 		"Delete after Orphan":   {`{"deletionPolicy":"Delete"}`, ours + "," + others, others},
 		"unset after Orphan":    {`{}`, others + "," + ours, others},
 		"Orphan":                {`{"deletionPolicy":"Orphan"}`, ``, ours},
-		"Orphan beside others":  {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
+		"Orphan with others":    {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
 		"Orphan that has it":    {`{"deletionPolicy":"Orphan"}`, ours + "," + others, ours + "," + others},
-		"a policy nobody knows": {`{"deletionPolicy":"Keep"}`, others, others},
+		"an unknown policy":     {`{"deletionPolicy":"Keep"}`, others, others},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := func(finalizers string) string {

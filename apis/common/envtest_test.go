@@ -118,12 +118,12 @@ var cases = []struct{ name, spec, refused string }{
 	{"liveness that has to succeed twice", `probes: {liveness: {tcpSocket: {port: 1}, successThreshold: 2}}`, "spec.probes.liveness.successThreshold: Invalid value: must be 1"},
 
 	{"labels and annotations", `pod: {labels: {example.com/team: a, x: ""}, annotations: {Example.com/Key: "some text"}}`, ""},
-	{"label of ours", `pod: {labels: {app.kubernetes.io/managed-by: me}}`, "cannot be set"},
+	{"label of the operator", `pod: {labels: {app.kubernetes.io/managed-by: me}}`, "cannot be set"},
 	{"label of our domain", `pod: {labels: {platform-operator.io/x: me}}`, "cannot be set"},
 	{"label of Kubernetes", `pod: {labels: {pod-template-hash: me}}`, "cannot be set"},
 	{"label that is none", `pod: {labels: {"a b": me}}`, "keys must be names"},
 	{"value that is none", `pod: {labels: {a: "b c"}}`, "spec.pod.labels.a"},
-	{"annotation of ours", `pod: {annotations: {platform-operator.io/applied: x}}`, "cannot be set"},
+	{"annotation of the operator", `pod: {annotations: {platform-operator.io/applied: x}}`, "cannot be set"},
 	{"annotation that gives privileges", `pod: {annotations: {container.apparmor.security.beta.kubernetes.io/web: unconfined}}`, "cannot be set"},
 	{"priority", `pod: {priorityClassName: high}`, ""},
 	{"priority of the system", `pod: {priorityClassName: system-node-critical}`, "are not allowed"},
@@ -147,10 +147,10 @@ var cases = []struct{ name, spec, refused string }{
 
 	{"security", `security: {profile: Restricted, runAsUser: 1000, runAsGroup: 0, fsGroup: 2000, readOnlyRootFilesystem: false}`, ""},
 	{"security of root", `security: {runAsUser: 0}`, "runAsUser"},
-	{"security of nobody", `security: {profile: Privileged}`, "profile"},
+	{"security profile that does not exist", `security: {profile: Privileged}`, "profile"},
 
 	{"service", `service: {annotations: {a.b/c: d}, loadBalancerClass: example.com/lb, externalTrafficPolicy: Local, sessionAffinity: ClientIP}`, ""},
-	{"service that says it is ours", `service: {annotations: {platform-operator.io/owner-uid: x}}`, "outside of platform-operator.io"},
+	{"service with an annotation of the operator", `service: {annotations: {platform-operator.io/owner-uid: x}}`, "outside of platform-operator.io"},
 
 	{"Gateway", `expose: {type: Gateway, hosts: [a.example.com, "*.example.com"], path: /.well-known/x, gateway: {parentRef: {name: g}}}`, ""},
 	{"Gateway without one", `expose: {type: Gateway, hosts: [a.example.com]}`, "spec.expose.gateway: Invalid value: gateway is required"},
@@ -177,7 +177,7 @@ var cases = []struct{ name, spec, refused string }{
 	{"budget of all", `podDisruptionBudget: {minAvailable: 100%}`, "minAvailable"},
 
 	{"network policy", `networkPolicy: {preset: Isolated, from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {a: b}}, podSelector: {matchExpressions: [{key: a, operator: Exists}]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}`, ""},
-	{"peer of nobody", `networkPolicy: {preset: Isolated, from: [{}]}`, "either ipBlock"},
+	{"peer that is empty", `networkPolicy: {preset: Isolated, from: [{}]}`, "either ipBlock"},
 	{"peer of both", `networkPolicy: {preset: Isolated, from: [{podSelector: {}, ipBlock: {cidr: 10.0.0.0/8}}]}`, "either ipBlock"},
 	{"range that is none", `networkPolicy: {preset: Isolated, from: [{ipBlock: {cidr: 10.0.0.0}}]}`, "must be a range"},
 	{"range with more bits", `networkPolicy: {preset: Isolated, from: [{ipBlock: {cidr: 10.1.2.3/8}}]}`, "must be a range"},

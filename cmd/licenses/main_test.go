@@ -68,12 +68,12 @@ func TestClassify(t *testing.T) {
 		"one":            {files: map[string]string{"LICENSE": mit}, want: []string{"MIT"}},
 		"two files":      {files: map[string]string{"LICENSE": mit, "forked/LICENSE": apache}, want: []string{"Apache-2.0", "MIT"}},
 		"two in a file":  {files: map[string]string{"LICENSE": mit + "\n\n" + apache}, want: []string{"Apache-2.0", "MIT"}},
-		"notice as well": {files: map[string]string{"LICENSE": mit, "NOTICE": "by somebody"}, want: []string{"MIT"}},
+		"notice as well": {files: map[string]string{"LICENSE": mit, "NOTICE": "by the author"}, want: []string{"MIT"}},
 		"short form":     {files: map[string]string{"LICENSE": mit + "\n\n" + apacheHeader}, want: []string{"Apache-2.0", "MIT"}},
 		"refused":        {files: map[string]string{"LICENSE": gpl}, wantErr: "m v1: LICENSE is GPL-2.0; allowed are Apache-2.0, "},
 		"refused below":  {files: map[string]string{"LICENSE": mit, "forked/COPYING": gpl}, wantErr: "m v1: forked/COPYING is GPL-2.0; "},
 		"unknown":        {files: map[string]string{"LICENSE": "Do with it what you like."}, wantErr: "m v1: LICENSE is not a known licence"},
-		"none":           {files: map[string]string{"NOTICE": "by somebody"}, wantErr: "m v1: has no licence file"},
+		"none":           {files: map[string]string{"NOTICE": "by the author"}, wantErr: "m v1: has no licence file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &module{name: "m v1", files: tc.files}

@@ -1,5 +1,5 @@
-// Command observability writes what is generated from the definitions of the
-// metrics: their reference in docs/metrics.md.
+// Command observability generates the reference of the metrics in docs/metrics.md
+// from pkg/telemetry.
 package main
 
 import (

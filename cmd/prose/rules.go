@@ -35,7 +35,7 @@ var rules = []rule{
 	{pattern: `anew`, use: "again, from scratch"},
 	{
 		pattern: `(is|are|was|were) (gone|going)|goes away|went away`, use: "is deleted, is being deleted, no longer exists",
-		except: []string{`(is|are|was|were) going to`},
+		except: []string{`(is|are|was|were) going to`, `(component|process) is gone`},
 	},
 	{pattern: `(a|an|the|one|each|every|this|first|second|next|last|later|earlier|whole|same|per) pass(es)?`, use: "reconcile, reconciliation"},
 	{pattern: `pass's`, use: "the reconcile's"},

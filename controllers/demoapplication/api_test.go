@@ -26,7 +26,7 @@ func TestSchema(t *testing.T) {
 	l := env.NewSandbox(t, subject())
 	a63, a64 := strings.Repeat("a", 63), strings.Repeat("a", 64)
 	for what, tc := range map[string]struct{ name, spec, want string }{
-		"the article's":                {"web", `{replica: 2, image: "nginx:latest", ports: [{port: 80, targetPort: 80, nodePort: 30002}]}`, ""},
+		"legacy sample":                {"web", `{replica: 2, image: "nginx:latest", ports: [{port: 80, targetPort: 80, nodePort: 30002}]}`, ""},
 		"a name of 63":                 {a63, `{image: nginx}`, ""},
 		"a name of 64":                 {a64, `{image: nginx}`, "metadata.name must be no more than 63 characters"},
 		"a name with a digit first":    {"1web", `{image: nginx}`, "metadata.name must start with a letter"},
@@ -59,7 +59,7 @@ func TestSchema(t *testing.T) {
 		"no application protocol":      {"web", `{image: nginx, ports: [{port: 80, appProtocol: "a b"}]}`, "spec.ports[0].appProtocol"},
 		"autoscaling":                  {"web", `{image: nginx, resources: {requests: {cpu: 1}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, ""},
 		"autoscaling by the limit":     {"web", `{image: nginx, resources: {limits: {memory: 1Gi}}, autoscaling: {maxReplicas: 3, targetMemoryUtilizationPercentage: 70}}`, ""},
-		"autoscaling beside replica":   {"web", `{image: nginx, replica: 1, resources: {requests: {cpu: 1}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, "spec.replica: Forbidden: must not be set together with autoscaling"},
+		"autoscaling and replica":      {"web", `{image: nginx, replica: 1, resources: {requests: {cpu: 1}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, "spec.replica: Forbidden: must not be set together with autoscaling"},
 		"autoscaling of no CPU":        {"web", `{image: nginx, resources: {requests: {memory: 1Gi}}, autoscaling: {maxReplicas: 3, targetCPUUtilizationPercentage: 70}}`, "set resources.requests.cpu"},
 		"autoscaling of no memory":     {"web", `{image: nginx, autoscaling: {maxReplicas: 3, targetMemoryUtilizationPercentage: 70}}`, "set resources.requests.memory"},
 		"ClusterIP with a node port":   {"web", `{image: nginx, ports: [{port: 80, nodePort: 30002}], service: {type: ClusterIP}}`, "spec.service.type: Invalid value"},

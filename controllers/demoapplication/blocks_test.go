@@ -80,7 +80,7 @@ func TestDemoApplication_Exposed(t *testing.T) {
 			return c != nil && c.Status == status && c.Reason == reason
 		}
 	}
-	l.Until("that nobody has taken it", a, "web", exposed(metav1.ConditionFalse, common.ReasonWaiting))
+	l.Until("Exposed to be False while the Ingress has no address", a, "web", exposed(metav1.ConditionFalse, common.ReasonWaiting))
 	i := &networkingv1.Ingress{}
 	l.Get(i, "web")
 	before := i.DeepCopy()
@@ -88,7 +88,7 @@ func TestDemoApplication_Exposed(t *testing.T) {
 	if err := env.Admin.Status().Patch(t.Context(), i, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	l.Until("that somebody has", a, "web", exposed(metav1.ConditionTrue, common.ReasonAccepted))
+	l.Until("Exposed to be True once the Ingress has an address", a, "web", exposed(metav1.ConditionTrue, common.ReasonAccepted))
 
 	// This cluster does not serve the Gateway API: the Ingress is deleted, and the
 	// reason why there is no HTTPRoute is reported.

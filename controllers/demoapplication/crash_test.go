@@ -175,7 +175,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		case err != nil:
 			return err
 		case !c.wanted:
-			return fmt.Errorf("there is a %T that nobody asked for", c.child)
+			return fmt.Errorf("unwanted %T exists", c.child)
 		case !metav1.IsControlledBy(c.child, a):
 			return fmt.Errorf("the %T is not its own", c.child)
 		case c.child.GetDeletionTimestamp() != nil:

@@ -263,7 +263,7 @@ func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 		t.Fatalf("no Service among %v", plan.Apply)
 	}
 	// If it exists, it may be that of the legacy operator, which selects its pods.
-	for name, selector := range map[string]map[string]string{"the article's": articleLabels(a), "ours": labels(a)} {
+	for name, selector := range map[string]map[string]string{"legacy": articleLabels(a), "current": labels(a)} {
 		in := plan.Apply[i].IfExists(&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
 		raw, err := in.Object(a, ownerKind)
 		if err != nil {
@@ -291,9 +291,9 @@ func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 		refused error
 		want    bool
 	}{
-		"the selector":          {refused("spec.selector"), true},
-		"something else":        {refused("spec.replicas"), false},
-		"something else beside": {refused("spec.selector", "spec.replicas"), false},
+		"the selector":   {refused("spec.selector"), true},
+		"something else": {refused("spec.replicas"), false},
+		"both":           {refused("spec.selector", "spec.replicas"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
@@ -319,7 +319,7 @@ func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(raw), string(again)); diff != "" {
-				t.Errorf("the pass after it (-fallback +next):\n%s", diff)
+				t.Errorf("the next reconcile (-fallback +next):\n%s", diff)
 			}
 		})
 	}

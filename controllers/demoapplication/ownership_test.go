@@ -241,7 +241,7 @@ func TestDemoApplication_WaitsForATakenNodePort(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), holder); err != nil {
 		t.Fatal(err)
 	}
-	l.Eventually("the API server to let go of the port", func(ctx context.Context) (bool, error) {
+	l.Eventually("the API server to release the port", func(ctx context.Context) (bool, error) {
 		if env.Admin.Get(ctx, client.ObjectKeyFromObject(a), &corev1.Service{}) == nil {
 			return true, nil // a reconcile that was triggered by something else has already created it
 		}

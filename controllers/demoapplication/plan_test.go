@@ -23,7 +23,7 @@ func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 		"no pod is created before its NetworkPolicy": {
 			"NetworkPolicy", false, kinds{"ControllerRevision", "Service", "PodDisruptionBudget"},
 		},
-		"pods that run are still looked after": {
+		"running pods are still managed": {
 			"NetworkPolicy", true, kinds{"ControllerRevision", "Deployment", "Service", "PodDisruptionBudget"},
 		},
 		"no pod is created of a revision that is not recorded": {

@@ -29,7 +29,7 @@ func TestDesired_DoesNotRouteDisallowedHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := has(plan, "Ingress"); got != (want == "") {
-			t.Errorf("%s: the Ingress is made: %v", host, got)
+			t.Errorf("%s: got Ingress created %v", host, got)
 		}
 		report(a, Observed{Offline: true}, outcome(nil, rolled(1, 1), nil), strict)
 		c := meta.FindStatusCondition(a.Status.Conditions, common.ConditionExposed)

@@ -69,7 +69,7 @@ func TestDemoApplication_RestartsWhenASecretChanges(t *testing.T) {
 	}
 
 	l.Edit(s, "bystander", func() { s.Data["password"] = []byte("hunter2") })
-	l.Expect("what nobody refers to")
+	l.Expect("a change of an unreferenced Secret")
 	l.Edit(s, "db", func() { s.Labels = map[string]string{"team": "a"} })
 	l.Expect("labels", read)
 	l.Edit(s, "db", func() { s.Annotations = map[string]string{"touched": "today"} })

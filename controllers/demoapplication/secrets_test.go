@@ -55,7 +55,7 @@ expose: {type: Ingress, hosts: [a.example.com], ingress: {tls: {secretRef: {name
 			p.RestartOnSecretChange = tc.granted
 			k := Kind(p)
 			if (k.Secrets != nil) != tc.granted {
-				t.Fatalf("somebody looks: %v", k.Secrets != nil)
+				t.Fatalf("got Secrets read %v, want %v", k.Secrets != nil, tc.granted)
 			}
 			if !tc.granted {
 				return

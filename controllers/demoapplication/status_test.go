@@ -99,7 +99,7 @@ func TestConditions(t *testing.T) {
 		"no Service yet":     {asIs, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
 		"no Service at all":  {noPorts, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
 		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
-		"somebody else's":    {asIs, nil, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
+		"unowned":            {asIs, nil, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
@@ -120,7 +120,7 @@ func TestConditions(t *testing.T) {
 			later.Now = later.Now.Add(time.Hour)
 			report(a, o, later, platform)
 			if diff := cmp.Diff(once, a); diff != "" {
-				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
+				t.Errorf("reconciling the same state again changed the status, which causes a needless write:\n%s", diff)
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestReport_CountsAndSelector(t *testing.T) {
 	}
 	report(a, Observed{}, outcome(errors.New("no answer"), nil, nil), platform)
 	if a.Status.Replicas != 2 {
-		t.Errorf("%d replicas after a pass that saw no Deployment, want the 2 last seen", a.Status.Replicas)
+		t.Errorf("got %d replicas after a reconcile without a Deployment, want the last observed 2", a.Status.Replicas)
 	}
 	// Pods that the legacy operator created have only one label.
 	d.Spec.Selector.MatchLabels = articleLabels(a)

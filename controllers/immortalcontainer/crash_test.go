@@ -82,7 +82,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	case client.IgnoreNotFound(err) != nil:
 		return err
 	case apierrors.IsNotFound(err) == (i.Spec.NetworkPolicy != nil):
-		return fmt.Errorf("a NetworkPolicy stands: %t", err == nil)
+		return fmt.Errorf("got NetworkPolicy %t, want %t", err == nil, i.Spec.NetworkPolicy != nil)
 	}
 	switch err := r.Get(ctx, key, p); {
 	case i.Spec.Suspend && apierrors.IsNotFound(err), i.Spec.Paused && err == nil:

@@ -120,7 +120,7 @@ func TestDesired_Plan(t *testing.T) {
 		"failed long ago: deleted":                         {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodFailed)), Now: born.Add(time.Minute)}, prune: true},
 		"succeeded long ago: deleted":                      {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodSucceeded)), Now: born.Add(time.Minute)}, prune: true},
 		"failed at once: a pause first":                    {i: sample(counted), o: Observed{Pod: livePod(endedAs(corev1.PodFailed)), Now: born.Add(time.Second)}, wait: true},
-		"changed before it ran: made anew":                 {i: sample(changed), o: Observed{Pod: livePod(withGate)}, prune: true},
+		"changed before it ran: replaced":                  {i: sample(changed), o: Observed{Pod: livePod(withGate)}, prune: true},
 		"changed while it runs: for the server to say":     {i: sample(counted, changed), o: Observed{Pod: livePod()}},
 		"suspended: deleted":                               {i: sample(counted, suspended), o: Observed{Pod: livePod()}, prune: true},
 		"suspended, and not yet counted: deleted":          {i: sample(suspended), o: Observed{Pod: livePod(withGate)}, prune: true},
@@ -233,9 +233,9 @@ func TestDesired_CountsStartsOncePerPod(t *testing.T) {
 		"the first":                           {pod: livePod(withGate), want: 1},
 		"the same again":                      {uid: "p", starts: 1, pod: livePod(), want: 1},
 		"the next":                            {uid: "earlier", starts: 4, pod: livePod(withGate), want: 5},
-		"one that the article counted":        {starts: 7, pod: livePod(func(p *corev1.Pod) { p.Annotations = nil }), want: 7},
-		"one that nobody counted, ungated":    {pod: livePod(), want: 1},
-		"the first of ours after the article": {starts: 7, pod: livePod(withGate), want: 8},
+		"counted by the legacy operator":      {starts: 7, pod: livePod(func(p *corev1.Pod) { p.Annotations = nil }), want: 7},
+		"not counted yet, ungated":            {pod: livePod(), want: 1},
+		"the first after the legacy operator": {starts: 7, pod: livePod(withGate), want: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = tc.uid, tc.starts })
@@ -397,12 +397,12 @@ func TestDesired_FieldsThatReplaceThePod(t *testing.T) {
 			i := sample()
 			tc.change(&i.Spec)
 			if got := inputs(i) != inputs(sample()); got != tc.anew {
-				t.Errorf("made anew: %t, want %t", got, tc.anew)
+				t.Errorf("replaced: %t, want %t", got, tc.anew)
 			}
 		})
 	}
 	if fields := reflect.TypeFor[spec]().NumField(); fields != 10 {
-		t.Errorf("the spec has %d fields: does the new one make a pod anew?", fields)
+		t.Errorf("the spec has %d fields: does changing the new one replace the pod?", fields)
 	}
 }
 
@@ -413,9 +413,9 @@ func TestConditions_WhileSuspended(t *testing.T) {
 		current                    string
 	}{
 		"it runs":        {livePod(), "True", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
-		"it is going":    {livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"being deleted":  {livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
 		"on a lost node": {livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
-		"it is gone":     {nil, "False", "True", common.ReasonSuspended, ""},
+		"deleted":        {nil, "False", "True", common.ReasonSuspended, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample()

@@ -222,7 +222,7 @@ func TestImmortalContainer_OperatorUpgradeKeepsThePod(t *testing.T) {
 	l.Start()
 	uid := bornPod(l, "", 1)
 	if uid != string(*ac.UID) {
-		t.Fatal("the pod was made anew")
+		t.Fatal("the pod was replaced")
 	}
 	l.Requests()
 	l.Restart()
@@ -246,7 +246,7 @@ func TestImmortalContainer_OperatorUpgradeKeepsThePod(t *testing.T) {
 	}
 	l.Requests()
 	l.Restart()
-	l.Expect("restart after the pod was made anew")
+	l.Expect("restart after the pod was replaced")
 }
 
 func TestImmortalContainer_SuspendAndResume(t *testing.T) {
@@ -312,7 +312,7 @@ func TestImmortalContainer_CreatesAndDeletesTheNetworkPolicy(t *testing.T) {
 	l.Gone(n, "web-immortalpod")
 	l.Ready(i, "web")
 	if i.Status.PodUID != uid {
-		t.Error("the pod was made anew")
+		t.Error("the pod was replaced")
 	}
 }
 

@@ -217,13 +217,13 @@ func TestDesired_Arguments(t *testing.T) {
 		change func(*cachev1alpha1.Memcached)
 		want   string
 	}{
-		"the seed's":  {func(*cachev1alpha1.Memcached) {}, "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
-		"memory":      {withMemory("1Gi"), "-m 1024 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
-		"bytes":       {withMemory("67108864"), "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
-		"the most":    {withMemory("1Ti"), "-m 1048576 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
-		"no memory":   {func(m *cachev1alpha1.Memcached) { m.Spec.Memory = &cachev1alpha1.MemorySpec{} }, "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
-		"connections": {func(m *cachev1alpha1.Memcached) { m.Spec.MaxConnections = new(int32(1)) }, "-m 64 -c 1 -t 4 -p 11211 -U 0 -o modern -v"},
-		"threads":     {func(m *cachev1alpha1.Memcached) { m.Spec.Threads = new(int32(16)) }, "-m 64 -c 1024 -t 16 -p 11211 -U 0 -o modern -v"},
+		"legacy sample": {func(*cachev1alpha1.Memcached) {}, "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
+		"memory":        {withMemory("1Gi"), "-m 1024 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
+		"bytes":         {withMemory("67108864"), "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
+		"the most":      {withMemory("1Ti"), "-m 1048576 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
+		"no memory":     {func(m *cachev1alpha1.Memcached) { m.Spec.Memory = &cachev1alpha1.MemorySpec{} }, "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v"},
+		"connections":   {func(m *cachev1alpha1.Memcached) { m.Spec.MaxConnections = new(int32(1)) }, "-m 64 -c 1 -t 4 -p 11211 -U 0 -o modern -v"},
+		"threads":       {func(m *cachev1alpha1.Memcached) { m.Spec.Threads = new(int32(16)) }, "-m 64 -c 1024 -t 16 -p 11211 -U 0 -o modern -v"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			words := args(sample(tc.change))
@@ -242,9 +242,9 @@ func TestDesired_ContainerLimit(t *testing.T) {
 		change func(*cachev1alpha1.Memcached)
 		want   string
 	}{
-		"the seed's": {func(*cachev1alpha1.Memcached) {}, "180Mi"}, // 64 + 16 + 64 + 32 + 4
-		"memory":     {withMemory("1Gi"), "1380Mi"},
-		"rounded up": {withMemory("2Mi"), "103Mi"}, // 2 + 0.5 + 100
+		"legacy sample": {func(*cachev1alpha1.Memcached) {}, "180Mi"}, // 64 + 16 + 64 + 32 + 4
+		"memory":        {withMemory("1Gi"), "1380Mi"},
+		"rounded up":    {withMemory("2Mi"), "103Mi"}, // 2 + 0.5 + 100
 		"connections": {
 			func(m *cachev1alpha1.Memcached) { m.Spec.MaxConnections = new(int32(65536)) }, "2196Mi",
 		},
@@ -296,9 +296,9 @@ func TestDesired_KeepsTheClusterIPOfTheService(t *testing.T) {
 		live *corev1.Service
 		want string
 	}{
-		"none stands":           {nil, corev1.ClusterIPNone},
-		"headless":              {live(corev1.ClusterIPNone), corev1.ClusterIPNone},
-		"the seed's with an IP": {live("10.0.0.10"), ""},
+		"no Service":         {nil, corev1.ClusterIPNone},
+		"headless":           {live(corev1.ClusterIPNone), corev1.ClusterIPNone},
+		"legacy, with an IP": {live("10.0.0.10"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, s := typed(t, sample(), Observed{Service: tc.live}); s.Spec.ClusterIP != tc.want {
@@ -370,7 +370,7 @@ func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 	}
 	// A field that is added by a later version must not look like a change.
 	if got := of(); got != `{"size":0}` {
-		t.Errorf("inputs of what says nothing about pods: %s", got)
+		t.Errorf("got inputs %s of a spec without pod fields", got)
 	}
 	type spec = cachev1alpha1.MemcachedSpec
 	for name, tc := range map[string]struct {
@@ -474,12 +474,12 @@ func TestDesired_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 		plan := planned(t, m, o)
 		is := slices.ContainsFunc(plan.Apply, func(in apply.Intent) bool { return in.Kind == "PodDisruptionBudget" })
 		if is == (len(plan.Prune) == 1) {
-			t.Errorf("it is made: %v, and deleted are %v", is, plan.Prune)
+			t.Errorf("got PodDisruptionBudget created %v and deleted %v, want exactly one", is, plan.Prune)
 		}
 		return is
 	}
 	if made(sample()) {
-		t.Error("two budgets select the pods, and nobody asked for the second")
+		t.Error("a second PodDisruptionBudget selects the pods although the spec does not set one")
 	}
 	if !made(sample(func(m *cachev1alpha1.Memcached) {
 		m.Spec.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(2))}

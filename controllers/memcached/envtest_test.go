@@ -124,7 +124,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		case client.IgnoreNotFound(err) != nil:
 			return err
 		case apierrors.IsNotFound(err) == tc.wanted:
-			return fmt.Errorf("%s wanted: %t, stands: %t", kind, tc.wanted, err == nil)
+			return fmt.Errorf("%s exists: got %t, want %t", kind, err == nil, tc.wanted)
 		case tc.wanted && !metav1.IsControlledBy(tc.child, m):
 			return fmt.Errorf("the %s is not its own", kind)
 		}

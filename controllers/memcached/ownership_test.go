@@ -125,7 +125,7 @@ func TestMemcached_RemovesAdditionsToExclusivePaths(t *testing.T) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Command, c.Args, c.Env = []string{"memcached", "-m=64"}, append(c.Args, "-A"), []corev1.EnvVar{{Name: "A", Value: "b"}}
 	})
-	l.Until("command, args and env to be ours", d, "example", func() bool {
+	l.Until("command, args and env to be replaced", d, "example", func() bool {
 		c := d.Spec.Template.Spec.Containers[0]
 		return len(c.Command) == 1 && slices.Equal(c.Args, args(m)) && c.Env == nil
 	})
@@ -134,7 +134,7 @@ func TestMemcached_RemovesAdditionsToExclusivePaths(t *testing.T) {
 	})
 	l.Until("the second port to go", s, "example", func() bool { return len(s.Spec.Ports) == 1 })
 	l.Edit(s, "example", func() { s.Spec.Selector["version"] = "2" })
-	l.Until("the selector to be ours", s, "example", func() bool { return len(s.Spec.Selector) == 2 })
+	l.Until("the selector to be replaced", s, "example", func() bool { return len(s.Spec.Selector) == 2 })
 }
 
 // An image that is no longer the platform's default is kept: a restart would lose

@@ -93,7 +93,7 @@ func TestReport_PhaseAndConditions(t *testing.T) {
 		"none is wanted": {0, none(), nil, "Running", "ScaledToZero", map[string]string{
 			"Available": "False ScaledToZero", "Ready": "True ScaledToZero",
 		}},
-		"pods cannot be made": {3, failing(rolled(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
+		"pods cannot be created": {3, failing(rolled(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
 			"Available": "True MinimumReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
 		}},
 		"the name is taken": {3, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), "Failed", "Conflict", map[string]string{
@@ -121,7 +121,7 @@ func TestReport_PhaseAndConditions(t *testing.T) {
 			later.Now = later.Now.Add(time.Hour)
 			report(m, Observed{}, later, platform)
 			if diff := cmp.Diff(once, m); diff != "" {
-				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
+				t.Errorf("reconciling the same state again changed the status, which causes a needless write:\n%s", diff)
 			}
 		})
 	}
@@ -188,7 +188,7 @@ func TestReport_NodesAreNeverNull(t *testing.T) {
 	}
 	m := sample()
 	if got := written(m); strings.Contains(got, "nodes") {
-		t.Errorf("before the first pass: %s", got)
+		t.Errorf("before the first reconcile: %s", got)
 	}
 	report(m, Observed{}, outcome(nil, nil), platform)
 	if got := written(m); !strings.Contains(got, `"nodes":[]`) {
@@ -224,7 +224,7 @@ func TestReport_Counts(t *testing.T) {
 	}
 	report(m, Observed{}, outcome(errors.New("no answer"), nil), platform)
 	if m.Status.Size != 0 || m.Status.Memory == nil {
-		t.Errorf("a pass that saw no Deployment changed the figures: %+v", m.Status)
+		t.Errorf("a reconcile without a Deployment changed the status: %+v", m.Status)
 	}
 }
 

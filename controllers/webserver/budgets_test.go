@@ -32,7 +32,7 @@ func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	l.Requests()
 	selecting := func(labels map[string]string) *policyv1.PodDisruptionBudget {
 		return &policyv1.PodDisruptionBudget{
-			ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "theirs"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "unowned"},
 			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
 		}
 	}
@@ -40,9 +40,9 @@ func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	l.Create(theirs)
 	l.Expect("one of other pods")
 
-	l.Edit(theirs, "theirs", func() { theirs.Spec.Selector.MatchLabels = map[string]string{"app": "webserver"} })
+	l.Edit(theirs, "unowned", func() { theirs.Spec.Selector.MatchLabels = map[string]string{"app": "webserver"} })
 	l.Gone(ours, "web")
-	l.Expect("one of our pods: ours goes", gone)
+	l.Expect("the other selects the pods: the owned one is deleted", gone)
 	before := theirs.DeepCopy()
 	theirs.Status.ObservedGeneration, theirs.Status.DisruptionsAllowed = theirs.Generation, 1
 	if err := l.Admin.Status().Patch(t.Context(), theirs, client.MergeFrom(before)); err != nil {
@@ -52,8 +52,8 @@ func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	l.Restart()
 	l.Expect("restart")
 
-	l.Edit(theirs, "theirs", func() { theirs.Spec.Selector.MatchLabels = map[string]string{"app": "other"} })
-	l.Until("ours again", ours, "web", func() bool { return true })
+	l.Edit(theirs, "unowned", func() { theirs.Spec.Selector.MatchLabels = map[string]string{"app": "other"} })
+	l.Until("the owned PodDisruptionBudget again", ours, "web", func() bool { return true })
 	l.Expect("it selects others now", lives, made)
 
 	if err := l.Admin.Delete(t.Context(), theirs); err != nil {
@@ -68,10 +68,10 @@ func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	l.Edit(w, "web", func() {
 		w.Spec.PodDisruptionBudget = &common.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(2))}
 	})
-	l.Until("ours, as it is asked for", ours, "web", func() bool { return ours.Spec.MaxUnavailable.IntVal == 2 })
+	l.Until("the PodDisruptionBudget of the spec", ours, "web", func() bool { return ours.Spec.MaxUnavailable.IntVal == 2 })
 	told := func() bool {
 		c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionReady)
-		return c != nil && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, `PodDisruptionBudget "theirs" selects the pods too`)
+		return c != nil && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, `PodDisruptionBudget "unowned" selects the pods too`)
 	}
 	l.Until("that to be told", w, "web", told)
 	l.Requests()
@@ -81,5 +81,5 @@ func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Until("nothing to be told", w, "web", func() bool { return !told() })
-	l.Expect("it goes, and ours stays", status)
+	l.Expect("the other is deleted, the owned one stays", status)
 }

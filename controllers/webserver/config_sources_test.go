@@ -259,7 +259,7 @@ func TestDesired_ConfigTestMatchesTheServer(t *testing.T) {
 			pod := d.Spec.Template.Spec
 			if len(pod.InitContainers) == 0 {
 				if generated(w) {
-					t.Error("a configuration of ours is not tested")
+					t.Error("the generated configuration is not tested")
 				}
 				return
 			}
@@ -305,7 +305,7 @@ func TestSecrets_OfTheSpec(t *testing.T) {
 		{Name: "b", Projected: &common.ProjectedVolume{Sources: []common.VolumeProjection{{Secret: &common.ObjectProjection{Name: "key"}}}}},
 	}}
 	if Kind(platform).Secrets != nil {
-		t.Error("somebody looks at Secrets whom the platform does not let")
+		t.Error("the platform configuration does not allow reading Secrets, but the kind reads them")
 	}
 	granted := platform
 	granted.RestartOnSecretChange = true
@@ -342,7 +342,7 @@ func TestSecrets_OfTheSpec(t *testing.T) {
 func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 	selecting := func(labels map[string]string) []policyv1.PodDisruptionBudget {
 		return []policyv1.PodDisruptionBudget{{
-			ObjectMeta: metav1.ObjectMeta{Name: "theirs"},
+			ObjectMeta: metav1.ObjectMeta{Name: "unowned"},
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
 		}}
 	}
@@ -364,8 +364,8 @@ func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 		"it selects by our label":   {labelled, selecting(map[string]string{"webserver_cr": sample().Name}), false, ""},
 		"it selects by the user's":  {labelled, selecting(map[string]string{"tier": "front"}), false, ""},
 		"it selects what we manage": {labelled, selecting(map[string]string{naming.LabelManagedBy: naming.ManagedBy}), false, ""},
-		"ours is asked for":         {asking, selecting(map[string]string{"tier": "front"}), true, ` PodDisruptionBudget "theirs" selects the pods too, and Kubernetes does not evict pods of two budgets. Remove it, or spec.podDisruptionBudget.`},
-		"only ours is asked for":    {asking, selecting(map[string]string{"tier": "back"}), true, ""},
+		"the spec asks for one":     {asking, selecting(map[string]string{"tier": "front"}), true, ` PodDisruptionBudget "unowned" selects the pods too, and Kubernetes does not evict pods of two budgets. Remove it, or spec.podDisruptionBudget.`},
+		"the spec asks, no overlap": {asking, selecting(map[string]string{"tier": "back"}), true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sample()

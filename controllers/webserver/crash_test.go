@@ -194,7 +194,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		case err != nil:
 			return err
 		case !c.wanted && c.child.GetDeletionTimestamp() == nil:
-			return fmt.Errorf("there is a %T that nobody asked for", c.child)
+			return fmt.Errorf("unwanted %T exists", c.child)
 		case c.wanted && !metav1.IsControlledBy(c.child, w):
 			return fmt.Errorf("the %T is not its own", c.child)
 		}

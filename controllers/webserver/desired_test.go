@@ -388,7 +388,7 @@ func TestLog_LinesOfAnEdit(t *testing.T) {
 		live *appsv1.Deployment
 		want []string
 	}{
-		"nothing stands yet":  {nil, nil},
+		"no Deployment yet":   {nil, nil},
 		"nothing changes":     {live(new(int32(3)), "nginx:1.23.1"), nil},
 		"scaled":              {live(new(int32(4)), "nginx:1.23.1"), []string{scaled + " [from 4 to 3]"}},
 		"another image":       {live(new(int32(3)), "nginx:1.23.0"), []string{image + " [from nginx:1.23.0 to nginx:1.23.1]"}},

@@ -206,7 +206,7 @@ func TestWebServer_TakenNodePort(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), holder); err != nil {
 		t.Fatal(err)
 	}
-	l.Eventually("the API server to let go of the port", func(ctx context.Context) (bool, error) {
+	l.Eventually("the API server to release the port", func(ctx context.Context) (bool, error) {
 		try := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "try"}, Spec: *holder.Spec.DeepCopy()}
 		try.Spec.ClusterIP, try.Spec.ClusterIPs = "", nil
 		err := env.Admin.Create(ctx, try, client.DryRunAll)

@@ -37,7 +37,7 @@ func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 		"no pod is created before its NetworkPolicy": {
 			"NetworkPolicy", false, kinds{"ConfigMap", "ControllerRevision", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
 		},
-		"pods that run are still looked after": {
+		"running pods are still managed": {
 			"NetworkPolicy", true, kinds{"ConfigMap", "ControllerRevision", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
 		},
 		"no pod is created of a revision that is not recorded": {

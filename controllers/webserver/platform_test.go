@@ -35,7 +35,7 @@ func TestDesired_DoesNotRouteDisallowedHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := slices.Contains(kinds(plan.Apply), "HTTPRoute"); got != (tc.want == "") {
-			t.Errorf("%s by %s: the HTTPRoute is made: %v", tc.host, tc.gateway, got)
+			t.Errorf("%s by %s: got HTTPRoute created %v", tc.host, tc.gateway, got)
 		}
 		report(w, Observed{}, outcome(nil, liveDeployment(counts(3, 3, 3, 3)), liveService(func(*corev1.Service) {})), strict)
 		c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionExposed)
@@ -72,7 +72,7 @@ func TestDesired_ServiceAccountNeedsThePlatformsPermission(t *testing.T) {
 			}
 		}
 		if got := kinds(plan.Apply); slices.Contains(got, "Deployment") != (o.Deployment != nil) || len(plan.Prune) > 0 {
-			t.Errorf("written are %v, deleted %v: what serves is still looked after", got, plan.Prune)
+			t.Errorf("got %v written and %v deleted: a Deployment that serves must still be managed", got, plan.Prune)
 		}
 		report(w, o, outcome(err, o.Deployment, o.Service), platform)
 		if c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionStalled); c == nil || c.Reason != common.ReasonNotAllowed {

@@ -92,7 +92,7 @@ func mounted(t *testing.T, o Observed) string {
 				return c.Data[snippetFile]
 			}
 		}
-		t.Fatalf("%s, which is mounted, does not stand", v.ConfigMap.Name)
+		t.Fatalf("ConfigMap %s is mounted and does not exist", v.ConfigMap.Name)
 	}
 	return ""
 }
@@ -435,7 +435,7 @@ func TestDesired_TypesThatAreNotServed(t *testing.T) {
 	with, _ := typed(t, w, Observed{})
 	without, _ := typed(t, w, o)
 	if diff := cmp.Diff(with.Spec.Template, without.Spec.Template); diff != "" {
-		t.Errorf("the pods depend on what the cluster knows:\n%s", diff)
+		t.Errorf("the pods depend on the APIs that the cluster serves:\n%s", diff)
 	}
 	plan, err := desired(w, o, platform)
 	if err != nil {
@@ -537,9 +537,9 @@ func TestReport_ConfigValidOnlyForGeneratedConfigurations(t *testing.T) {
 		roll   func(*appsv1.Deployment)
 		want   string
 	}{
-		"the image's own":     {func(*webserverv1.WebServer) {}, rolledOut, ""},
-		"one of ours":         {func(w *webserverv1.WebServer) { w.Spec.TLS = &webserverv1.TLS{} }, rolledOut, "True Tested"},
-		"one of ours, coming": {func(w *webserverv1.WebServer) { w.Spec.TLS = &webserverv1.TLS{} }, underway, "Unknown Testing"},
+		"the image's own":    {func(*webserverv1.WebServer) {}, rolledOut, ""},
+		"generated":          {func(w *webserverv1.WebServer) { w.Spec.TLS = &webserverv1.TLS{} }, rolledOut, "True Tested"},
+		"generated, rolling": {func(w *webserverv1.WebServer) { w.Spec.TLS = &webserverv1.TLS{} }, underway, "Unknown Testing"},
 		"in no pod": {func(w *webserverv1.WebServer) {
 			w.Spec.TLS, w.Spec.Replicas = &webserverv1.TLS{}, new(int32(0))
 		}, rolledOut, "Unknown Testing"},

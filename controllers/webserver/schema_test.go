@@ -65,7 +65,7 @@ func TestSchema(t *testing.T) {
 		"no environment":           {"env: [{name: a, value: b}]", `unknown field "spec.env"`},
 		"no command":               {"command: [sh]", `unknown field "spec.command"`},
 		"load balancer's class":    {"service: {type: LoadBalancer, loadBalancerClass: a.b/c}", ""},
-		"mounted beside":           {"config: {inline: x}\n  tls: {secretRef: {name: a}}\n  content: {configMapRef: {name: a}}\n  " + mountedAt("/etc/nginx/conf.d2"), ""},
+		"mounted next to it":       {"config: {inline: x}\n  tls: {secretRef: {name: a}}\n  content: {configMapRef: {name: a}}\n  " + mountedAt("/etc/nginx/conf.d2"), ""},
 		"mounted where we do not":  {mountedAt("/etc/nginx/conf.d"), ""},
 		"over our configuration":   {"config: {inline: x}\n  " + mountedAt("/etc/nginx/conf.d"), "/etc/nginx/conf.d contains the operator's configuration"},
 		"above our configuration":  {"monitoring: {enabled: true}\n  " + mountedAt("/etc/"), "/etc/nginx/conf.d contains the operator's configuration"},

@@ -131,9 +131,9 @@ func TestConditions(t *testing.T) {
 		"first pod serves":       {asIs, liveDeployment(counts(3, 3, 1, 1)), nil, rolling},
 		"all serve":              {asIs, liveDeployment(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
 		"ready but not long enough to be available": {asIs, liveDeployment(counts(3, 3, 3, 2)), nil, rolling},
-		"new pods beside old ones":                  {asIs, liveDeployment(counts(4, 2, 3, 3)), nil, rolling},
+		"new pods in addition to old ones":          {asIs, liveDeployment(counts(4, 2, 3, 3)), nil, rolling},
 		"old pod left":                              {asIs, liveDeployment(counts(4, 3, 4, 4)), nil, rolling},
-		"scaled by somebody else":                   {asIs, liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
+		"scaled by another client":                  {asIs, liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
 		"fewer than the strategy may leave": {
 			asIs, liveDeployment(func(d *appsv1.Deployment) {
 				counts(3, 3, 1, 1)(d)
@@ -181,7 +181,7 @@ func TestConditions(t *testing.T) {
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 
-		"the Deployment is somebody else's": {
+		"the Deployment is unowned": {
 			asIs, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")),
 			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
 		},
@@ -226,7 +226,7 @@ func TestConditions(t *testing.T) {
 			later.Now = later.Now.Add(time.Hour)
 			report(w, Observed{}, later, platform)
 			if diff := cmp.Diff(once, w); diff != "" {
-				t.Errorf("a second pass over the same changed the status, which is a write for nothing:\n%s", diff)
+				t.Errorf("reconciling the same state again changed the status, which causes a needless write:\n%s", diff)
 			}
 		})
 	}
@@ -320,7 +320,7 @@ func TestReport_CountsAndSelector(t *testing.T) {
 	}
 	report(w, Observed{}, outcome(errors.New("no answer"), nil, nil), platform)
 	if w.Status.Replicas != 4 {
-		t.Errorf("%d replicas after a pass that saw no Deployment, want the 4 last seen", w.Status.Replicas)
+		t.Errorf("got %d replicas after a reconcile without a Deployment, want the last observed 4", w.Status.Replicas)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestReport_Service(t *testing.T) {
 		want *webserverv1.ServiceStatus
 	}{
 		// It must get the same node port when it is created again.
-		"none stands: what was known stays": {nil, known},
+		"no Service: the last status is kept": {nil, known},
 		"as it is": {
 			liveService(func(*corev1.Service) {}),
 			&webserverv1.ServiceStatus{Name: "webserver-sample-service", Type: corev1.ServiceTypeNodePort, Port: 80, NodePort: 30010},

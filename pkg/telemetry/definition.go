@@ -26,8 +26,8 @@ type Label struct {
 	Max int
 }
 
-// Definition defines a metric. docs/metrics.md is generated from the
-// definitions, so a metric without one cannot be registered.
+// Definition defines a metric. docs/metrics.md is generated from
+// Definitions, so a metric without one cannot be registered.
 type Definition struct {
 	Name   string
 	Type   Type
@@ -146,7 +146,7 @@ var (
 	}
 )
 
-// Definitions returns the definitions of all metrics of the operator.
+// Definitions returns the definition of every metric of the operator.
 func Definitions() []Definition {
 	return []Definition{
 		defBuild, defObjects, defConditions, defOutdated, defAbnormalObjects, defAbnormal, defTransitions, defReady, defGone,

@@ -42,7 +42,7 @@ func TestValidate_SharedFields(t *testing.T) {
 			a.Spec.Image = "nginx:1.27.4"
 			errs := Validate(a, config.Default())
 			if len(errs) != len(tc.want) {
-				t.Fatalf("got %d faults, want %d: %v", len(errs), len(tc.want), errs)
+				t.Fatalf("got %d errors, want %d: %v", len(errs), len(tc.want), errs)
 			}
 			for i, e := range errs {
 				if !strings.HasPrefix(e.Error(), tc.want[i]) {

@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 			before := a.DeepCopy()
 			errs := Validate(a, config.Default())
 			if len(errs) != len(tc.want) {
-				t.Fatalf("got %d faults, want %d: %v", len(errs), len(tc.want), errs)
+				t.Fatalf("got %d errors, want %d: %v", len(errs), len(tc.want), errs)
 			}
 			for i, e := range errs {
 				if !strings.HasPrefix(e.Error(), tc.want[i]) {
@@ -73,7 +73,7 @@ func TestValidate_NodePortRange(t *testing.T) {
 			Spec:       demoapplicationv1.DemoApplicationSpec{Image: "nginx", Ports: []port{{Port: 80, NodePort: &number}}},
 		}
 		if got := Validate(a, platform); len(got) != want {
-			t.Errorf("%d: got %v, want %d faults", number, got, want)
+			t.Errorf("%d: got %v, want %d errors", number, got, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func TestValidate(t *testing.T) {
 		spec string
 		want []string
 	}{
-		"the article's":         {`{image: "nginx:latest"}`, nil},
+		"legacy sample":         {`{image: "nginx:latest"}`, nil},
 		"probes by number":      {`{image: nginx, probes: {liveness: {tcpSocket: {port: 80}}}}`, nil},
 		"a probe by a name":     {`{image: nginx, probes: {liveness: {tcpSocket: {port: http}}}}`, []string{"spec.probes.liveness.tcpSocket.port"}},
 		"wrong, all of it told": {`{probes: {startup: {httpGet: {port: a}}}, pod: {volumes: [{name: a, projected: {sources: [{configMap: {name: c, items: [{key: k, path: p}, {key: l, path: p}]}}]}}]}}`, []string{"spec.probes.startup.httpGet.port", "spec.pod.volumes[0].projected.sources[0].configMap.items[1].path"}},
@@ -26,11 +26,11 @@ func TestValidate(t *testing.T) {
 			}
 			errs := Validate(i, config.Default())
 			if len(errs) != len(tc.want) {
-				t.Fatalf("%v, want faults of %v", errs, tc.want)
+				t.Fatalf("got %v, want errors of %v", errs, tc.want)
 			}
 			for k, e := range errs {
 				if e.Field != tc.want[k] {
-					t.Errorf("fault %v, want one of %s", e, tc.want[k])
+					t.Errorf("got %v, want an error of %s", e, tc.want[k])
 				}
 			}
 		})

@@ -16,7 +16,7 @@ func TestValidate(t *testing.T) {
 		length int
 		want   string // prefix of the error
 	}{
-		"the article's":          {0, ""},
+		"legacy sample":          {0, ""},
 		"as long as it may be":   {655000, ""},
 		"longer than a revision": {656000, "spec: Forbidden: must have no more than 640 KiB as JSON"},
 	} {

@@ -62,7 +62,7 @@ func TestJudge_StrictPlatform(t *testing.T) {
 		kind, spec string
 		want       []string
 	}{
-		"web: all right": {web, `{image: "nginx:1.27", replicas: 5, service: {type: ClusterIP}, expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: public, namespace: gateways}}}}`, nil},
+		"web: valid":     {web, `{image: "nginx:1.27", replicas: 5, service: {type: ClusterIP}, expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: public, namespace: gateways}}}}`, nil},
 		"web: image":     {web, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
 		"web: content":   {web, `{image: "nginx:1", content: {image: {reference: "evil.com/x:1"}}}`, []string{"spec.content.image.reference: " + elsewhere}},
 		"web: volume":    {web, `{image: "nginx:1", pod: {volumes: [{name: a, emptyDir: {}}, {name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[1].image.reference: " + elsewhere}},
@@ -90,7 +90,7 @@ func TestJudge_StrictPlatform(t *testing.T) {
 
 		"demo: annotations":   {demo, `{image: "nginx:1", service: {annotations: {a: b}}}`, []string{"spec.service.annotations[a]: Forbidden"}},
 		"demo: priority":      {demo, `{image: "nginx:1", pod: {priorityClassName: high}}`, []string{"spec.pod.priorityClassName: Forbidden"}},
-		"demo: all right":     {demo, `{image: "registry.example/x:1", replica: 5, ports: [{port: 80}]}`, nil},
+		"demo: valid":         {demo, `{image: "registry.example/x:1", replica: 5, ports: [{port: 80}]}`, nil},
 		"demo: image":         {demo, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
 		"demo: volume":        {demo, `{image: "nginx:1", pod: {volumes: [{name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[0].image.reference: " + elsewhere}},
 		"demo: latest":        {demo, `{image: nginx}`, []string{"spec.image: " + moving}},
@@ -102,14 +102,14 @@ func TestJudge_StrictPlatform(t *testing.T) {
 		"demo: host":          {demo, `{image: "nginx:1", expose: {type: Ingress, hosts: [b.c]}}`, []string{"spec.expose.hosts[0]: Forbidden: "}},
 		"demo: account":       {demo, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
 
-		"immortal: all right": {immortal, `{image: "nginx:1"}`, nil},
+		"immortal: valid":     {immortal, `{image: "nginx:1"}`, nil},
 		"immortal: image":     {immortal, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
 		"immortal: latest":    {immortal, `{image: nginx}`, []string{"spec.image: " + moving}},
 		"immortal: volume":    {immortal, `{image: "nginx:1", pod: {volumes: [{name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[0].image.reference: " + elsewhere}},
 		"immortal: priority":  {immortal, `{image: "nginx:1", pod: {priorityClassName: high}}`, []string{"spec.pod.priorityClassName: Forbidden"}},
 		"immortal: account":   {immortal, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
 
-		"cache: all right":         {cache, `{size: 5, image: "memcached:1.6"}`, nil},
+		"cache: valid":             {cache, `{size: 5, image: "memcached:1.6"}`, nil},
 		"cache: platform's image":  {cache, `{size: 5}`, nil},
 		"cache: image":             {cache, `{size: 1, image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
 		"cache: latest":            {cache, `{size: 1, image: nginx}`, []string{"spec.image: " + moving}},
@@ -122,7 +122,7 @@ func TestJudge_StrictPlatform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := judge(t, tc.kind, tc.spec, strict())
 			if len(v.Refused) != len(tc.want) {
-				t.Fatalf("got %d faults, want %d: %v", len(v.Refused), len(tc.want), v.Refused)
+				t.Fatalf("got %d errors, want %d: %v", len(v.Refused), len(tc.want), v.Refused)
 			}
 			for i, e := range v.Refused {
 				if !strings.HasPrefix(e.Error(), tc.want[i]) {

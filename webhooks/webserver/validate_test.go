@@ -24,7 +24,7 @@ func TestValidate(t *testing.T) {
 		change func(*webserverv1.WebServer)
 		want   []string // prefixes of the errors
 	}{
-		"the article's":           {func(*webserverv1.WebServer) {}, nil},
+		"legacy sample":           {func(*webserverv1.WebServer) {}, nil},
 		"service without a port":  {func(w *webserverv1.WebServer) { w.Spec.Service = &webserverv1.ServiceSpec{} }, nil},
 		"first node port":         {nodePort(30000), nil},
 		"last node port":          {nodePort(32767), nil},
@@ -58,7 +58,7 @@ func TestValidate(t *testing.T) {
 			before := w.DeepCopy()
 			errs := Validate(w, config.Default())
 			if len(errs) != len(tc.want) {
-				t.Fatalf("got %d faults, want %d: %v", len(errs), len(tc.want), errs)
+				t.Fatalf("got %d errors, want %d: %v", len(errs), len(tc.want), errs)
 			}
 			for i, e := range errs {
 				if !strings.HasPrefix(e.Error(), tc.want[i]) {
@@ -81,7 +81,7 @@ func TestValidate_NodePortRange(t *testing.T) {
 			Spec:       webserverv1.WebServerSpec{Image: "nginx", Service: &webserverv1.ServiceSpec{NodePort: &port}},
 		}
 		if got := Validate(w, platform); len(got) != want {
-			t.Errorf("%d: got %v, want %d faults", port, got, want)
+			t.Errorf("%d: got %v, want %d errors", port, got, want)
 		}
 	}
 }

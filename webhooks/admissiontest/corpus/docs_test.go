@@ -110,7 +110,7 @@ func page(t *testing.T) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `# What is refused
 
-Made by `+"`make update-golden`"+` from `+"`e2e/testdata/specs`"+` and the definitions in
+Made by `+"`make update-golden`"+` from `+"`e2e/testdata/specs`"+` and the CRDs in
 `+"`config/crd/bases`"+`; a test fails when it is not what they say.
 
 **%d objects are refused and %d are not**, of %d written by hand; %d more are made
