@@ -34,7 +34,7 @@ func renderings(t *testing.T) map[string][]*unstructured.Unstructured {
 		"cert-manager":    parse(t, template(t, "--set", "webhooks.certManager.enabled=true")),
 		"production":      parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"))),
 		"everything on": parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"),
-			"--set", "metrics.serviceMonitor.enabled=true", "--set", "config.restartOnSecretChange=true")),
+			"--set", "webhooks.certificates.issuer=Operator", "--set", "metrics.serviceMonitor.enabled=true", "--set", "config.restartOnSecretChange=true")),
 		"everything off": parse(t, template(t, "--set", "webhooks.enabled=false", "--set", "rbac.aggregate=false",
 			"--set", "config.featureGates.GatewayAPI=false", "--set", "config.featureGates.PodMonitors=false")),
 	}
@@ -68,8 +68,9 @@ var escalating = []struct {
 	what            string
 	group, resource string // regular expressions; a resource without group is of the core group
 	verb            string // a regular expression; "" is any
-	names           bool   // harmless if limited to resourceNames
+	names           bool   // limited to resourceNames, it affects only objects of the operator
 	reads           bool   // reading is allowed if the platform configuration enables it
+	issues          bool   // accepted, if limited to resourceNames, if the operator issues its certificate
 }{
 	{what: "makes itself any role", verb: "escalate|bind"},
 	{what: "impersonates other users", verb: "impersonate"},
@@ -82,6 +83,9 @@ var escalating = []struct {
 	{what: "makes accounts", resource: "serviceaccounts", verb: writing},
 	{what: "changes who may what", group: `rbac\.authorization\.k8s\.io`, verb: writing},
 	{what: "changes others' admission", group: `admissionregistration\.k8s\.io`, names: true},
+	// resourceNames limits which configuration can be changed, but not its content: one
+	// with a rule for all resources sees and changes every request of the cluster.
+	{what: "intercepts all requests", group: `admissionregistration\.k8s\.io`, verb: writing, issues: true},
 	{what: "changes a namespace, and so its Pod Security", resource: "namespaces(/.*)?", verb: writing},
 	{what: "approves or signs certificates", group: `certificates\.k8s\.io`},
 	{what: "mounts any folder of a node", resource: "persistentvolumes", verb: writing},
@@ -91,9 +95,14 @@ var escalating = []struct {
 
 const writing = "create|update|patch|delete|deletecollection"
 
-// dangers returns the escalating permissions in a role. followsSecrets is whether
-// the platform configuration sets restartOnSecretChange.
-func dangers(r role, followsSecrets bool) []string {
+// accepted are permissions that the values of an installation need.
+type accepted struct {
+	secrets bool // restartOnSecretChange
+	issues  bool // the operator issues its certificate
+}
+
+// dangers returns the escalating permissions in a role that are not accepted.
+func dangers(r role, ok accepted) []string {
 	var found []string
 	say := func(what, permission string) {
 		found = append(found, fmt.Sprintf("%s %s: %s", r.where, what, permission))
@@ -105,14 +114,14 @@ func dangers(r role, followsSecrets bool) []string {
 			}
 		}
 		for _, e := range escalating {
-			if e.names && len(rule.ResourceNames) > 0 {
+			if (e.names || e.issues && ok.issues) && len(rule.ResourceNames) > 0 {
 				continue
 			}
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
 					for _, verb := range rule.Verbs {
 						reads := verb == "get" || verb == "list" || verb == "watch"
-						if e.reads && followsSecrets && reads {
+						if e.reads && ok.secrets && reads {
 							continue
 						}
 						anyGroup := e.group == "" && e.resource == ""
@@ -166,6 +175,8 @@ func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
 }
 
 func TestRBAC_AllowsNoEscalation(t *testing.T) {
+	// The operator issues its certificate in these.
+	issues := []string{"config/default", "chart", "some namespaces", "everything on"}
 	for name, objects := range renderings(t) {
 		t.Run(name, func(t *testing.T) {
 			all := roles(t, objects)
@@ -173,7 +184,10 @@ func TestRBAC_AllowsNoEscalation(t *testing.T) {
 				t.Fatalf("only %d roles: the test sees nothing", len(all))
 			}
 			for _, r := range all {
-				for _, d := range dangers(r, name == "everything on" && r.where == "ClusterRole platform-operator-manager") {
+				for _, d := range dangers(r, accepted{
+					secrets: name == "everything on" && r.where == "ClusterRole platform-operator-manager",
+					issues:  slices.Contains(issues, name) && r.where == "ClusterRole platform-operator-webhooks",
+				}) {
 					t.Error(d)
 				}
 			}
@@ -204,6 +218,7 @@ func TestRBAC_EscalationIsDetected(t *testing.T) {
 		"makes accounts":                               {rule("", "serviceaccounts", "create")},
 		"changes who may what":                         {rule(rbacGroup, "roles", "create"), rule(rbacGroup, "clusterrolebindings", "update"), rule(rbacGroup, "rolebindings", "patch", "one")},
 		"changes others' admission":                    {rule(webhooks, "validatingwebhookconfigurations", "update"), rule(webhooks, "mutatingwebhookconfigurations", "list"), rule(webhooks, "validatingadmissionpolicies", "delete")},
+		"intercepts all requests":                      {rule(webhooks, "mutatingwebhookconfigurations", "patch", "one"), rule(webhooks, "validatingwebhookconfigurations", "update", "one")},
 		"changes a namespace, and so its Pod Security": {rule("", "namespaces", "patch"), rule("", "namespaces/finalize", "update")},
 		"approves or signs certificates":               {rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"), rule("certificates.k8s.io", "signers", "approve", "kubernetes.io/kubelet-serving")},
 		"mounts any folder of a node":                  {rule("", "persistentvolumes", "create")},
@@ -211,25 +226,32 @@ func TestRBAC_EscalationIsDetected(t *testing.T) {
 		"takes any request for an API":                 {rule("apiregistration.k8s.io", "apiservices", "update")},
 	} {
 		for _, planted := range rules {
-			got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("apps", "deployments", "list"), planted}}, false)
+			got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("apps", "deployments", "list"), planted}}, accepted{})
 			if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, what) }) {
 				t.Errorf("%+v: got %q, want one that it %s", planted, got, what)
 			}
 		}
 	}
-	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("", "secrets", "list")}}, true); len(got) > 0 {
+	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("", "secrets", "list")}}, accepted{secrets: true}); len(got) > 0 {
 		t.Errorf("with restartOnSecretChange: %q", got)
 	}
-	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("", "secrets", "create")}}, true); len(got) != 1 {
+	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{rule("", "secrets", "create")}}, accepted{secrets: true}); len(got) != 1 {
 		t.Errorf("with restartOnSecretChange Secrets may be read, not written; got %q", got)
 	}
 	for _, harmless := range []rbacv1.PolicyRule{
-		rule("", "secrets", "patch", "one"), rule(webhooks, "validatingwebhookconfigurations", "patch", "one"),
+		rule("", "secrets", "patch", "one"), rule(webhooks, "validatingwebhookconfigurations", "list", "one"),
 		rule("", "namespaces", "get"), rule("apiextensions.k8s.io", "customresourcedefinitions", "list"),
 	} {
-		if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{harmless}}, false); len(got) > 0 {
+		if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{harmless}}, accepted{}); len(got) > 0 {
 			t.Errorf("%+v: got %q", harmless, got)
 		}
+	}
+	inject := rule(webhooks, "mutatingwebhookconfigurations", "patch", "one")
+	if got := dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{inject}}, accepted{issues: true}); len(got) > 0 {
+		t.Errorf("if the operator issues its certificate: %q", got)
+	}
+	if inject.ResourceNames = nil; len(dangers(role{"ClusterRole planted", []rbacv1.PolicyRule{inject}}, accepted{issues: true})) == 0 {
+		t.Error("if the operator issues its certificate, it may change all webhook configurations")
 	}
 	bindings := parse(t, []byte(`
 kind: ClusterRoleBinding

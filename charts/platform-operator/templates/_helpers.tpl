@@ -82,6 +82,23 @@ the kernel kills the container.
 {{- end -}}
 {{- end -}}
 
+{{/* Whether the operator issues its own certificate, as text: true, or nothing. */}}
+{{- define "platform-operator.issuesCertificate" -}}
+{{- $webhooks := .Values.webhooks -}}
+{{- if and $webhooks.enabled (not $webhooks.certManager.enabled) (eq $webhooks.certificates.issuer "Operator") }}true{{ end -}}
+{{- end -}}
+
+{{/* The names of the operator's Services, as JSON: [...]. */}}
+{{- define "platform-operator.dnsNames" -}}
+{{- $name := include "platform-operator.fullname" . -}}
+{{- $names := list -}}
+{{- range $service := list "webhook" "metrics" -}}
+{{- $host := printf "%s-%s.%s.svc" $name $service $.Release.Namespace -}}
+{{- $names = concat $names (list $host (printf "%s.cluster.local" $host)) -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end -}}
+
 {{/* The settings of both pods. */}}
 {{- define "platform-operator.podDefaults" -}}
 automountServiceAccountToken: false
