@@ -116,7 +116,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
 		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
-		WebhookServer:                 webhook.NewServer(server),
+		WebhookServer:                 newWebhookServer(server),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)

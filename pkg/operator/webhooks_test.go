@@ -1,0 +1,111 @@
+package operator
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// hooked starts a webhook server whose only hook returns the length of the body
+// after it was released.
+func hooked(t *testing.T) (url string, began <-chan int, release chan<- struct{}) {
+	t.Helper()
+	begin, end := make(chan int), make(chan struct{})
+	s := newWebhookServer(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()})
+	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		begin <- len(body)
+		<-end
+	}))
+	listening := httptest.NewServer(s.WebhookMux())
+	t.Cleanup(listening.Close)
+	return listening.URL + "/hook", begin, end
+}
+
+// post sends a request of a size and returns the answer. chunked does not announce
+// the size.
+func post(t *testing.T, url string, size int, chunked bool) (*http.Response, metav1.Status) {
+	t.Helper()
+	var body io.Reader = strings.NewReader(strings.Repeat("x", size))
+	if chunked {
+		body = io.MultiReader(body)
+	}
+	answer, err := http.Post(url, "application/json", body)
+	if err != nil {
+		t.Error(err)
+		return &http.Response{}, metav1.Status{}
+	}
+	defer answer.Body.Close()
+	var s metav1.Status
+	_ = json.NewDecoder(answer.Body).Decode(&s) // there is none if the hook answered
+	return answer, s
+}
+
+func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
+	url, began, release := hooked(t)
+	go func() {
+		for range began {
+			release <- struct{}{}
+		}
+	}()
+	for name, tc := range map[string]struct {
+		size    int
+		chunked bool
+		want    int
+	}{
+		"usual":                       {2 << 10, false, http.StatusOK},
+		"as large as it may be":       {maxBody, false, http.StatusOK},
+		"larger":                      {maxBody + 1, false, http.StatusRequestEntityTooLarge},
+		"as large, of unknown length": {maxBody, true, http.StatusOK},
+		"larger, of unknown length":   {maxBody + 1, true, http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, s := post(t, url, tc.size, tc.chunked)
+			if answer.StatusCode != tc.want {
+				t.Errorf("got %d, want %d", answer.StatusCode, tc.want)
+			}
+			if tc.want != http.StatusOK && (int(s.Code) != tc.want || !strings.Contains(s.Message, "must have at most 3584 KiB")) {
+				t.Errorf("the answer is %+v", s)
+			}
+		})
+	}
+}
+
+func TestWebhookServer_LimitsTheBytesAtATime(t *testing.T) {
+	url, began, release := hooked(t)
+	done := make(chan struct{}, 8)
+	start := func(size int) {
+		go func() {
+			if answer, _ := post(t, url, size, false); answer.StatusCode != http.StatusOK {
+				t.Errorf("a request that was accepted is answered with %d", answer.StatusCode)
+			}
+			done <- struct{}{}
+		}()
+		if got := <-began; got != size {
+			t.Errorf("the hook received %d of %d bytes", got, size)
+		}
+	}
+	start(maxBody)
+	start(maxBody)
+	answer, s := post(t, url, maxBody, false)
+	if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" || s.Reason != metav1.StatusReasonTooManyRequests {
+		t.Errorf("the third large one is answered with %d, %+v", answer.StatusCode, s)
+	}
+	start(ordinary) // is not held up
+	for range 3 {
+		release <- struct{}{}
+		<-done
+	}
+	start(maxBody)
+	release <- struct{}{}
+	<-done
+}
