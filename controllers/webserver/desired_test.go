@@ -501,3 +501,33 @@ func TestDesired_StartsAnAutoscaledDeploymentAtItsLastScale(t *testing.T) {
 		})
 	}
 }
+
+// Kubernetes refuses a pod with two volumes of one name.
+func TestTemplate_VolumeNamesAreUnique(t *testing.T) {
+	for name, in := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := in()
+			if w.Spec.Pod == nil {
+				w.Spec.Pod = &common.Pod{}
+			}
+			for _, v := range []string{"cache", "run", "tmp", "content", "tls", "config", "config-test"} {
+				if slices.ContainsFunc(w.Spec.Pod.Volumes, func(u common.Volume) bool { return u.Name == v }) {
+					continue
+				}
+				w.Spec.Pod.Volumes = append(w.Spec.Pod.Volumes, common.Volume{Name: v, EmptyDir: &common.EmptyDirVolume{}})
+				w.Spec.Pod.VolumeMounts = append(w.Spec.Pod.VolumeMounts, common.VolumeMount{Name: v, MountPath: "/mine/" + v})
+			}
+			m := kind(platform).Model(w, o)
+			if m.Decision.Template == nil {
+				t.Skip("nothing is decided")
+			}
+			names := map[string]bool{}
+			for _, v := range m.Decision.Template.Spec.Volumes {
+				if names[*v.Name] {
+					t.Errorf("two volumes are called %q", *v.Name)
+				}
+				names[*v.Name] = true
+			}
+		})
+	}
+}

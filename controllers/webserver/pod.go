@@ -68,7 +68,7 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 			ImagePullPolicy: w.Spec.ImagePullPolicy, ImagePullSecrets: w.Spec.ImagePullSecrets, Probes: w.Spec.Probes,
 		},
 		Resources: w.Spec.Resources, Pod: w.Spec.Pod,
-		ReadinessPort: nginxPort, Selector: labels(w),
+		ReadinessPort: nginxPort, Selector: labels(w), Reserved: reserved(m),
 		Rename: func(name string) string {
 			if c, ok := m.volumes[name]; ok {
 				return c.Name
@@ -76,6 +76,14 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 			return name
 		},
 	}
+}
+
+// reserved returns the names of the volumes that configTest adds.
+func reserved(m material) []string {
+	if m.config == nil || m.config.Data[testFile] == "" {
+		return nil
+	}
+	return []string{testVolume}
 }
 
 // serverPorts returns the ports of the container that serves.
@@ -117,7 +125,7 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 	test.ImagePullPolicy, test.Resources, test.SecurityContext = server.ImagePullPolicy, server.Resources, server.SecurityContext
 	test.VolumeMounts = slices.Clone(server.VolumeMounts)
-	if m.config.Data[testFile] == "" {
+	if len(reserved(m)) == 0 {
 		return test
 	}
 	// nginx -t does not resolve a variable in the path of a certificate. Therefore

@@ -33,6 +33,8 @@ type Options struct {
 	// RevisionLabel is the label whose value differs between the pods of two
 	// revisions. If it is "", it is the one of Deployments.
 	RevisionLabel string
+	// Reserved are names of volumes that the kind adds after Customize.
+	Reserved []string
 	// Rename returns the name of the ConfigMap to mount or read instead of
 	// another one. If it is nil, names are not changed. Kinds whose pods are
 	// replaced when the configuration changes use immutable snapshots.
@@ -299,6 +301,9 @@ func (o Options) mount(pod *corev1ac.PodSpecApplyConfiguration, container *corev
 	names := map[string]string{}
 	for _, v := range pod.Volumes {
 		names[*v.Name] = "" // used by the kind
+	}
+	for _, name := range o.Reserved {
+		names[name] = ""
 	}
 	for _, v := range o.Pod.Volumes {
 		if _, taken := names[v.Name]; !taken {
