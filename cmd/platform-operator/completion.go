@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,4 +55,31 @@ func completeObjects(f *clusterFlags, most int) cobra.CompletionFunc {
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeRevisions completes the number of a revision of an object.
+func completeRevisions(c *cobra.Command, f clusterFlags, object string) ([]string, cobra.ShellCompDirective) {
+	cl, err := connect(f)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ref, err := cl.Kinds.Parse(object)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completing)
+	defer cancel()
+	h, err := cl.History(ctx, cl.namespace, ref)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	for _, r := range h.Revisions {
+		n := strconv.FormatInt(r.Number, 10)
+		if len(r.States) > 0 {
+			n += "\t" + strings.Join(r.States, ", ")
+		}
+		found = append(found, n)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }

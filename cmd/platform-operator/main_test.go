@@ -35,6 +35,7 @@ func TestHelp(t *testing.T) {
 		"of the program": {[]string{"--help"}, []string{"\n  preflight ", "\n  release ", "\n  render ", "\n  run ", "\n  status ", "\n  version ", "--log-level", "render -f webserver.yaml"}},
 		"of status":      {[]string{"status", "--help"}, []string{"webserver/shop", "--watch", "-A, --all-namespaces", "--kubeconfig", "jq"}},
 		"of validate":    {[]string{"validate", "--help"}, []string{"-f, --filename", "Exit code", "--config"}},
+		"of history":     {[]string{"history", "--help"}, []string{"--diff", "pinnedRevision", "-n, --namespace"}},
 		"of run": {[]string{"run", "--help"}, []string{
 			"POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},
@@ -172,9 +173,10 @@ func TestCommand_IsChosenByTheNameOfTheProgram(t *testing.T) {
 		"kinds":             {[]string{"/usr/bin/kubectl_complete-platform", "status", "w"}, []string{"webserver/\n"}, []string{"memcached"}},
 		"short names":       {[]string{"kubectl_complete-platform", "status", "ws"}, []string{"ws/\n"}, nil},
 		"objects":           {[]string{"kubectl_complete-platform", "status", "-n", "shop", "ws/"}, []string{"ws/shop\n"}, nil},
+		"revisions":         {[]string{"kubectl_complete-platform", "history", "ws/shop", "--diff", ""}, []string{"2\tserving, last healthy\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world(t, golden.Cases(t)["ready"])
+			world(t, golden.Cases(t)["rolled-back"])
 			cmd := command(tc.args)
 			var out bytes.Buffer
 			cmd.SetOut(&out)

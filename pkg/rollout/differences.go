@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,13 +14,36 @@ import (
 // mostDifferences is the maximum number of differences that the status lists.
 const mostDifferences = 16
 
-// differences returns the paths of the fields in which two pod templates
-// differ, such as "spec.containers[web].lifecycle". It ignores the annotation
-// that contains the template's own hash.
+// Difference is a field in which two pod templates differ.
+type Difference struct {
+	// Path is the path of the field, such as "spec.containers[web].image".
+	Path string
+	// From and To are the decoded JSON values of the field, or nil if it is unset.
+	From, To any
+}
+
+// Differences returns the fields in which two pod templates differ, sorted. It
+// ignores the annotation that contains the template's own hash.
+func Differences(from, to any) []Difference {
+	var all []Difference
+	walk("", decoded(from), decoded(to), &all)
+	slices.SortFunc(all, func(a, b Difference) int { return cmp.Compare(a.Path, b.Path) })
+	return all
+}
+
+// differences describes Differences for the status.
 func differences(from, to any) []string {
-	a, b := decoded(from), decoded(to)
 	var all []string
-	walk("", a, b, &all)
+	for _, d := range Differences(from, to) {
+		verb := "change"
+		switch {
+		case d.From == nil:
+			verb = "be added"
+		case d.To == nil:
+			verb = "be removed"
+		}
+		all = append(all, short(d.Path)+" would "+verb)
+	}
 	slices.Sort(all)
 	if len(all) > mostDifferences {
 		more := len(all) - mostDifferences + 1
@@ -48,7 +72,7 @@ func decoded(v any) any {
 	return d
 }
 
-func walk(path string, a, b any, all *[]string) {
+func walk(path string, a, b any, all *[]Difference) {
 	if reflect.DeepEqual(a, b) {
 		return
 	}
@@ -84,14 +108,7 @@ func walk(path string, a, b any, all *[]string) {
 		}
 		return
 	}
-	switch {
-	case a == nil:
-		*all = append(*all, short(path)+" would be added")
-	case b == nil:
-		*all = append(*all, short(path)+" would be removed")
-	default:
-		*all = append(*all, short(path)+" would change")
-	}
+	*all = append(*all, Difference{path, a, b})
 }
 
 // byName returns the elements of a list by their names, if all have a name.

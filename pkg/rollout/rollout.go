@@ -118,6 +118,20 @@ func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error
 	return c.Template, nil
 }
 
+// Revisions returns revisions that are kept, oldest first.
+func Revisions(live []*appsv1.ControllerRevision) []Revision { return sorted(live) }
+
+// Name returns the name of the ControllerRevision.
+func (r Revision) Name() string { return r.name }
+
+// Created returns when the ControllerRevision was created, if it exists.
+func (r Revision) Created() metav1.Time {
+	if r.live == nil {
+		return metav1.Time{}
+	}
+	return r.live.CreationTimestamp
+}
+
 // Decision is which template is deployed, and which revisions are kept.
 type Decision struct {
 	// Desired is the revision that the spec asks for.

@@ -1,0 +1,307 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+)
+
+// History contains the revisions of an object, oldest first.
+type History struct {
+	Reference string     `json:"reference"`
+	Namespace string     `json:"namespace"`
+	Revisions []Revision `json:"revisions"`
+	// MissingPin is the pinned revision, if it is not kept.
+	MissingPin *int64 `json:"missingPin,omitempty"`
+}
+
+// Revision is a revision of an object.
+type Revision struct {
+	Number  int64       `json:"number"`
+	Name    string      `json:"name"`
+	Created metav1.Time `json:"created"`
+	// States describe how the revision is used: serving, last healthy, pinned or
+	// failed.
+	States []string `json:"states,omitempty"`
+	// Changes are the differences from the previous revision that is kept.
+	Changes []string `json:"changes,omitempty"`
+
+	revision rollout.Revision
+}
+
+// History returns the revisions of an object.
+func (i Inspector) History(ctx context.Context, namespace string, ref Reference) (History, error) {
+	h := History{Reference: ref.String(), Namespace: namespace, Revisions: []Revision{}}
+	if !slices.ContainsFunc(ref.Kind.Children, func(c client.Object) bool { return reflect.TypeOf(c) == reflect.TypeFor[*appsv1.ControllerRevision]() }) {
+		return h, fmt.Errorf("objects of kind %s have no revisions", ref.Kind.Name)
+	}
+	obj := ref.Kind.New()
+	if err := i.Client.Get(ctx, ref.key(namespace), obj); err != nil {
+		return h, i.explain(err, ref, namespace)
+	}
+	o, err := summary(ref.Kind, obj)
+	if err != nil {
+		return h, err
+	}
+	var list appsv1.ControllerRevisionList
+	if err := i.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}); err != nil {
+		return h, fmt.Errorf("listing the revisions of %s: %w", ref, err)
+	}
+	var live []*appsv1.ControllerRevision
+	for n := range list.Items {
+		if c := &list.Items[n]; c.DeletionTimestamp == nil && naming.OwnerUID(c) == obj.GetUID() {
+			live = append(live, c)
+		}
+	}
+	h.MissingPin = o.PinnedRevision
+	var last rollout.Revision
+	for n, r := range rollout.Revisions(live) {
+		rev := Revision{Number: r.Number, Name: r.Name(), Created: r.Created(), States: o.uses(r), revision: r}
+		if h.MissingPin != nil && *h.MissingPin == r.Number {
+			h.MissingPin = nil
+		}
+		if n > 0 {
+			rev.Changes = changes(last, r)
+		}
+		last = r
+		h.Revisions = append(h.Revisions, rev)
+	}
+	return h, nil
+}
+
+// uses returns how an object uses a revision.
+func (o Object) uses(r rollout.Revision) []string {
+	var all []string
+	is := func(number int64, name string) bool {
+		return name == r.Name() || name == "" && number == r.Number && number != 0
+	}
+	failed := false
+	if s := o.Revisions; s != nil {
+		if is(s.Current, s.CurrentName) {
+			all = append(all, "serving")
+		}
+		if is(s.LastHealthy, s.LastHealthyName) {
+			all = append(all, "last healthy")
+		}
+		failed = is(s.Failed, s.FailedName)
+	}
+	if o.PinnedRevision != nil && *o.PinnedRevision == r.Number {
+		all = append(all, "pinned")
+	}
+	for _, a := range o.LastActions { // the latest first
+		if a.Revision == r.Number && r.Number != 0 {
+			return append(all, "failed: "+a.Reason)
+		}
+	}
+	if failed {
+		all = append(all, "failed")
+	}
+	return all
+}
+
+// changes describes the differences between two revisions.
+func changes(from, to rollout.Revision) []string {
+	a, err := from.Template()
+	if err != nil {
+		return []string{"revision " + strconv.FormatInt(from.Number, 10) + " contains no pod template"}
+	}
+	b, err := to.Template()
+	if err != nil {
+		return []string{"it contains no pod template"}
+	}
+	var all []string
+	for _, d := range rollout.Differences(a, b) {
+		path := strings.TrimPrefix(d.Path, "spec.")
+		switch {
+		case d.From == nil && scalar(d.To):
+			all = append(all, fmt.Sprintf("%s: added, %v", path, d.To))
+		case d.From == nil:
+			all = append(all, path+": added")
+		case d.To == nil:
+			all = append(all, path+": removed")
+		case scalar(d.From) && scalar(d.To):
+			all = append(all, fmt.Sprintf("%s: %v → %v", path, d.From, d.To))
+		default:
+			all = append(all, path+": changed")
+		}
+	}
+	return all
+}
+
+// scalar reports whether a value can be printed in a line.
+func scalar(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return len(v) <= 100 && !strings.Contains(v, "\n")
+	case bool, float64, int64:
+		return true
+	}
+	return false
+}
+
+// Diff returns the differences between the pod templates of two revisions as a
+// unified diff.
+func (h History) Diff(from, to int64) (string, error) {
+	a, err := h.find(from)
+	if err != nil {
+		return "", err
+	}
+	b, err := h.find(to)
+	if err != nil {
+		return "", err
+	}
+	before, err := a.yaml()
+	if err != nil {
+		return "", err
+	}
+	after, err := b.yaml()
+	if err != nil {
+		return "", err
+	}
+	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: slices.Collect(strings.Lines(before)), B: slices.Collect(strings.Lines(after)), Context: 3,
+		FromFile: fmt.Sprintf("%s revision %d", h.Reference, a.Number), ToFile: fmt.Sprintf("%s revision %d", h.Reference, b.Number),
+	})
+	if err != nil {
+		return "", fmt.Errorf("comparing the revisions: %w", err)
+	}
+	return diff, nil
+}
+
+func (h History) find(number int64) (Revision, error) {
+	var kept []string
+	for _, r := range slices.Backward(h.Revisions) {
+		if r.Number == number {
+			return r, nil
+		}
+		kept = append(kept, strconv.FormatInt(r.Number, 10))
+	}
+	if len(kept) == 0 {
+		return Revision{}, fmt.Errorf("%s in namespace %q has no revisions yet", h.Reference, h.Namespace)
+	}
+	slices.Reverse(kept)
+	return Revision{}, fmt.Errorf("revision %d of %s is not kept: use one of %s", number, h.Reference, strings.Join(kept, ", "))
+}
+
+// Latest returns the two latest revisions.
+func (h History) Latest() (from, to int64, err error) {
+	n := len(h.Revisions)
+	if n < 2 {
+		return 0, 0, fmt.Errorf("%s in namespace %q has %d revisions, and a difference needs two", h.Reference, h.Namespace, n)
+	}
+	return h.Revisions[n-2].Number, h.Revisions[n-1].Number, nil
+}
+
+// Before returns the revision that is kept before another one.
+func (h History) Before(number int64) (int64, error) {
+	if _, err := h.find(number); err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(h.Revisions, func(r Revision) bool { return r.Number == number })
+	if i == 0 {
+		return 0, fmt.Errorf("revision %d of %s is the first one that is kept: name two revisions", number, h.Reference)
+	}
+	return h.Revisions[i-1].Number, nil
+}
+
+// yaml returns the pod template, without its hash, which always differs.
+func (r Revision) yaml() (string, error) {
+	t, err := r.revision.Template()
+	if err != nil {
+		return "", err
+	}
+	raw, err := json.Marshal(t)
+	var decoded map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &decoded)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading revision %d: %w", r.Number, err)
+	}
+	if m, ok := decoded["metadata"].(map[string]any); ok {
+		if an, ok := m["annotations"].(map[string]any); ok {
+			delete(an, naming.AnnotationTemplate)
+			if len(an) == 0 {
+				delete(m, "annotations")
+			}
+		}
+	}
+	doc, err := yaml.Marshal(decoded)
+	if err != nil {
+		return "", fmt.Errorf("printing revision %d: %w", r.Number, err)
+	}
+	return string(doc), nil
+}
+
+// mostChanges is the number of changes of a revision that are printed.
+const mostChanges = 5
+
+// History writes the table of revisions.
+func (p Printer) History(w io.Writer, h History) error {
+	var b strings.Builder
+	if len(h.Revisions) == 0 {
+		fmt.Fprintf(&b, "%s in namespace %s has no revisions yet.\n", h.Reference, h.Namespace)
+	} else {
+		rows := []row{{cells: cells("REVISION", "AGE", "STATE", "CHANGE")}}
+		for n, r := range h.Revisions {
+			lines := r.Changes
+			if more := len(lines) - mostChanges; more > 0 {
+				lines = append(slices.Clone(lines[:mostChanges]), fmt.Sprintf("and %d more; --diff %d %d shows all", more, h.Revisions[n-1].Number, r.Number))
+			}
+			if len(lines) == 0 {
+				lines = []string{"-"}
+			}
+			state, color := strings.Join(r.States, ", "), ""
+			switch {
+			case strings.Contains(state, "failed"):
+				color = red
+			case strings.Contains(state, "serving"):
+				color = green
+			}
+			if state == "" {
+				state = "-"
+			}
+			rows = append(rows, row{cells: []cell{{text: strconv.FormatInt(r.Number, 10)}, {text: p.age(r.Created.Time)}, {color, state}, {text: lines[0]}}})
+			for _, l := range lines[1:] {
+				rows = append(rows, row{cells: cells("", "", "", l)})
+			}
+		}
+		p.table(&b, "", rows)
+	}
+	if h.MissingPin != nil {
+		p.notes(&b, []string{fmt.Sprintf("Revision %d (spec.rollout.pinnedRevision) does not exist.", *h.MissingPin)})
+	}
+	return write(w, b.String())
+}
+
+// Diff writes a unified diff.
+func (p Printer) Diff(w io.Writer, diff string) error {
+	var b strings.Builder
+	for line := range strings.Lines(diff) {
+		text := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+			text = p.paint(bold, text)
+		case strings.HasPrefix(line, "+"):
+			text = p.paint(green, text)
+		case strings.HasPrefix(line, "-"):
+			text = p.paint(red, text)
+		}
+		b.WriteString(text + "\n")
+	}
+	return write(w, b.String())
+}
