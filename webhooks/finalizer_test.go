@@ -45,14 +45,14 @@ func mutated(t *testing.T, raw string) string {
 func TestKeepFinalizer_FollowsTheDeletionPolicy(t *testing.T) {
 	const others, ours = `"others.io/hold"`, `"` + naming.Finalizer + `"`
 	for name, tc := range map[string]struct{ policy, before, want string }{
-		"unset":                 {`{}`, ``, ``},
-		"Delete":                {`{"deletionPolicy":"Delete"}`, others, others},
-		"Delete after Orphan":   {`{"deletionPolicy":"Delete"}`, ours + "," + others, others},
-		"unset after Orphan":    {`{}`, others + "," + ours, others},
-		"Orphan":                {`{"deletionPolicy":"Orphan"}`, ``, ours},
-		"Orphan with others":    {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
-		"Orphan that has it":    {`{"deletionPolicy":"Orphan"}`, ours + "," + others, ours + "," + others},
-		"an unknown policy":     {`{"deletionPolicy":"Keep"}`, others, others},
+		"unset":               {`{}`, ``, ``},
+		"Delete":              {`{"deletionPolicy":"Delete"}`, others, others},
+		"Delete after Orphan": {`{"deletionPolicy":"Delete"}`, ours + "," + others, others},
+		"unset after Orphan":  {`{}`, others + "," + ours, others},
+		"Orphan":              {`{"deletionPolicy":"Orphan"}`, ``, ours},
+		"Orphan with others":  {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
+		"Orphan that has it":  {`{"deletionPolicy":"Orphan"}`, ours + "," + others, ours + "," + others},
+		"an unknown policy":   {`{"deletionPolicy":"Keep"}`, others, others},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := func(finalizers string) string {

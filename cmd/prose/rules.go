@@ -61,7 +61,7 @@ var rules = []rule{
 	{pattern: `figures`, use: "metrics, counts, results"},
 	{
 		pattern: `faults?`, use: "validation error, failure",
-		except: []string{`fault[- ](injection|tolerance|tolerant|free|domain)`, `segmentation fault`, `package fault`},
+		except: []string{`injected faults?`, `faults? (is |are )?injected`, `faults\.go`, `fault reports whether`, `fault[- ](injection|tolerance|tolerant|free|domain)`, `segmentation fault`, `package fault`},
 	},
 	{pattern: `beside`, use: "next to, in addition to; auxiliary resources"},
 	{pattern: `unchangeable`, use: "immutable"},

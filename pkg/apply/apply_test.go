@@ -83,7 +83,7 @@ func TestApplier_RepairsDriftWithOneRequest(t *testing.T) {
 		"a stated field":            {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) }, []string{"apply"}},
 		"our label on the template": {func(d *appsv1.Deployment) { d.Spec.Template.Labels = map[string]string{"x": "y"} }, []string{"apply"}},
 		"the hash":                  {func(d *appsv1.Deployment) { d.Annotations[naming.AnnotationApplied] = "0" }, []string{"apply"}},
-		"an addition of others": {func(d *appsv1.Deployment) {
+		"an addition by another client": {func(d *appsv1.Deployment) {
 			d.Annotations["note"] = "mine"
 			d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "s"})
@@ -249,7 +249,7 @@ func TestApplier_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	diff(t, "UID", types.UID("child-1"), d.UID)
 	for _, e := range d.ManagedFields {
 		if e.Manager == "manager" {
-			t.Error("the seed's operator still owns fields")
+			t.Error("the legacy operator still owns fields")
 		}
 	}
 	w.pass(deployment())
@@ -540,7 +540,7 @@ func TestCheckOwnership(t *testing.T) {
 		"of an earlier object in another version": {
 			metav1.ObjectMeta{OwnerReferences: ownedBy("my.domain/v2", "WebServer", "web", "owner-0")}, "wait Waiting", []string{"earlier WebServer"},
 		},
-		"terminating, though ours": {
+		"owned and terminating": {
 			metav1.ObjectMeta{OwnerReferences: ownReferences(), DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
 		},
 		"handed over":           {live: metav1.ObjectMeta{Annotations: handOver}},
@@ -576,7 +576,7 @@ func TestCheckOwnership(t *testing.T) {
 		},
 		// A chart's label does not change the owner of a child that the operator
 		// controls.
-		"ours, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ownReferences(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
+		"owned, labelled by a tool": {live: metav1.ObjectMeta{OwnerReferences: ownReferences(), Labels: map[string]string{"argocd.argoproj.io/instance": "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkOwnership(owner(), deployment(), &appsv1.Deployment{ObjectMeta: tc.live})
@@ -653,7 +653,7 @@ func TestIntent_Hash(t *testing.T) {
 	}
 	as, in := deployment(), deployment(replicas(9))
 	in.HashIntent = &as
-	diff(t, "hash of what stands for it", base, hash(in))
+	diff(t, "hash of the intent given by HashIntent", base, hash(in))
 }
 
 func TestIntent_Object(t *testing.T) {
@@ -687,10 +687,10 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 		want    []string
 	}{
 		"it lives":                   {lives(func(*corev1.ConfigMap) {}), true, []string{"apply"}},
-		"it is gone":                 {nil, true, nil},
+		"the owner is deleted":       {nil, true, nil},
 		"another took its name":      {lives(func(o *corev1.ConfigMap) { o.UID = "owner-2" }), true, nil},
-		"it is going":                {lives(func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"x/y"} }), true, nil},
-		"the first pass asks nobody": {nil, false, []string{"apply"}},
+		"the owner is being deleted": {lives(func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"x/y"} }), true, nil},
+		"no check in the first":      {nil, false, []string{"apply"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -59,12 +59,12 @@ func TestClaim(t *testing.T) {
 		before []metav1.ManagedFieldsEntry
 		want   []metav1.ManagedFieldsEntry // nil if no field has to be transferred
 	}{
-		"all of a seed's operator": {
+		"all fields of a legacy operator": {
 			everythingOfLegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasAndEnv)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasAndEnv)},
 		},
-		"of several, beside what is ours": {
+		"of several managers, in addition to owned fields": {
 			everythingOfLegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly), oursBefore, entry("webserver-operator", update, env)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasOnly), entry(naming.FieldManager, byApply, imageOnly), entry(naming.FieldManager, byApply, env)},
@@ -72,25 +72,25 @@ func TestClaim(t *testing.T) {
 		"kubectl keeps a restart": {
 			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("kubectl-rollout", update, restartedAt)}, nil,
 		},
-		"kubectl keeps it beside the seed": {
+		"kubectl keeps a restart in addition to the legacy operator": {
 			everythingOfLegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly), entry("kubectl-rollout", update, restartedAt)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasOnly), entry("kubectl-rollout", update, restartedAt)},
 		},
-		"Kubernetes' controllers keep theirs": {
+		"Kubernetes controllers keep their fields": {
 			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("kube-controller-manager", update, replicasOnly)}, nil,
 		},
 		"who applies keeps it": {
 			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("argocd-controller", byApply, replicasOnly)}, nil,
 		},
-		"the status is nobody's to claim": {
+		"the status is never claimed": {
 			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, statusFields, "status")}, nil,
 		},
 		"a scale stays with who scaled": {
 			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly, "scale")}, nil,
 		},
-		"nothing is managed":  {everythingOfLegacyOperators, nil, nil},
-		"all is ours already": {everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{oursBefore}, nil},
+		"nothing is managed": {everythingOfLegacyOperators, nil, nil},
+		"all owned already":  {everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{oursBefore}, nil},
 
 		"only the exclusive path": {
 			envOfWeb,
@@ -108,7 +108,7 @@ func TestClaim(t *testing.T) {
 		"not of a field whose name only begins so": {
 			envOfWeb, []metav1.ManagedFieldsEntry{oursBefore, entry("kubectl-edit", update, envFrom)}, nil,
 		},
-		"not what lies beside": {
+		"not a field next to it": {
 			envOfWeb, []metav1.ManagedFieldsEntry{oursBefore, entry("kubectl-edit", update, replicasOnly)}, nil,
 		},
 	} {
@@ -155,7 +155,7 @@ func TestClaim(t *testing.T) {
 				}
 			}
 			if ourEntries != 1 {
-				t.Errorf("%d entries of ours, want 1", ourEntries)
+				t.Errorf("got %d entries of the operator, want 1", ourEntries)
 			}
 			if ops[1].Path != "/metadata/resourceVersion" || string(ops[1].Value) != `"42"` {
 				t.Errorf("the patch is not fenced by the resource version: %s %s", ops[1].Path, ops[1].Value)

@@ -83,7 +83,7 @@ func TestCompare(t *testing.T) {
 		"quantity absent":          {quantity("cpu", "1"), quantity("memory", "1"), lacks},
 		"quantity of zero":         {quantity("cpu", "0"), quantity("memory", "1"), lacks},
 		"quantity that is none":    {quantity("cpu", "much"), quantity("cpu", "1"), lacks},
-		"quantities of others":     {quantity("cpu", "1"), `spec: {containers: [{name: a, resources: {limits: {cpu: "1", memory: 1Gi}}}]}`, holds},
+		"additional quantities":    {quantity("cpu", "1"), `spec: {containers: [{name: a, resources: {limits: {cpu: "1", memory: 1Gi}}}]}`, holds},
 		"port by number":           {port(`80`), port(`80`), holds},
 		"port by name":             {port(`http`), port(`http`), holds},
 		"port by another number":   {port(`80`), port(`81`), lacks},
@@ -102,7 +102,7 @@ func TestCompare(t *testing.T) {
 			`spec: {containers: [{name: a, image: x}, {name: b, image: z}]}`,
 			`spec: {containers: [{name: b, image: z}, {name: a, image: x}]}`, holds,
 		},
-		"elements of others stay":     {`spec: {containers: [{name: a, image: x}]}`, `spec: {containers: [{name: side, image: z}, {name: a, image: x}]}`, holds},
+		"additional elements stay":    {`spec: {containers: [{name: a, image: x}]}`, `spec: {containers: [{name: side, image: z}, {name: a, image: x}]}`, holds},
 		"element differs":             {`spec: {containers: [{name: a, image: x}]}`, `spec: {containers: [{name: a, image: z}]}`, lacks},
 		"element absent":              {`spec: {containers: [{name: a}]}`, `spec: {containers: [{name: b}]}`, lacks},
 		"no element at all":           {`spec: {containers: [{name: a}]}`, `{}`, lacks},
@@ -126,7 +126,7 @@ func TestCompare(t *testing.T) {
 			spread(`{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1}`),
 			spread(`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: 1}`), lacks,
 		},
-		"spread of others": {
+		"additional spread constraint": {
 			spread(`{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1}`),
 			spread(`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: 1}`, `{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, maxSkew: 1, labelSelector: {}}`), holds,
 		},

@@ -117,12 +117,12 @@ func TestDiff_AgreesWithApply(t *testing.T) {
 			},
 			want: []string{"spec.template.spec.terminationGracePeriodSeconds would be removed"},
 		},
-		"no longer stated, and somebody else's, too": {
+		"no longer stated, and owned by another manager too": {
 			before: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithMinReadySeconds(3) },
 			drift:  func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 4 },
 			want:   []string{"metadata.annotations.platform-operator.io/applied would change"},
 		},
-		"an addition of others": {drift: func(d *appsv1.Deployment) {
+		"an addition by another client": {drift: func(d *appsv1.Deployment) {
 			d.Annotations["note"] = "mine"
 			d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
 		}},
@@ -178,7 +178,7 @@ func TestDiff_ReadsUncachedChildren(t *testing.T) {
 		err  bool
 	}{
 		"nothing": {nil, Created, false},
-		"a seed's": {&appsv1.Deployment{
+		"a legacy operator's": {&appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", OwnerReferences: ownReferences()},
 			Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
 		}, TakenOver, false},

@@ -124,7 +124,7 @@ func TestApplier_RestoresTheOwnerOnlyIfItExists(t *testing.T) {
 		"it exists":            {func(*corev1.ConfigMap) {}, true, []string{"apply"}},
 		"it is being deleted":  {now, true, nil},
 		"another has its name": {func(o *corev1.ConfigMap) { o.UID = "owner-2" }, true, nil},
-		"it is gone":           {nil, false, nil},
+		"it is deleted":        {nil, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object

@@ -161,7 +161,7 @@ func TestWebhook_Failures(t *testing.T) {
 				return env.Admin.Patch(t.Context(), s.webServer(plain.GetName()), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":5}}`)), client.DryRunAll)
 			}
 			// API servers observe a change of a configuration a moment later.
-			s.eventually("the fault to be seen", func() error {
+			s.eventually("the injected fault to take effect", func() error {
 				err := change()
 				switch {
 				case err == nil:

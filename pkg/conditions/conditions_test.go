@@ -46,22 +46,22 @@ func TestReport(t *testing.T) {
 			state: State{Available: serves, Ready: rolling, Stalled: stuck},
 			want:  map[string]string{"Available": "True Up: up", "Ready": "False Stuck: stuck", "Stalled": "True Stuck: stuck"},
 		},
-		"a stall of the pass; the children serve on": {
+		"the reconcile is stalled; the children keep serving": {
 			state:   State{Available: serves, Ready: done},
 			problem: fault.Verdict{Class: fault.Stall, Reason: "Conflict", Message: "taken"},
 			want:    map[string]string{"Available": "True Up: up", "Ready": "False Conflict: taken", "Stalled": "True Conflict: taken"},
 		},
-		"a stall of the pass speaks before that of the children": {
+		"a stalled reconcile takes precedence over stalled children": {
 			state:   State{Available: down, Ready: rolling, Stalled: stuck},
 			problem: fault.Verdict{Class: fault.Stall, Reason: "Conflict", Message: "taken"},
 			want:    map[string]string{"Available": "False Down: down", "Ready": "False Conflict: taken", "Stalled": "True Conflict: taken"},
 		},
-		"a wait of the pass": {
+		"the reconcile waits": {
 			state:   State{Available: serves, Ready: done},
 			problem: fault.Verdict{Class: fault.Wait, Reason: "Waiting", Message: "for it"},
 			want:    map[string]string{"Available": "True Up: up", "Ready": "False Waiting: for it", "Reconciling": "True Waiting: for it"},
 		},
-		"a retry of the pass": {
+		"the reconcile is retried": {
 			state:   State{Available: serves, Ready: done},
 			problem: fault.Verdict{Class: fault.Retry, Reason: "Error", Message: "again"},
 			want:    map[string]string{"Available": "True Up: up", "Ready": "False Error: again", "Reconciling": "True Error: again"},
@@ -94,7 +94,7 @@ func TestReport(t *testing.T) {
 			once := *s.DeepCopy()
 			Report(s, 7, noon.Add(time.Hour), tc.state, tc.problem)
 			if diff := cmp.Diff(once, *s); diff != "" {
-				t.Errorf("a second pass changed the status, which is a write for nothing (-first +second):\n%s", diff)
+				t.Errorf("a second reconcile changed the status, which causes a needless write (-first +second):\n%s", diff)
 			}
 		})
 	}
@@ -124,10 +124,10 @@ func TestReport_ChangesTransitionTimeWithStatusOnly(t *testing.T) {
 func TestOwn(t *testing.T) {
 	status := &common.Status{}
 	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	Own(status, 1, at, "Exposed", metav1.ConditionUnknown, "Waiting", "for somebody")
-	Own(status, 2, at.Add(time.Hour), "Exposed", metav1.ConditionUnknown, "Waiting", "for somebody")
+	Own(status, 1, at, "Exposed", metav1.ConditionUnknown, "Waiting", "for a controller")
+	Own(status, 2, at.Add(time.Hour), "Exposed", metav1.ConditionUnknown, "Waiting", "for a controller")
 	want := []metav1.Condition{{
-		Type: "Exposed", Status: metav1.ConditionUnknown, Reason: "Waiting", Message: "for somebody",
+		Type: "Exposed", Status: metav1.ConditionUnknown, Reason: "Waiting", Message: "for a controller",
 		ObservedGeneration: 2, LastTransitionTime: metav1.NewTime(at),
 	}}
 	if diff := cmp.Diff(want, status.Conditions); diff != "" {

@@ -269,7 +269,7 @@ func TestPlatform_RefusesExpose(t *testing.T) {
 		want      []string
 	}{
 		"nothing":           {"team-a", nil, nil},
-		"all right":         {"team-a", expose("gateways/public", "x.teams.example.com"), nil},
+		"allowed":           {"team-a", expose("gateways/public", "x.teams.example.com"), nil},
 		"another Gateway":   {"team-a", expose("gateways/ops", "x.teams.example.com"), []string{`spec.expose.gateway.parentRef: Forbidden: the platform configuration does not let namespace "team-a" use Gateway gateways/ops: take one of the namespace's own, or gateways/public`}},
 		"another host":      {"team-a", expose("", "x.teams.example.com", "evil.com"), []string{`spec.expose.hosts[1]: Forbidden: the platform configuration does not let namespace "team-a" claim "evil.com": it may claim *.teams.example.com`}},
 		"no host at all":    {"other", expose("", "x.y"), []string{`spec.expose.hosts[0]: Forbidden: the platform configuration does not let namespace "other" claim "x.y": it may claim none`}},

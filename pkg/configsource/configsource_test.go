@@ -105,7 +105,7 @@ func TestReader_ConfigMapsReusesSnapshots(t *testing.T) {
 		"read later than cached":  {source("u", "5", nil), source("u", "6", texts{"a": "y"}), whole, nil, 1, "u/6", texts{"a": "y"}},
 		"two sources in a copy":   {source("u", "5", nil), nil, whole, snapshots(copied("other@w/1,cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
 
-		"part of what was read":       {source("u", "5", texts{"a": "x", "b": "y", "c": "z"}), nil, keyed, nil, 1, "u/5", texts{"a": "x", "b": "y"}},
+		"part of the source":          {source("u", "5", texts{"a": "x", "b": "y", "c": "z"}), nil, keyed, nil, 1, "u/5", texts{"a": "x", "b": "y"}},
 		"part of a copy":              {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5", texts{"a": "x", "b": "y", "c": "z"})), 0, "u/5", texts{"a": "x", "b": "y"}},
 		"no such key in a copy":       {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5", texts{"a": "x"})), 0, "u/5", texts{"a": "x"}},
 		"parts":                       {source("u", "5", nil), nil, keyed, snapshots(copied("cfg@u/5#a=1.conf,cfg@u/5#b=2.conf", texts{"1.conf": "x", "2.conf": "y", "3.conf": "z"})), 0, "u/5", texts{"a": "x", "b": "y"}},
@@ -116,7 +116,7 @@ func TestReader_ConfigMapsReusesSnapshots(t *testing.T) {
 		"parts do for no whole":       {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5#a=f", texts{"f": "x"})), 1, "u/5", texts{"a": "x"}},
 		"whole and part are wanted":   {source("u", "5", texts{"a": "x", "b": "y"}), nil, []Reference{{"cfg", "a"}, {"cfg", ""}}, nil, 1, "u/5", texts{"a": "x", "b": "y"}},
 		"a copy that can be changed":  {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.Immutable = nil })), 1, "u/5", texts{"a": "x"}},
-		"somebody else's copy":        {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "other" })), 1, "u/5", texts{"a": "x"}},
+		"an unowned copy":             {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("cfg@u/5", texts{"a": "w"}, func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "other" })), 1, "u/5", texts{"a": "x"}},
 		"what says nothing":           {source("u", "5", texts{"a": "x"}), nil, whole, snapshots(copied("", texts{"a": "w"}), copied("cfg", nil), copied("cfg@u/5#a", texts{"a": "w"}), copied("@,#=,cfg@#=a", nil)), 1, "u/5", texts{"a": "x"}},
 		"a reference without a name":  {source("u", "5", texts{"a": "x"}), nil, []Reference{{}}, nil, 0, "-", nil},
 		"no reference (but a source)": {source("u", "5", texts{"a": "x"}), nil, nil, nil, 0, "-", nil},
@@ -201,7 +201,7 @@ func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 		text := "none"
 		if s := got["cfg"]; s.Found {
 			text = s.Content.Data["a"]
-			s.Content.Data["a"] = "changed by whoever got it"
+			s.Content.Data["a"] = "changed by the caller"
 		}
 		if text != want || c.gets != gets {
 			t.Errorf("%d requests and %q, want %d and %q", c.gets, text, gets, want)
@@ -231,21 +231,21 @@ func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 	cs = snapshots(copied("cfg@u/7", texts{"a": "y"}))
 	read(0, "y")
 	if len(r.read) != 0 {
-		t.Errorf("what is copied is remembered: %v", r.read)
+		t.Errorf("got %v remembered for a ConfigMap with a snapshot, want none", r.read)
 	}
 	cs = nil
 	read(1, "y")
 	c.set(nil)
 	read(0, "none")
 	if len(r.read) != 0 {
-		t.Errorf("what is gone is remembered: %v", r.read)
+		t.Errorf("got %v remembered for a deleted ConfigMap, want none", r.read)
 	}
 	c.set(source("v", "9", texts{"a": "z"}))
 	read(1, "z")
 	refs = nil
 	read(0, "none")
 	if len(r.read) != 0 {
-		t.Errorf("what nobody refers to is remembered: %v", r.read)
+		t.Errorf("got %v remembered for an unreferenced ConfigMap, want none", r.read)
 	}
 	refs = whole
 	read(1, "z")
@@ -254,7 +254,7 @@ func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 	c.live, c.cached = nil, source("v", "10", nil)
 	read(1, "none")
 	if len(r.read) != 0 {
-		t.Errorf("what is gone is remembered: %v", r.read)
+		t.Errorf("got %v remembered for a deleted ConfigMap, want none", r.read)
 	}
 }
 

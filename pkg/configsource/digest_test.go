@@ -31,7 +31,7 @@ func TestCombinedDigest(t *testing.T) {
 		return d
 	}
 	if got := of(use(db, mail), nil); got != "" {
-		t.Errorf("nobody looks: %q", got)
+		t.Errorf("got %q without digests, want none", got)
 	}
 	if got := of(nil, digests{"db": "1"}); got != "" {
 		t.Errorf("none is used: %q", got)

@@ -150,9 +150,9 @@ func TestReferences_ChangesTriggerReconciles(t *testing.T) {
 	cm := &corev1.ConfigMap{}
 	l.Edit(cm, "bystander", func() { cm.Data["text"] = "y" })
 	l.Create(source(ns, "another", "z"))
-	l.Expect("what nobody refers to")
+	l.Expect("changes of unreferenced ConfigMaps")
 	if got := p.count(ns, "web"); got != before {
-		t.Errorf("%d passes because of what nobody refers to", got-before)
+		t.Errorf("got %d reconciles because of unreferenced ConfigMaps, want 0", got-before)
 	}
 
 	l.Edit(cm, "cfg", func() { cm.Data["text"] = "two" })
@@ -194,7 +194,7 @@ func TestReferences_ChangesTriggerReconciles(t *testing.T) {
 	l.Edit(cm, "cfg", func() { cm.Data["text"] = "four" })
 	l.Expect("the first is not any longer")
 	if got := p.count(ns, "web"); got != before {
-		t.Errorf("%d passes because of what it referred to once", got-before)
+		t.Errorf("got %d reconciles because of a ConfigMap that it no longer refers to, want 0", got-before)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestReferences_SeveralNamespaces(t *testing.T) {
 		l.Expect("restart")
 	}
 	if got := p.count(labs[2].Namespace, "web0"); got != 0 {
-		t.Errorf("%d passes in a namespace that is not looked after", got)
+		t.Errorf("got %d reconciles in a namespace that is not watched, want 0", got)
 	}
 }
 
@@ -295,6 +295,6 @@ func TestReferences_WatchNothingForKindsWithoutReferences(t *testing.T) {
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	err = mgr.GetCache().Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, m)
 	if _, ok := errors.AsType[*cache.ErrResourceNotCached](err); !ok {
-		t.Errorf("got %v, want that nobody watches them", err)
+		t.Errorf("got %v, want ErrResourceNotCached", err)
 	}
 }

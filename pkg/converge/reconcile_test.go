@@ -124,7 +124,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 	l.kind = testKind{
 		Kind: Kind[*webserverv1.WebServer, int]{
 			New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
-			Log: LogText{Gone: "it is gone"},
+			Log: LogText{Gone: "it no longer exists"},
 			Observe: func(_ context.Context, r Reader, _ *webserverv1.WebServer) (int, error) {
 				if r.Offline {
 					return 7, nil
@@ -736,7 +736,7 @@ func TestReconciler_LogsAndForgetsDeletedObjects(t *testing.T) {
 	}
 	l.lines = nil
 	l.pass()
-	if len(l.lines) != 1 || !strings.Contains(l.lines[0], "it is gone") {
+	if len(l.lines) != 1 || !strings.Contains(l.lines[0], "it no longer exists") {
 		t.Errorf("logged %q", l.lines)
 	}
 	if len(l.objects) != 0 {

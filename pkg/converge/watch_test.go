@@ -65,7 +65,7 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 		"the initial list": {func(q queue) {
 			f.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: version("1"), IsInInitialList: true}, q)
 		}, handler.LowPriority},
-		"a child was made": {func(q queue) { f.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: version("1")}, q) }, 0},
+		"a child is created": {func(q queue) { f.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: version("1")}, q) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &prioritiesOf{}
@@ -113,8 +113,8 @@ func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
 		send func(q queue)
 		want int
 	}{
-		"it was made": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("cfg", "1")}, q) }, 2},
-		"it went":     {func(q queue) { h.Delete(t.Context(), event.DeleteEvent{Object: version("cfg", "1")}, q) }, 2},
+		"it is created": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("cfg", "1")}, q) }, 2},
+		"it is deleted": {func(q queue) { h.Delete(t.Context(), event.DeleteEvent{Object: version("cfg", "1")}, q) }, 2},
 		"it changed": {func(q queue) {
 			h.Update(t.Context(), event.UpdateEvent{ObjectOld: version("cfg", "1"), ObjectNew: version("cfg", "2")}, q)
 		}, 2},
@@ -124,7 +124,7 @@ func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
 		"the initial list": {func(q queue) {
 			h.Create(t.Context(), event.CreateEvent{Object: version("cfg", "1"), IsInInitialList: true}, q)
 		}, 0},
-		"nobody refers to it": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("nobodys", "1")}, q) }, 0},
+		"it is not referenced": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("nobodys", "1")}, q) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &prioritiesOf{}

@@ -71,15 +71,15 @@ func TestClassify(t *testing.T) {
 			fmt.Errorf("observing: %w", errors.Join(apierrors.NewConflict(deployments, "web", nil), Waiting(0, message.New(common.ReasonWaiting, "later")), fmt.Errorf("reading: %w", Stalled(message.New("R", "taken"))))),
 			want{Stall, "R", "taken", false, aLostRace},
 		},
-		"a join within an error of ours": {&Error{Class: Wait, Reason: "R", Message: "m", Err: errors.Join(broken, quota)}, want{Wait, "R", "m", false, never}},
-		"own time wins":                  {&Error{Class: Stall, Reason: "R", Message: "m", After: 5 * time.Second}, want{Stall, "R", "m", false, fiveSecond}},
-		"quiet of ours":                  {&Error{Class: Quiet, Err: broken}, want{Class: Quiet, after: aLostRace}},
-		"cancelled":                      {fmt.Errorf("get: %w", context.Canceled), want{Class: Quiet, after: aLostRace}},
-		"conflict":                       {apierrors.NewConflict(deployments, "web", errors.New("modified")), want{Class: Quiet, after: aLostRace}},
-		"already exists":                 {apierrors.NewAlreadyExists(deployments, "web"), want{Class: Quiet, after: aLostRace}},
-		"another UID":                    {invalid("metadata.uid"), want{Class: Quiet, after: aLostRace}},
-		"namespace terminating":          {terminating(), want{Wait, common.ReasonWaiting, "namespace is being deleted", false, aProbe}},
-		"quota":                          {quota, want{Stall, common.ReasonQuotaExceeded, "exceeded quota: small", false, aProbe}},
+		"a join within an Error": {&Error{Class: Wait, Reason: "R", Message: "m", Err: errors.Join(broken, quota)}, want{Wait, "R", "m", false, never}},
+		"own time wins":          {&Error{Class: Stall, Reason: "R", Message: "m", After: 5 * time.Second}, want{Stall, "R", "m", false, fiveSecond}},
+		"a quiet Error":          {&Error{Class: Quiet, Err: broken}, want{Class: Quiet, after: aLostRace}},
+		"cancelled":              {fmt.Errorf("get: %w", context.Canceled), want{Class: Quiet, after: aLostRace}},
+		"conflict":               {apierrors.NewConflict(deployments, "web", errors.New("modified")), want{Class: Quiet, after: aLostRace}},
+		"already exists":         {apierrors.NewAlreadyExists(deployments, "web"), want{Class: Quiet, after: aLostRace}},
+		"another UID":            {invalid("metadata.uid"), want{Class: Quiet, after: aLostRace}},
+		"namespace terminating":  {terminating(), want{Wait, common.ReasonWaiting, "namespace is being deleted", false, aProbe}},
+		"quota":                  {quota, want{Stall, common.ReasonQuotaExceeded, "exceeded quota: small", false, aProbe}},
 		"Pod Security": {
 			apierrors.NewForbidden(deployments, "web", errors.New(`violates PodSecurity "restricted:latest": runAsNonRoot != true`)),
 			want{Stall, common.ReasonForbidden, `runAsNonRoot != true. Set spec.security.profile to Restricted`, false, aProbe},
@@ -103,7 +103,7 @@ func TestClassify(t *testing.T) {
 		"joins of joins": {
 			errors.Join(errors.Join(nil, Waiting(0, message.New(common.ReasonWaiting, "w"))), errors.Join(Stalled(message.New("S", "s")))), want{Stall, "S", "s", false, aProbe},
 		},
-		"a lost race beside a stall comes back soon": {
+		"a lost race together with a stall is retried soon": {
 			errors.Join(apierrors.NewConflict(deployments, "web", broken), Stalled(message.New("S", "s"))), want{Stall, "S", "s", false, aLostRace},
 		},
 	} {

@@ -79,7 +79,7 @@ func TestCacheOptions_SelectManagedChildren(t *testing.T) {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
 	if !o.ReaderFailOnMissingInformer || o.DefaultTransform == nil {
-		t.Error("a read of what nobody watches would start a watch of the whole cluster")
+		t.Error("a read of a kind without an informer would start a watch of the whole cluster")
 	}
 	if all := cacheOptions(scheme, Options{}).DefaultNamespaces; all != nil {
 		t.Errorf("no namespace named means all, got %v", all)

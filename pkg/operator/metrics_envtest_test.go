@@ -172,7 +172,7 @@ func TestMetrics_RequireThePermission(t *testing.T) {
 		code                       int
 	}{
 		"no token":                        {"GET", "https://" + metrics + "/metrics", "", 401},
-		"a token that nobody made":        {"GET", "https://" + metrics + "/metrics", "Bearer eyJhbGciOiJub25lIn0.e30.", 401},
+		"a token of no issuer":            {"GET", "https://" + metrics + "/metrics", "Bearer eyJhbGciOiJub25lIn0.e30.", 401},
 		"not a token":                     {"GET", "https://" + metrics + "/metrics", "Basic YTpi", 401},
 		"a token without the permission":  {"GET", "https://" + metrics + "/metrics", "Bearer " + stranger, 403},
 		"a token with the permission":     {"GET", "https://" + metrics + "/metrics", "Bearer " + reader, 200},

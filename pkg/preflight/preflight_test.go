@@ -415,7 +415,7 @@ func TestSnapshot_AnswersLikeTheCaches(t *testing.T) {
 		t.Errorf("without our label: %v", err)
 	}
 	if err := s.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-		t.Errorf("a type that nobody declared: %v", err)
+		t.Errorf("a type that is not declared: %v", err)
 	}
 }
 
@@ -493,7 +493,7 @@ func TestRun_ReadsSecretsLikeTheReconciler(t *testing.T) {
 		t.Errorf("unread %q", r.Unread)
 	}
 	if len(got) != 1 || got["password"].Digest == "" {
-		t.Errorf("digests of %v, want of the one that is there", got)
+		t.Errorf("got digests of %v, want one of the existing Secret", got)
 	}
 	want := []string{"list DemoApplicationList", "list DeploymentList", "list ConfigMapList", "list metadata", "get Secret"}
 	if diff := cmp.Diff(want, s.asked); diff != "" {

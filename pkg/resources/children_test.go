@@ -78,7 +78,7 @@ func TestPodDisruptionBudget(t *testing.T) {
 		"default of one replica":                 {"", 1, "", ""},
 		"default of none":                        {"", 0, "", ""},
 		"default where another selects the pods": {"", 3, "theirs", ""},
-		"asked for beside another":               {`maxUnavailable: 1`, 3, "theirs", one},
+		"asked for in addition to another":       {`maxUnavailable: 1`, 3, "theirs", one},
 		"asked for with one replica":             {`maxUnavailable: 1`, 1, "", one},
 		"maximum":                                {`maxUnavailable: 2`, 3, "", `"maxUnavailable":2`},
 		"maximum in percent":                     {`maxUnavailable: 30%`, 3, "", `"maxUnavailable":"30%"`},
@@ -190,8 +190,8 @@ func TestNetworkPolicy_AllowsIngress(t *testing.T) {
 		ports []corev1ac.ContainerPortApplyConfiguration
 		want  string
 	}{
-		"the namespace":           {tcp, `{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"ports":[{"protocol":"TCP","port":80}],"from":[{"podSelector":{}}]}],"policyTypes":["Ingress"]}`},
-		"nobody where no port is": {nil, `{"podSelector":{"matchLabels":{"app":"web"}},"policyTypes":["Ingress"]}`},
+		"the namespace":       {tcp, `{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"ports":[{"protocol":"TCP","port":80}],"from":[{"podSelector":{}}]}],"policyTypes":["Ingress"]}`},
+		"none without a port": {nil, `{"podSelector":{"matchLabels":{"app":"web"}},"policyTypes":["Ingress"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := NetworkPolicy("web", "ns", labels, selector, tc.ports, &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated})

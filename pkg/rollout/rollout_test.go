@@ -235,7 +235,7 @@ func TestDecide_RollsBackAndRetriesOnRequest(t *testing.T) {
 	}
 
 	w.now = w.now.Add(time.Minute)
-	w.is("goes back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
+	w.is("rolls back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
 	if image := w.seen.Deployment.Spec.Template.Spec.Containers[0].Image; image != "web:1" {
 		t.Errorf("the Deployment has %s", image)
 	}
@@ -252,7 +252,7 @@ func TestDecide_RollsBackAndRetriesOnRequest(t *testing.T) {
 	w.is("asked to try again", "Progressing ", common.Revisions{Current: 3, LastHealthy: 1})
 	w.rolls(crashing)
 	w.is("failed again", " +RolloutFailed", common.Revisions{Current: 3, LastHealthy: 1, Failed: 3})
-	w.is("goes back again", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 3})
+	w.is("rolls back again", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 3})
 
 	w.image = "web:2"
 	w.is("mended", "Progressing ", common.Revisions{Current: 4, LastHealthy: 1})
@@ -403,11 +403,11 @@ func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
 		w.seen.Pods = append(w.seen.Pods, old)
 		w.is("it had its time", " +RolloutFailed", failed)
 	})
-	t.Run("all that are there serve, and more are to come", func(t *testing.T) {
+	t.Run("all existing pods serve, and more are to come", func(t *testing.T) {
 		w, passed := late(t)
 		w.now = passed.Add(10 * time.Second)
 		w.seen.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "web", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-		w.is("nobody is to blame", "Progressing ", waits)
+		w.is("no pod has failed", "Progressing ", waits)
 	})
 }
 

@@ -115,13 +115,13 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create: the children, the status, and once more for readiness",
 		s.creation(name)...)
 
-	l.Edit(obj, name, func() { obj.SetAnnotations(map[string]string{"note": "not ours"}) })
+	l.Edit(obj, name, func() { obj.SetAnnotations(map[string]string{"note": "unowned"}) })
 	l.Expect("an annotation on the object")
 
 	for _, child := range s.Children(name) {
 		l.Edit(child, child.GetName(), func() { child.SetLabels(with(child.GetLabels(), "team", "a")) })
 	}
-	l.Expect("labels of others on the children")
+	l.Expect("labels of other clients on the children")
 
 	l.Restart()
 	l.Expect("restart")
@@ -372,7 +372,7 @@ func (e *Env) Unowned(t *testing.T, s KindUnderTest, theirs ...client.Object) {
 			}
 			for _, r := range l.Requests() {
 				if r.IsWrite() && r.Succeeded() && r.Name == their.GetName() && r.Resource == ResourceOf(their) {
-					t.Errorf("wrote to what is not ours: %s", r)
+					t.Errorf("wrote to an unowned object: %s", r)
 				}
 			}
 			if err := l.Admin.Delete(t.Context(), their); err != nil {
@@ -428,6 +428,6 @@ func (e *Env) Namespaces(t *testing.T, s KindUnderTest) {
 		}
 	}
 	if rs := labs[2].Requests(); len(rs) > 0 {
-		t.Errorf("requests in a namespace that is not looked after:\n%s", Lines(rs))
+		t.Errorf("requests in a namespace that is not watched:\n%s", Lines(rs))
 	}
 }

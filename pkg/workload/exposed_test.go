@@ -60,17 +60,17 @@ func TestExposed_ReportsWhetherHostsAreAccepted(t *testing.T) {
 		want      string
 		addressed bool
 	}{
-		"no Ingress yet":             {common.ExposeIngress, nil, false, "False Progressing", false},
-		"an Ingress nobody takes":    {common.ExposeIngress, ingress(), false, "False Waiting", true},
-		"an Ingress that serves":     {common.ExposeIngress, ingress("192.0.2.1"), false, "True Accepted", true},
-		"no route yet":               {common.ExposeGateway, nil, false, "False Progressing", false},
-		"no routes at all":           {common.ExposeGateway, nil, true, "False FeatureUnavailable", false},
-		"a route nobody looks at":    {common.ExposeGateway, route(), false, "False Waiting", true},
-		"a route half looked at":     {common.ExposeGateway, route(is(accepted, "True", 2)), false, "False Waiting", true},
-		"a route as it was":          {common.ExposeGateway, route(is(accepted, "True", 1), is(resolved, "True", 1)), false, "False Waiting", true},
-		"a route that is refused":    {common.ExposeGateway, route(is(accepted, "False", 2), is(resolved, "True", 2)), false, "False NotAccepted", true},
-		"a route that leads nowhere": {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "False", 2)), false, "False NotAccepted", true},
-		"a route that serves":        {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "True", 2)), false, "True Accepted", true},
+		"no Ingress yet":              {common.ExposeIngress, nil, false, "False Progressing", false},
+		"an Ingress not accepted yet": {common.ExposeIngress, ingress(), false, "False Waiting", true},
+		"an Ingress that serves":      {common.ExposeIngress, ingress("192.0.2.1"), false, "True Accepted", true},
+		"no route yet":                {common.ExposeGateway, nil, false, "False Progressing", false},
+		"no routes at all":            {common.ExposeGateway, nil, true, "False FeatureUnavailable", false},
+		"a route not observed yet":    {common.ExposeGateway, route(), false, "False Waiting", true},
+		"a route half looked at":      {common.ExposeGateway, route(is(accepted, "True", 2)), false, "False Waiting", true},
+		"a route as it was":           {common.ExposeGateway, route(is(accepted, "True", 1), is(resolved, "True", 1)), false, "False Waiting", true},
+		"a route that is refused":     {common.ExposeGateway, route(is(accepted, "False", 2), is(resolved, "True", 2)), false, "False NotAccepted", true},
+		"a route that leads nowhere":  {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "False", 2)), false, "False NotAccepted", true},
+		"a route that serves":         {common.ExposeGateway, route(is(accepted, "True", 2), is(resolved, "True", 2)), false, "True Accepted", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			written, observed := map[string]client.Object{}, Children{NoRoutes: tc.noRoutes}

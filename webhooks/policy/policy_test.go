@@ -62,14 +62,14 @@ func TestJudge_StrictPlatform(t *testing.T) {
 		kind, spec string
 		want       []string
 	}{
-		"web: valid":     {web, `{image: "nginx:1.27", replicas: 5, service: {type: ClusterIP}, expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: public, namespace: gateways}}}}`, nil},
-		"web: image":     {web, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
-		"web: content":   {web, `{image: "nginx:1", content: {image: {reference: "evil.com/x:1"}}}`, []string{"spec.content.image.reference: " + elsewhere}},
-		"web: volume":    {web, `{image: "nginx:1", pod: {volumes: [{name: a, emptyDir: {}}, {name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[1].image.reference: " + elsewhere}},
-		"web: latest":    {web, `{image: nginx, content: {image: {reference: "nginx:latest"}}}`, []string{"spec.image: " + moving, "spec.content.image.reference: Forbidden: the platform configuration rejects images without a fixed version, such as nginx:latest"}},
-		"web: a digest":  {web, `{image: "nginx:latest@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}`, nil},
-		"web: both":      {web, `{image: evil.com/x}`, []string{"spec.image: Forbidden: the platform configuration allows images only from", "spec.image: Forbidden: the platform configuration rejects images without a fixed version"}},
-		"web: replicas":  {web, `{image: "nginx:1", replicas: 6}`, []string{"spec.replicas: Invalid value: 6: " + tooMany}},
+		"web: valid":    {web, `{image: "nginx:1.27", replicas: 5, service: {type: ClusterIP}, expose: {type: Gateway, hosts: [x.a.example.com], gateway: {parentRef: {name: public, namespace: gateways}}}}`, nil},
+		"web: image":    {web, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
+		"web: content":  {web, `{image: "nginx:1", content: {image: {reference: "evil.com/x:1"}}}`, []string{"spec.content.image.reference: " + elsewhere}},
+		"web: volume":   {web, `{image: "nginx:1", pod: {volumes: [{name: a, emptyDir: {}}, {name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[1].image.reference: " + elsewhere}},
+		"web: latest":   {web, `{image: nginx, content: {image: {reference: "nginx:latest"}}}`, []string{"spec.image: " + moving, "spec.content.image.reference: Forbidden: the platform configuration rejects images without a fixed version, such as nginx:latest"}},
+		"web: a digest": {web, `{image: "nginx:latest@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}`, nil},
+		"web: both":     {web, `{image: evil.com/x}`, []string{"spec.image: Forbidden: the platform configuration allows images only from", "spec.image: Forbidden: the platform configuration rejects images without a fixed version"}},
+		"web: replicas": {web, `{image: "nginx:1", replicas: 6}`, []string{"spec.replicas: Invalid value: 6: " + tooMany}},
 		"web: autoscaled": {web, `{image: "nginx:1", autoscaling: {maxReplicas: 6}}`, []string{
 			"spec.autoscaling.maxReplicas: Invalid value: 6: " + tooMany,
 		}},
@@ -102,12 +102,12 @@ func TestJudge_StrictPlatform(t *testing.T) {
 		"demo: host":          {demo, `{image: "nginx:1", expose: {type: Ingress, hosts: [b.c]}}`, []string{"spec.expose.hosts[0]: Forbidden: "}},
 		"demo: account":       {demo, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
 
-		"immortal: valid":     {immortal, `{image: "nginx:1"}`, nil},
-		"immortal: image":     {immortal, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
-		"immortal: latest":    {immortal, `{image: nginx}`, []string{"spec.image: " + moving}},
-		"immortal: volume":    {immortal, `{image: "nginx:1", pod: {volumes: [{name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[0].image.reference: " + elsewhere}},
-		"immortal: priority":  {immortal, `{image: "nginx:1", pod: {priorityClassName: high}}`, []string{"spec.pod.priorityClassName: Forbidden"}},
-		"immortal: account":   {immortal, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
+		"immortal: valid":    {immortal, `{image: "nginx:1"}`, nil},
+		"immortal: image":    {immortal, `{image: "evil.com/x:1"}`, []string{"spec.image: " + elsewhere}},
+		"immortal: latest":   {immortal, `{image: nginx}`, []string{"spec.image: " + moving}},
+		"immortal: volume":   {immortal, `{image: "nginx:1", pod: {volumes: [{name: b, image: {reference: "evil.com/x:1"}}]}}`, []string{"spec.pod.volumes[0].image.reference: " + elsewhere}},
+		"immortal: priority": {immortal, `{image: "nginx:1", pod: {priorityClassName: high}}`, []string{"spec.pod.priorityClassName: Forbidden"}},
+		"immortal: account":  {immortal, `{image: "nginx:1", pod: {serviceAccountName: admin}}`, []string{account}},
 
 		"cache: valid":             {cache, `{size: 5, image: "memcached:1.6"}`, nil},
 		"cache: platform's image":  {cache, `{size: 5}`, nil},

@@ -346,7 +346,7 @@ func (p *pool) learn(ctx context.Context, s Scenario) func() (*reference, error)
 		for _, r := range ref.runs[1:] {
 			of := fold(r.tally, ref.loose)
 			for _, wrong := range compareTallies(ref.tally, of, 0) {
-				r.find(s, "writes", "two runs without a fault differ: "+wrong)
+				r.find(s, "writes", "two runs without an injected fault differ: "+wrong)
 			}
 			ref.tally = most(ref.tally, of)
 		}

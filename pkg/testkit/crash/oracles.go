@@ -179,7 +179,7 @@ func (r *run) unowned(end []unstructured.Unstructured, rs []testkit.Request) ([]
 		case owner == nil:
 			found = append(found, fmt.Sprintf("%s %s is left without an owner", u.GetKind(), u.GetName()))
 		case !there[owner.UID]:
-			found = append(found, fmt.Sprintf("%s %s is left by a %s %s that is gone", u.GetKind(), u.GetName(), owner.Kind, owner.Name))
+			found = append(found, fmt.Sprintf("%s %s is left by a deleted %s %s", u.GetKind(), u.GetName(), owner.Kind, owner.Name))
 		}
 	}
 	return found, nil
@@ -195,7 +195,7 @@ func checkOwners(h *history, scheme *runtime.Scheme) []string {
 	var found []string
 	h.replay(scheme, func(e change, _ *world) {
 		if u := e.object; !e.gone && isOurs(u) && metav1.GetControllerOf(u) == nil {
-			if s := fmt.Sprintf("%s %s stood without an owner", u.GetKind(), u.GetName()); !slices.Contains(found, s) {
+			if s := fmt.Sprintf("%s %s existed without an owner", u.GetKind(), u.GetName()); !slices.Contains(found, s) {
 				found = append(found, s)
 			}
 		}
@@ -270,7 +270,7 @@ func (r *run) checkStatus(h *history) []string {
 				lie(u, "observedGeneration is %d", c.observed)
 			}
 			if c.observed < m.observed {
-				lie(u, "observedGeneration goes back from %d to %d", m.observed, c.observed)
+				lie(u, "observedGeneration decreases from %d to %d", m.observed, c.observed)
 			}
 			for kind, now := range c.conditions {
 				if was, had := m.conditions[kind]; had && was.status == now.status && was.since != now.since {

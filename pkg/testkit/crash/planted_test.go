@@ -95,7 +95,7 @@ const (
 	generatesName bug = "creates under a generated name and records it afterwards"
 	edge          bug = "acts on a change that it saw and not on the state"
 	stamps        bug = "writes at every start"
-	looks         bug = "reads past the cache in every pass"
+	looks         bug = "reads past the cache in every reconcile"
 	rebuilds      bug = "deletes and creates what it does not remember"
 )
 

@@ -249,7 +249,7 @@ func (r *run) settle(ctx context.Context, phase string) error {
 	if err == nil || r.ref == nil {
 		return err
 	}
-	return fmt.Errorf("%w; the state (-without the fault +now):\n%s", err, r.diff(phase))
+	return fmt.Errorf("%w; the state (-without the injected fault +now):\n%s", err, r.diff(phase))
 }
 
 // settled reports whether the operator is done: it is idle, users see that it has
@@ -336,7 +336,7 @@ func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart
 	}
 	if d := r.result.state.end; r.ref != nil && len(r.result.findings) == 0 && d != nil {
 		if diff := r.diff(pathEnd); diff != "" {
-			find("end state", []string{"(-without the fault +now):\n" + diff})
+			find("end state", []string{"(-without the injected fault +now):\n" + diff})
 		}
 	}
 	find("stability", needless(restart, r.scenario.ReadAgain))

@@ -68,7 +68,7 @@ func TestMask_IgnoresOnlyVaryingFields(t *testing.T) {
 		"another value where it varies":                 {three, kept("d", 30004), true},
 		"another value in the end than before":          {three, at("d", []unstructured.Unstructured{service("d", 1)}, []unstructured.Unstructured{service("d", 2)}), false},
 		"by chance the value from before":               {anew, made("d", 7, 7), true},
-		"an object is gone":                             {three, at("d", []unstructured.Unstructured{service("d", 1)}, nil), false},
+		"an object is deleted":                          {three, at("d", []unstructured.Unstructured{service("d", 1)}, nil), false},
 		"an address of another namespace":               {three, at("d", []unstructured.Unstructured{service("d", 1)}, []unstructured.Unstructured{service("e", 1)}), false},
 		"another generated name":                        {generated, named("d", "x4"), true},
 		"two objects with generated names in its place": {generated, named("d", "x4", "x5"), false},

@@ -406,8 +406,8 @@ func faultOps() []Op {
 			w.leader().wire.breakWatches()
 			return nil
 		})),
-		other("clock-back", "# the operator's clock goes back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil }),
-		other("clock-forth", "# the operator's clock goes forth by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil }),
+		other("clock-back", "# the operator's clock jumps back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil }),
+		other("clock-forth", "# the operator's clock jumps ahead by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil }),
 	}
 	for n := 1; n <= 4; n++ {
 		all = append(all,

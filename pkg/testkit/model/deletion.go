@@ -161,16 +161,16 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		case lost && how == metav1.DeletePropagationForeground && w.memory.mayBeLost(u, &was):
 			continue
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != was.GetUID():
-			w.violate("orphan", "%s %s was to stay, and is gone", was.GetKind(), was.GetName())
+			w.violate("orphan", "%s %s was to be kept, and no longer exists", was.GetKind(), was.GetName())
 			continue
 		case err != nil:
 			return fmt.Errorf("reading what was to stay: %w", err)
 		case live.GetDeletionTimestamp() != nil:
-			w.violate("orphan", "%s %s was to stay, and is being deleted", was.GetKind(), was.GetName())
+			w.violate("orphan", "%s %s was to be kept, and is being deleted", was.GetKind(), was.GetName())
 		}
 		for _, o := range live.GetOwnerReferences() {
 			if o.UID == u.GetUID() {
-				w.violate("orphan", "%s %s still has the owner that is gone", was.GetKind(), was.GetName())
+				w.violate("orphan", "%s %s still has the deleted owner", was.GetKind(), was.GetName())
 			}
 		}
 		if !released {

@@ -31,7 +31,7 @@ const (
 	hold
 )
 
-// fault is what happens to the n-th write from now on.
+// A fault is injected into the n-th write from now on.
 type fault struct {
 	kind faultKind
 	at   int
@@ -73,7 +73,7 @@ func newWire() *wire {
 
 func (w *wire) wrap(cfg *rest.Config) { testkit.Intercept(cfg, w.send) }
 
-// arm makes a fault happen to a future write.
+// arm has a fault injected into a future write.
 func (w *wire) arm(f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *wire) arm(f fault) {
 	w.armed = append(w.armed, f)
 }
 
-// disarm removes faults that have not happened.
+// disarm removes injected faults that have not taken effect.
 func (w *wire) disarm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@
 // kubelet.go, hpa.go), so that minutes of a rollout take milliseconds.
 //
 //	catalogue.go   the operations of chains
-//	faults.go      what can go wrong between the operator and the API server
+//	faults.go      failures between the operator and the API server
 //	chain.go       chains: generated, written as text, executed
 //	expect.go      the model: what a user may expect of an object
 //	oracles.go     the comparison, after each step and at each instant

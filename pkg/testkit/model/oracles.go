@@ -314,7 +314,7 @@ func (w *World) judgeTemplate(s *scene, bad func(string, string, ...any)) {
 	pod := s.deployment.Spec.Template.Spec
 	for _, c := range pod.Containers {
 		if c.Name != w.kind.Container && c.Name != "exporter" {
-			bad("drift", "the Deployment has a container %q of somebody else", c.Name)
+			bad("drift", "the Deployment has an unowned container %q", c.Name)
 		}
 	}
 	if pod.HostPID || pod.HostNetwork {
@@ -348,7 +348,7 @@ func (w *World) judgeChildren(ctx context.Context, s *scene, e expectation, bad 
 			bad("ownership", "%s does not belong to the object", ref)
 		}
 		if c != nil && ref.Kind == "Service" && strings.Contains(mustJSON(c.Object["spec"]), `"port":1234`) {
-			bad("drift", "%s has a port that somebody set", ref)
+			bad("drift", "%s has a port that another client set", ref)
 		}
 	}
 	return nil
@@ -364,9 +364,9 @@ func (w *World) judgeForeign(ctx context.Context, bad func(string, string, ...an
 		}
 		switch {
 		case c == nil:
-			bad("foreign", "%s of somebody else was deleted", ref)
+			bad("foreign", "unowned %s was deleted", ref)
 		case !equality.Semantic.DeepEqual(w.unchanging(c), was):
-			bad("foreign", "%s of somebody else was changed:\n%s\nwas\n%s", ref, mustJSON(w.unchanging(c)), mustJSON(was))
+			bad("foreign", "unowned %s was changed:\n%s\nwas\n%s", ref, mustJSON(w.unchanging(c)), mustJSON(was))
 		}
 	}
 	return nil

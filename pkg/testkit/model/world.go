@@ -59,7 +59,7 @@ type World struct {
 	checks   int
 	refused  int
 	found    []Violation
-	afterOps []func(context.Context) error // end the effects of faults when the next step settles
+	afterOps []func(context.Context) error // end the effects of injected faults when the next step settles
 }
 
 // leader is a running operator.
@@ -396,7 +396,7 @@ func (w *World) turn(ctx context.Context) (bool, error) {
 	return w.cluster.PassDeadlines(ctx)
 }
 
-// endFaults ends the effects of the faults of earlier steps.
+// endFaults ends the effects of the injected faults of earlier steps.
 func (w *World) endFaults(ctx context.Context) error {
 	for _, f := range w.afterOps {
 		if err := f(ctx); err != nil {
