@@ -225,3 +225,11 @@ func TestCustomizeService_StatesOnlyFieldsOfItsType(t *testing.T) {
 		})
 	}
 }
+
+func TestPodMonitor_LimitsWhatIsScraped(t *testing.T) {
+	in := PodMonitor("web", "ns", labels, nil, "metrics", read[common.Monitoring](t, `enabled: true`))
+	want := `{"selector":{},"podMetricsEndpoints":[{"port":"metrics","followRedirects":false}],"sampleLimit":50000,"labelLimit":100}`
+	if diff := cmp.Diff(want, specOf(t, in, "PodMonitor")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -6,6 +6,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
+// Limits of one scrape. Prometheus is shared by all tenants, so that one of them must
+// not fill it, nor send it by a redirect to an address that only Prometheus can reach.
+// The limits are far above what programs expose: a scrape above them fails as a whole.
+const (
+	maxSamples = 50_000
+	maxLabels  = 100
+)
+
 // PodMonitor returns the intent of a PodMonitor that scrapes the named port of
 // the selected pods. The given labels take precedence over the user's.
 func PodMonitor(name, namespace string, labels, selector map[string]string, port string, spec *common.Monitoring) apply.Intent {
@@ -13,7 +21,9 @@ func PodMonitor(name, namespace string, labels, selector map[string]string, port
 		WithLabels(texts(spec.Labels)).WithLabels(labels)
 	ac.Spec = &monitoring.PodMonitorSpec{
 		Selector:            monitoring.Selector{MatchLabels: selector},
-		PodMetricsEndpoints: []monitoring.PodMetricsEndpoint{{Port: port, Interval: spec.Interval}},
+		PodMetricsEndpoints: []monitoring.PodMetricsEndpoint{{Port: port, Interval: spec.Interval, FollowRedirects: new(false)}},
+		SampleLimit:         maxSamples,
+		LabelLimit:          maxLabels,
 	}
 	in := apply.New(ac, func() *monitoring.PodMonitor { return &monitoring.PodMonitor{} })
 	in.Optional = true // the object works without it

@@ -39,6 +39,8 @@ type PodMonitor struct {
 type PodMonitorSpec struct {
 	Selector            Selector             `json:"selector"`
 	PodMetricsEndpoints []PodMetricsEndpoint `json:"podMetricsEndpoints"`
+	SampleLimit         int64                `json:"sampleLimit,omitempty"`
+	LabelLimit          int64                `json:"labelLimit,omitempty"`
 }
 
 // Selector selects pods of the same namespace.
@@ -48,8 +50,9 @@ type Selector struct {
 
 // PodMetricsEndpoint is a scraped port.
 type PodMetricsEndpoint struct {
-	Port     string `json:"port,omitempty"`
-	Interval string `json:"interval,omitempty"`
+	Port            string `json:"port,omitempty"`
+	Interval        string `json:"interval,omitempty"`
+	FollowRedirects *bool  `json:"followRedirects,omitempty"`
 }
 
 // PodMonitorList is a list of PodMonitors.
@@ -66,6 +69,11 @@ func (p *PodMonitor) DeepCopyInto(out *PodMonitor) {
 	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Selector.MatchLabels = maps.Clone(p.Spec.Selector.MatchLabels)
 	out.Spec.PodMetricsEndpoints = slices.Clone(p.Spec.PodMetricsEndpoints)
+	for i, e := range out.Spec.PodMetricsEndpoints {
+		if e.FollowRedirects != nil {
+			out.Spec.PodMetricsEndpoints[i].FollowRedirects = new(*e.FollowRedirects)
+		}
+	}
 }
 
 // DeepCopyObject returns a deep copy of the PodMonitor.
