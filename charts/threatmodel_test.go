@@ -1,0 +1,41 @@
+//go:build chart
+
+package charts_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestThreatModel_NamesTestsThatExist checks that docs/threat-model.md refers to tests of
+// this repository.
+func TestThreatModel_NamesTestsThatExist(t *testing.T) {
+	page, err := os.ReadFile("../docs/threat-model.md")
+	must(t, err)
+	missing := map[string]bool{}
+	for _, name := range regexp.MustCompile("`Test[A-Za-z_]+`").FindAllString(string(page), -1) {
+		missing["func "+strings.Trim(name, "`")+"("] = true
+	}
+	if len(missing) < 10 {
+		t.Fatalf("only %d tests are named: the test sees nothing", len(missing))
+	}
+	must(t, filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for f := range missing {
+			if strings.Contains(string(source), f) {
+				delete(missing, f)
+			}
+		}
+		return err
+	}))
+	for f := range missing {
+		t.Errorf("docs/threat-model.md refers to %s…), which does not exist", f)
+	}
+}
