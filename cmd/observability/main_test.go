@@ -1,9 +1,20 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	_ "sigs.k8s.io/controller-runtime/pkg/webhook/admission" // its metrics
+
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
+	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
@@ -25,4 +36,121 @@ func TestReasons_AreBounded(t *testing.T) {
 		}
 	}
 	t.Logf("%d reasons", len(telemetry.Reasons()))
+}
+
+// registered returns the names of the metrics that the operator serves, with those
+// of controller-runtime.
+func registered(t *testing.T) map[string]bool {
+	t.Helper()
+	own := prometheus.NewRegistry()
+	if err := telemetry.New(telemetry.Options{}).Register(own); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{"up": true} // from Prometheus
+	for _, r := range []prometheus.Collector{own, metrics.Registry.(prometheus.Collector)} {
+		descs := make(chan *prometheus.Desc, 1000)
+		r.Describe(descs)
+		close(descs)
+		for d := range descs {
+			name := strings.Split(d.String(), `"`)[1]
+			for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+				names[name+suffix] = true
+			}
+		}
+	}
+	for _, r := range rules.Records() {
+		names[r.Name] = true
+	}
+	return names
+}
+
+var (
+	texts    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	matchers = regexp.MustCompile(`\{[^{}]*\}|\[[^]]*\]|\boffset \w+|\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
+	words    = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*\s*\(?`)
+)
+
+// metricsIn returns the names of the metrics in an expression.
+func metricsIn(expr string) []string {
+	var all []string
+	for _, w := range words.FindAllString(matchers.ReplaceAllString(texts.ReplaceAllString(expr, ""), " "), -1) {
+		switch w = strings.TrimSpace(w); {
+		case strings.HasSuffix(w, "("), slices.Contains([]string{"and", "or", "unless", "bool", "offset"}, w):
+		default:
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func TestMetricsIn_FindsMetricsOnly(t *testing.T) {
+	got := metricsIn(`1 - sum by (kind) (rate(a_b:c{le="x_y", job=~"z{1}"}[5m])) unless on (name) up == 1 and absent(d_total offset 5m) > 3`)
+	if diff := cmp.Diff([]string{"a_b:c", "up", "d_total"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRules_UseRegisteredMetrics(t *testing.T) {
+	known := registered(t)
+	exprs := map[string]string{}
+	for _, r := range rules.Records() {
+		exprs[r.Name] = r.Expr
+	}
+	for _, a := range rules.Alerts() {
+		exprs[a.Name] = a.Expr
+	}
+	for rule, expr := range exprs {
+		used := metricsIn(expr)
+		if len(used) == 0 {
+			t.Errorf("%s uses no metric", rule)
+		}
+		for _, name := range used {
+			if !known[name] {
+				t.Errorf("%s uses %s, which the operator does not have", rule, name)
+			}
+		}
+	}
+}
+
+// Every alert has a runbook with all sections, and every runbook has an alert.
+func TestAlerts_HaveRunbooks(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := map[string]bool{}
+	for _, p := range pages {
+		unused[strings.TrimSuffix(filepath.Base(p), ".md")] = true
+	}
+	for _, a := range rules.Alerts() {
+		if !unused[a.Name] {
+			t.Errorf("docs/runbooks/%s.md does not exist", a.Name)
+			continue
+		}
+		delete(unused, a.Name)
+		page, err := os.ReadFile("../../docs/runbooks/" + a.Name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range []string{"# " + a.Name, "## Meaning", "## Impact", "## Diagnosis", "## Mitigation"} {
+			if !strings.Contains(string(page), section+"\n") {
+				t.Errorf("docs/runbooks/%s.md has no section %q", a.Name, section)
+			}
+		}
+		if a.Severity != rules.Critical && a.Severity != rules.Warning {
+			t.Errorf("%s has severity %q", a.Name, a.Severity)
+		}
+		if a.Summary == "" || a.Description == "" || a.For == "" || a.Dashboard == "" {
+			t.Errorf("%s has no summary, description, duration or dashboard", a.Name)
+		}
+		// The object is named if the alert is about one.
+		for _, label := range a.Vars {
+			if !strings.Contains(a.Summary+a.Description, "$labels."+label) {
+				t.Errorf("%s does not name the %s", a.Name, label)
+			}
+		}
+	}
+	for name := range unused {
+		t.Errorf("docs/runbooks/%s.md is about no alert", name)
+	}
 }

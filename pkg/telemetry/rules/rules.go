@@ -1,0 +1,218 @@
+// Package rules defines the alerts and the recording rules for Prometheus. The
+// chart and the file for a Prometheus without operator are generated from it.
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Job is the value of the label job of the operator's metrics, which is the name
+// of its Service for metrics. The chart replaces it if the Service has another
+// name.
+const Job = "platform-operator-metrics"
+
+// RunbookURL is the prefix of the URLs of the runbooks.
+const RunbookURL = "https://github.com/platform-operator/platform-operator/blob/main/docs/runbooks/"
+
+// Severity is how urgent an alert is.
+type Severity string
+
+// Critical alerts mean that users cannot change objects, or that objects are not
+// reconciled. All others are warnings.
+const (
+	Critical Severity = "critical"
+	Warning  Severity = "warning"
+)
+
+// Alert is an alert.
+type Alert struct {
+	Name                 string
+	Expr                 string
+	For                  string
+	Severity             Severity
+	Summary, Description string
+	// Dashboard is the UID of the dashboard to look at, and Vars its variables.
+	Dashboard string
+	Vars      []string
+}
+
+// Record is a recording rule.
+type Record struct{ Name, Expr string }
+
+// The service level objective: this share of the changes of specs is Ready within
+// the time.
+const (
+	Objective     = 0.99
+	ObjectiveTime = 300 // seconds; a bucket of the histogram
+)
+
+// windows are the windows over which the share of slow changes is recorded.
+var windows = []string{"5m", "30m", "1h", "6h"}
+
+func slow(window string) string {
+	return "kind:platform_operator_edit_to_ready_slow:ratio_rate" + window
+}
+
+// Records returns the recording rules.
+func Records() []Record {
+	var all []Record
+	for _, w := range windows {
+		all = append(all, Record{slow(w), fmt.Sprintf(
+			`1 - sum by (kind) (rate(platform_operator_edit_to_ready_seconds_bucket{le=~"%d|%d\\.0"}[%s])) / sum by (kind) (rate(platform_operator_edit_to_ready_seconds_count[%s]))`,
+			ObjectiveTime, ObjectiveTime, w, w)})
+	}
+	return all
+}
+
+// burns returns an expression that is true while the error budget is used factor
+// times faster than the objective allows, over both windows.
+func burns(factor float64, long, short string) string {
+	limit := fmt.Sprintf("%.3g", factor*(1-Objective))
+	return slow(long) + " > " + limit + " and " + slow(short) + " > " + limit
+}
+
+const (
+	fleetDashboard    = "platform-operator-fleet"
+	objectDashboard   = "platform-operator-object"
+	operatorDashboard = "platform-operator-operator"
+)
+
+var ofObject = []string{"kind", "namespace", "name"}
+
+const objectName = `{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }}`
+
+// Alerts returns the alerts.
+func Alerts() []Alert {
+	return []Alert{
+		{
+			Name: "PlatformOperatorDown", For: "5m", Severity: Critical, Dashboard: operatorDashboard,
+			Expr:        `absent(up{job="` + Job + `"} == 1)`,
+			Summary:     "No replica of the platform operator can be scraped.",
+			Description: "Prometheus has read no metrics of platform-operator for 5 minutes. Unless only the metrics are unavailable, objects are not reconciled and the API server rejects changes of them.",
+		},
+		{
+			Name: "PlatformOperatorNoLeader", For: "2m", Severity: Critical, Dashboard: operatorDashboard,
+			Expr:        `sum(leader_election_master_status{job="` + Job + `", name="platform-operator"}) < 1`,
+			Summary:     "No replica of the platform operator is the leader.",
+			Description: "The replicas of platform-operator run, but none holds the Lease platform-operator. Objects are not reconciled.",
+		},
+		{
+			Name: "PlatformOperatorCertificateNotRenewed", For: "1h", Severity: Warning, Dashboard: operatorDashboard,
+			Expr:        `min by (certificate) (platform_operator_certificate_expiry_timestamp_seconds) - time() < 10 * 24 * 3600`,
+			Summary:     "The certificate {{ $labels.certificate }} of the platform operator was not renewed.",
+			Description: "The certificate {{ $labels.certificate }} of the webhooks of platform-operator expires in {{ $value | humanizeDuration }}. By default it is renewed 30 days before. When it has expired, the API server rejects all changes of objects.",
+		},
+		{
+			Name: "PlatformOperatorWebhookFailing", For: "5m", Severity: Critical, Dashboard: operatorDashboard,
+			Expr:        `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="` + Job + `", code=~"5.."}[5m])) > 0`,
+			Summary:     "The webhook {{ $labels.webhook }} of the platform operator fails.",
+			Description: "The webhook {{ $labels.webhook }} of platform-operator responds with errors to {{ $value | humanize }} requests per second. The API server rejects these changes of objects.",
+		},
+		{
+			Name: "PlatformOperatorReconcileErrors", For: "15m", Severity: Warning, Dashboard: operatorDashboard,
+			Expr: `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="` + Job + `"}[5m]))` +
+				` / sum by (controller) (rate(controller_runtime_reconcile_total{job="` + Job + `"}[5m])) > 0.1`,
+			Summary:     "More than a tenth of the reconciles of {{ $labels.controller }} fail.",
+			Description: "{{ $value | humanizePercentage }} of the reconciles of the controller {{ $labels.controller }} of platform-operator ended with an error for 15 minutes.",
+		},
+		{
+			Name: "PlatformOperatorQueueStarved", For: "10m", Severity: Warning, Dashboard: operatorDashboard,
+			Expr: `histogram_quantile(0.99, sum by (controller, le) (rate(workqueue_queue_duration_seconds_bucket{job="` + Job + `"}[5m]))) > 30` +
+				` or sum by (controller) (rate(workqueue_queue_duration_seconds_count{job="` + Job + `"}[5m])) == 0 and sum by (controller) (workqueue_depth{job="` + Job + `"}) > 0`,
+			Summary:     "Objects wait long in the queue {{ $labels.controller }} of the platform operator.",
+			Description: "Requests wait more than 30 seconds in the queue of the controller {{ $labels.controller }} of platform-operator, or are not handled at all. Changes of objects take effect late.",
+		},
+		{
+			Name: "PlatformOperatorObjectStalled", For: "15m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
+			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="Stalled"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state="RolledBack"}`,
+			Summary:     objectName + " is stalled.",
+			Description: objectName + " makes no progress until its spec or the cluster is changed. Reason: {{ $labels.reason }}.",
+		},
+		{
+			Name: "PlatformOperatorObjectNotReady", For: "5m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
+			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!="Paused"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled"}`,
+			Summary:     objectName + " is not Ready.",
+			Description: objectName + " has not been Ready for longer than its deadline. Reason: {{ $labels.reason }}.",
+		},
+		{
+			Name: "PlatformOperatorRolloutRolledBack", For: "0m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
+			Expr:        `max by (kind, namespace, name) (platform_operator_object_abnormal{state="RolledBack"}) > 0`,
+			Summary:     "A rollout of " + objectName + " was rolled back.",
+			Description: "The last change of " + objectName + " failed, and the previous revision is serving again. The change is not in effect.",
+		},
+		{
+			Name: "PlatformOperatorContainerDying", For: "0m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
+			Expr:        `max by (kind, namespace, name) (platform_operator_object_abnormal{state="Dying"}) > 0`,
+			Summary:     "The container of " + objectName + " ends repeatedly.",
+			Description: "The container of " + objectName + " ended at least three times within an hour, and was started again each time.",
+		},
+		{
+			Name: "PlatformOperatorReadyBudgetBurnsFast", For: "2m", Severity: Warning, Dashboard: fleetDashboard, Vars: []string{"kind"},
+			Expr:        burns(14.4, "1h", "5m"),
+			Summary:     "Many changes of {{ $labels.kind }} objects become Ready late.",
+			Description: fmt.Sprintf("{{ $value | humanizePercentage }} of the changes of {{ $labels.kind }} objects within the last hour took longer than %d seconds to become Ready. The objective is %.0f%% within that time.", ObjectiveTime, Objective*100),
+		},
+		{
+			Name: "PlatformOperatorReadyBudgetBurnsSlowly", For: "15m", Severity: Warning, Dashboard: fleetDashboard, Vars: []string{"kind"},
+			Expr:        burns(6, "6h", "30m"),
+			Summary:     "Changes of {{ $labels.kind }} objects become Ready late.",
+			Description: fmt.Sprintf("{{ $value | humanizePercentage }} of the changes of {{ $labels.kind }} objects within the last 6 hours took longer than %d seconds to become Ready. The objective is %.0f%% within that time.", ObjectiveTime, Objective*100),
+		},
+	}
+}
+
+// DashboardPath returns the path of the dashboard for an alert, below the URL of
+// Grafana.
+func (a Alert) DashboardPath() string {
+	var query []string
+	for _, v := range a.Vars {
+		query = append(query, fmt.Sprintf("var-%s={{ $labels.%s }}", v, v))
+	}
+	path := "/d/" + a.Dashboard
+	if len(query) > 0 {
+		path += "?" + strings.Join(query, "&")
+	}
+	return path
+}
+
+type (
+	file struct {
+		Groups []ruleGroup `json:"groups"`
+	}
+	ruleGroup struct {
+		Name  string `json:"name"`
+		Rules []rule `json:"rules"`
+	}
+	rule struct {
+		Record      string            `json:"record,omitempty"`
+		Alert       string            `json:"alert,omitempty"`
+		Expr        string            `json:"expr"`
+		For         string            `json:"for,omitempty"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+	}
+)
+
+// File returns the rules in the format of Prometheus.
+func File() ([]byte, error) {
+	records, alerts := ruleGroup{Name: "platform-operator.records"}, ruleGroup{Name: "platform-operator.alerts"}
+	for _, r := range Records() {
+		records.Rules = append(records.Rules, rule{Record: r.Name, Expr: r.Expr})
+	}
+	for _, a := range Alerts() {
+		alerts.Rules = append(alerts.Rules, rule{
+			Alert: a.Name, Expr: a.Expr, For: a.For, Labels: map[string]string{"severity": string(a.Severity)},
+			Annotations: map[string]string{
+				"summary": a.Summary, "description": a.Description, "runbook_url": RunbookURL + a.Name + ".md", "dashboard": a.DashboardPath(),
+			},
+		})
+	}
+	out, err := yaml.Marshal(file{[]ruleGroup{records, alerts}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the rules: %w", err)
+	}
+	return append([]byte("# Generated by make generate from pkg/telemetry/rules (cmd/observability). Do not edit.\n"), out...), nil
+}
