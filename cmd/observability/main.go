@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	_ "github.com/platform-operator/platform-operator/controllers" // the messages of all kinds, whose reasons are labels
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
+	"github.com/platform-operator/platform-operator/pkg/telemetry/dashboards"
 	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
 )
 
@@ -34,11 +36,17 @@ func files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{
+	all := map[string][]byte{
 		"docs/alerts.md":                alerts(),
 		"docs/metrics.md":               page(),
 		chart + "prometheus/rules.yaml": rulesFile,
-	}, nil
+	}
+	for _, d := range dashboards.All(message.AllKinds()) {
+		if all[chart+"dashboards/"+d.UID+".json"], err = d.JSON(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func write(root string) error {
@@ -136,6 +144,20 @@ needs ` + "`always_scrape_classic_histograms: true`" + `.
 
 An alert is critical only if users cannot change objects, or objects are not reconciled.
 The annotation ` + "`dashboard`" + ` is the path of the dashboard below the URL of Grafana.
+
+## Dashboards
+
+There are dashboards for the fleet, for each kind, for one object and for the operator itself.
+They are delivered as
+
+* ConfigMaps with the label that the sidecar of Grafana selects: set
+  ` + "`metrics.dashboards.enabled`" + ` of the chart;
+* [files](../charts/platform-operator/files/dashboards) to import into Grafana. The data source is
+  a variable.
+
+Their tables list the alerts, and link to the runbooks and to the dashboard of an object.
+
+## Reference
 
 The objective for changes is that %.0f%% are Ready within %d seconds.
 

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	_ "sigs.k8s.io/controller-runtime/pkg/webhook/admission" // its metrics
 
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
+	"github.com/platform-operator/platform-operator/pkg/telemetry/dashboards"
 	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
@@ -152,5 +154,69 @@ func TestAlerts_HaveRunbooks(t *testing.T) {
 	}
 	for name := range unused {
 		t.Errorf("docs/runbooks/%s.md is about no alert", name)
+	}
+}
+
+var variables = regexp.MustCompile(`\$\{?([a-z]+)\b`)
+
+// Every panel is described, has a unit, and uses metrics that exist and variables
+// that the dashboard has.
+func TestDashboards_UseRegisteredMetricsAndTheirVariables(t *testing.T) {
+	known := registered(t)
+	known["ALERTS"] = true // from Prometheus
+	for _, d := range dashboards.All(message.AllKinds()) {
+		declared := map[string]bool{}
+		check := func(where, expr string) {
+			t.Helper()
+			for _, v := range variables.FindAllStringSubmatch(expr, -1) {
+				if !declared[v[1]] {
+					t.Errorf("%s: %s uses the variable %s, which is not declared before", d.UID, where, v[1])
+				}
+			}
+			used := metricsIn(strings.ReplaceAll(expr, "$__rate_interval", "5m"))
+			if len(used) == 0 {
+				t.Errorf("%s: %s uses no metric", d.UID, where)
+			}
+			for _, name := range used {
+				if !known[name] {
+					t.Errorf("%s: %s uses %s, which the operator does not have", d.UID, where, name)
+				}
+			}
+		}
+		for _, v := range d.Variables {
+			metric, _, _ := strings.Cut(strings.TrimPrefix(v.Values, "label_values("), ", "+v.Name+")")
+			check("variable "+v.Name, metric)
+			declared[v.Name] = true
+		}
+		titles := map[string]bool{}
+		for _, p := range d.Panels {
+			if p.Unit == "" || !strings.HasSuffix(p.Description, ".") || titles[p.Title] {
+				t.Errorf("%s: panel %q has no unit or description, or is not the only one with its title", d.UID, p.Title)
+			}
+			titles[p.Title] = true
+			if len(p.Queries) == 0 {
+				t.Errorf("%s: panel %q has no query", d.UID, p.Title)
+			}
+			for _, q := range p.Queries {
+				check("panel "+p.Title, q.Expr)
+			}
+		}
+	}
+}
+
+// The dashboard of each alert exists, and has the variables that the alert sets.
+func TestAlerts_HaveDashboards(t *testing.T) {
+	for _, a := range rules.Alerts() {
+		all := dashboards.All(message.AllKinds())
+		i := slices.IndexFunc(all, func(d dashboards.Dashboard) bool { return d.UID == a.Dashboard })
+		if i < 0 {
+			t.Errorf("%s: there is no dashboard %s", a.Name, a.Dashboard)
+			continue
+		}
+		for _, name := range a.Vars {
+			if !slices.ContainsFunc(all[i].Variables, func(v dashboards.Variable) bool { return v.Name == name }) {
+				t.Errorf("%s: dashboard %s has no variable %s", a.Name, a.Dashboard, name)
+			}
+		}
 	}
 }

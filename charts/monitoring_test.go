@@ -1,0 +1,80 @@
+//go:build chart
+
+package charts_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// TestDashboards_AreDelivered compares the ConfigMaps with the generated files.
+func TestDashboards_AreDelivered(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(chart, "files", "dashboards", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v %v", files, err)
+	}
+	want := map[string]any{}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content any
+		if err := json.Unmarshal(raw, &content); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+		want[filepath.Base(f)] = content
+	}
+	got := map[string]any{}
+	for _, o := range parse(t, template(t, "--set", "metrics.dashboards.enabled=true")) {
+		if o.GetKind() != "ConfigMap" || o.GetLabels()["grafana_dashboard"] != "1" {
+			continue
+		}
+		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+		for name, raw := range data {
+			var content any
+			if err := json.Unmarshal([]byte(raw), &content); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			got[name] = content
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-files +chart):\n%s", diff)
+	}
+}
+
+// TestPrometheusRule_SelectsTheServiceOfTheRelease installs under another name, which
+// is the value of the label job.
+func TestPrometheusRule_SelectsTheServiceOfTheRelease(t *testing.T) {
+	const name = "other"
+	raw, err := os.ReadFile(filepath.Join(chart, "files", "prometheus", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(raw), "platform-operator-metrics", name+"-metrics")), &want); err != nil {
+		t.Fatal(err)
+	}
+	service := false
+	for _, o := range parse(t, template(t, "--set", "metrics.prometheusRule.enabled=true", "--set", "fullnameOverride="+name)) {
+		service = service || o.GetKind() == "Service" && o.GetName() == name+"-metrics"
+		if o.GetKind() != "PrometheusRule" {
+			continue
+		}
+		if diff := cmp.Diff(want, o.Object["spec"]); diff != "" {
+			t.Errorf("(-file +chart):\n%s", diff)
+		}
+		want = nil
+	}
+	if want != nil || !service {
+		t.Error("there is no PrometheusRule or no Service for metrics")
+	}
+}

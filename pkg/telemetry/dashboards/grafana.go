@@ -1,0 +1,154 @@
+package dashboards
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
+)
+
+// The format of Grafana, as far as it is used.
+type (
+	grafana struct {
+		UID           string     `json:"uid"`
+		Title         string     `json:"title"`
+		Description   string     `json:"description"`
+		Tags          []string   `json:"tags"`
+		Editable      bool       `json:"editable"`
+		SchemaVersion int        `json:"schemaVersion"`
+		Refresh       string     `json:"refresh"`
+		Time          period     `json:"time"`
+		Links         []link     `json:"links"`
+		Templating    templating `json:"templating"`
+		Panels        []panel    `json:"panels"`
+	}
+	period struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	link struct {
+		Type        string   `json:"type,omitempty"`
+		Title       string   `json:"title"`
+		URL         string   `json:"url,omitempty"`
+		Tags        []string `json:"tags,omitempty"`
+		AsDropdown  bool     `json:"asDropdown,omitempty"`
+		KeepTime    bool     `json:"keepTime,omitempty"`
+		TargetBlank bool     `json:"targetBlank,omitempty"`
+	}
+	templating struct {
+		List []variable `json:"list"`
+	}
+	variable struct {
+		Name       string      `json:"name"`
+		Label      string      `json:"label"`
+		Type       string      `json:"type"`
+		Datasource *datasource `json:"datasource,omitempty"`
+		Query      any         `json:"query"`
+		Refresh    int         `json:"refresh,omitempty"`
+		Sort       int         `json:"sort,omitempty"`
+		IncludeAll bool        `json:"includeAll"`
+		Multi      bool        `json:"multi"`
+		AllValue   string      `json:"allValue,omitempty"`
+	}
+	query struct {
+		Query string `json:"query"`
+		RefID string `json:"refId"`
+	}
+	datasource struct {
+		Type string `json:"type"`
+		UID  string `json:"uid"`
+	}
+	panel struct {
+		ID          int         `json:"id"`
+		Type        Type        `json:"type"`
+		Title       string      `json:"title"`
+		Description string      `json:"description"`
+		Datasource  *datasource `json:"datasource"`
+		GridPos     gridPos     `json:"gridPos"`
+		Targets     []target    `json:"targets"`
+		FieldConfig fieldConfig `json:"fieldConfig"`
+	}
+	gridPos struct {
+		X int `json:"x"`
+		Y int `json:"y"`
+		W int `json:"w"`
+		H int `json:"h"`
+	}
+	target struct {
+		RefID        string `json:"refId"`
+		Expr         string `json:"expr"`
+		LegendFormat string `json:"legendFormat,omitempty"`
+		Format       string `json:"format,omitempty"`
+		Instant      bool   `json:"instant,omitempty"`
+	}
+	fieldConfig struct {
+		Defaults  defaults `json:"defaults"`
+		Overrides []any    `json:"overrides"`
+	}
+	defaults struct {
+		Unit  string `json:"unit"`
+		Min   *int   `json:"min,omitempty"`
+		Links []link `json:"links,omitempty"`
+	}
+)
+
+const (
+	tag   = "platform-operator"
+	width = 24
+)
+
+var heights = map[Type]int{TimeSeries: 8, Stat: 4, Table: 8}
+
+// JSON returns the dashboard in the format of Grafana.
+func (d Dashboard) JSON() ([]byte, error) {
+	source := &datasource{"prometheus", "${datasource}"}
+	g := grafana{
+		UID: d.UID, Title: d.Title, Description: d.Description, Tags: []string{tag},
+		SchemaVersion: 39, Refresh: "1m", Time: period{"now-6h", "now"},
+		Links: []link{
+			{Type: "dashboards", Title: "Platform operator", Tags: []string{tag}, AsDropdown: true, KeepTime: true},
+			{Type: "link", Title: "Runbooks", URL: rules.RunbookURL, TargetBlank: true},
+		},
+		Templating: templating{[]variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}},
+	}
+	for _, v := range d.Variables {
+		entry := variable{
+			Name: v.Name, Label: v.Title, Type: "query", Datasource: source, Query: query{v.Values, v.Name},
+			Refresh: 2, Sort: 1, IncludeAll: v.All, Multi: v.All,
+		}
+		if v.All {
+			entry.AllValue = ".*" // also the empty value of namespace, if it is disabled
+		}
+		g.Templating.List = append(g.Templating.List, entry)
+	}
+	x, y, row := 0, 0, 0
+	for i, p := range d.Panels {
+		if x+p.Width > width {
+			x, y, row = 0, y+row, 0
+		}
+		out := panel{
+			ID: i + 1, Type: p.Type, Title: p.Title, Description: p.Description, Datasource: source,
+			GridPos: gridPos{x, y, p.Width, heights[p.Type]}, FieldConfig: fieldConfig{Defaults: defaults{Unit: p.Unit}, Overrides: []any{}},
+		}
+		for n, q := range p.Queries {
+			t := target{RefID: string(rune('A' + n)), Expr: q.Expr, LegendFormat: q.Legend}
+			if p.Type == Table {
+				t.Format, t.Instant = "table", true // a column for each label, to which links refer
+			}
+			out.Targets = append(out.Targets, t)
+		}
+		if p.Type == TimeSeries {
+			out.FieldConfig.Defaults.Min = new(int)
+		}
+		for _, l := range p.Links {
+			out.FieldConfig.Defaults.Links = append(out.FieldConfig.Defaults.Links, link{Title: l.Title, URL: l.URL})
+		}
+		g.Panels = append(g.Panels, out)
+		x, row = x+p.Width, max(row, heights[p.Type])
+	}
+	raw, err := json.MarshalIndent(g, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding dashboard %s: %w", d.UID, err)
+	}
+	return append(raw, '\n'), nil
+}
