@@ -25,7 +25,7 @@ func TestOperator_RestoresTheCertificate(t *testing.T) {
 	}
 	before := served()
 	if before == "" {
-		t.Skip("the certificate is somebody else's")
+		t.Skip("the operator does not manage the certificate")
 	}
 	back := func(what string) {
 		t.Helper()

@@ -128,7 +128,7 @@ func TestDemoApplication_Autoscaling(t *testing.T) {
 		t.Errorf("%s replicas after the hand-over", got)
 	}
 	if out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "scale", "demoapp/web", "--replicas=9"); err == nil {
-		t.Errorf("kubectl scale beside an autoscaler: %s", out)
+		t.Errorf("kubectl scale succeeded although autoscaling is set: %s", out)
 	}
 	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"replica":2,"autoscaling":null}}`)
 	s.prints("2", "get", "deployment", "web", "-o", "jsonpath={.spec.replicas}")

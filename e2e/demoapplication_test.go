@@ -62,7 +62,7 @@ func TestDemoApplication_Tutorial(t *testing.T) {
 		t.Errorf("Deployment: %q", got)
 	}
 	if got := kubectl(t, in("get", "pods", "-l", "app="+name, "-o", "name")...); strings.Count(got, "pod/") != 2 {
-		t.Errorf("pods by the article's label: %q", got)
+		t.Errorf("got pods %q by the label of the legacy operator, want 2", got)
 	}
 
 	t.Run("an edit of the Deployment is undone", func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestDemoApplication_Tutorial(t *testing.T) {
 	t.Run("deletion cleans up", func(t *testing.T) {
 		kubectl(t, in("delete", "demoapp", name)...)
 		eventuallyPrints(t, "", in("get", "deployments,services,pods", "-o", "name")...)
-		eventually(t, "the article's line about it", func() error {
+		eventually(t, "the log line of the legacy operator", func() error {
 			for raw := range strings.Lines(kubectl(t, "-n", operatorNamespace, "logs", "-l", "app.kubernetes.io/name=platform-operator", "--tail=-1")) {
 				if strings.Contains(raw, `"DemoApplication resource not found. Ignoring since it must be deleted"`) &&
 					strings.Contains(raw, `"controllers.DemoApplication"`) && strings.Contains(raw, `"`+ns+"/"+name+`"`) {

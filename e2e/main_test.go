@@ -23,7 +23,7 @@ const (
 	patience = 2 * time.Minute
 )
 
-// ours is the label of the tests' namespaces.
+// The namespaces of the tests have this label.
 const ours = "platform-operator.io/e2e=true"
 
 // TestMain checks, after all tests, that each namespace can be deleted, that is,

@@ -87,7 +87,7 @@ func TestMemcached_Tutorial(t *testing.T) {
 	t.Run("deletion cleans up", func(t *testing.T) {
 		kubectl(t, in("delete", "memcached", name)...)
 		eventuallyPrints(t, "", in("get", "deployments,services,pods", "-o", "name")...)
-		eventually(t, "the seed's line about it", func() error {
+		eventually(t, "the log line of the legacy operator", func() error {
 			logs, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "logs", "-l", "app.kubernetes.io/name="+operatorName, "--tail=-1")
 			if err != nil {
 				return err

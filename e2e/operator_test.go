@@ -109,7 +109,7 @@ func TestWebServer_RequestBudget(t *testing.T) {
 		"patch controllerrevisions 201": 1, status: 2,
 	})
 	kubectl(t, "-n", ns, "label", "deployment", "web", "team=a")
-	step("a label of somebody else", nil)
+	step("a label of another client", nil)
 	kubectl(t, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
 	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
 	leads(t)

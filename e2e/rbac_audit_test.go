@@ -96,9 +96,9 @@ func comparePermissions(ctx context.Context, began time.Time) (table string, err
 	_ = w.Flush() // into memory
 	var errs []error
 	for what, list := range map[string][]string{
-		"granted and never used": unused,
-		"refused":                refused,
-		"used, and granted by nothing that is ours": foreign,
+		"granted and never used":             unused,
+		"refused":                            refused,
+		"used, and not granted by the chart": foreign,
 	} {
 		if len(list) > 0 {
 			slices.Sort(list)

@@ -87,7 +87,7 @@ func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 	for _, child := range []string{"service/web-service", "service/app", "networkpolicy/cache", "networkpolicy/immortal-immortalpod"} {
 		uid := in("get", child, "-o", "jsonpath={.metadata.uid}")
 		in("delete", child)
-		eventually(t, child+" to be made anew", func() error {
+		eventually(t, child+" to be created again", func() error {
 			now, err := run(t.Context(), "", "kubectl", "-n", ns, "get", child, "-o", "jsonpath={.metadata.uid}")
 			if err == nil && now == uid {
 				err = errors.New("it is the old one")
@@ -137,7 +137,7 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 	}
 	const crd = "podmonitors.monitoring.coreos.com"
 	if _, err := run(t.Context(), "", "kubectl", "get", "crd", crd); err != nil {
-		t.Skip("this cluster does not know PodMonitors: bin/cluster addon prometheus-operator-crds")
+		t.Skip("this cluster does not serve PodMonitors: run bin/cluster addon prometheus-operator-crds")
 	}
 	definition := kubectl(t, "get", "crd", crd, "-o", "json", "--show-managed-fields=false")
 	ns := namespace(t)

@@ -335,7 +335,7 @@ func autoscaled() rolloutCase {
 	fields := ours(high)
 	fields["resources"] = map[string]any{"requests": requests}
 	return rolloutCase{
-		name: "autoscaled up and down", kinds: bothKinds, metrics: true, unset: true, fields: fields, requests: requests, beside: []any{control(high)},
+		name: "autoscaled up and down", kinds: bothKinds, metrics: true, unset: true, fields: fields, requests: requests, extra: []any{control(high)},
 		needs: []string{"autoscaling.targetCPUUtilizationPercentage", "autoscaling.behavior.scaleDown.stabilizationWindowSeconds", "resources"},
 		disturb: func(s *scene) error {
 			return s.both(func(x target) error {

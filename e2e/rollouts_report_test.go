@@ -15,9 +15,9 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/load"
 )
 
-// figures are one row of the table: the results of one load on the managed
+// measurement is one row of the table: the results of one load on the managed
 // application, and of the same load on the control.
-type figures struct {
+type measurement struct {
 	name, kind    string
 	way           way
 	ours, control load.Result
@@ -31,7 +31,7 @@ type figures struct {
 
 // report is the table in docs/benchmarks.md.
 type report struct {
-	rows    []figures
+	rows    []measurement
 	skipped []string
 }
 
@@ -98,14 +98,14 @@ func (r report) markdown(machine string) string {
 		late = max(late, f.ours.Late, f.control.Late)
 	}
 	fmt.Fprintf(&b, "`make bench-rollouts`, %s\n\n", machine)
-	fmt.Fprintf(&b, "%d requests to ours, %d of which failed, and the same to a plain Deployment and Service\n", requests,
-		failed(r.rows, func(f figures) int { return f.ours.Failed(f.allowed...) }))
-	fmt.Fprintf(&b, "beside it, %d of which failed. The load itself was late by at most %s.\n\n",
-		failed(r.rows, func(f figures) int { return f.control.Failed() }), late.Round(time.Millisecond))
-	if calm := slices.DeleteFunc(slices.Clone(r.rows), func(f figures) bool { return f.calm == 0 }); len(calm) > 0 {
-		fmt.Fprintf(&b, "When nothing came or went, later than %s after all was well again, %d to ours failed\nand %d to the plain ones.\n\n",
-			calmAfter, failed(calm, func(f figures) int { return f.ours.FailedAfter(f.calm) }),
-			failed(calm, func(f figures) int { return f.control.FailedAfter(f.calm) }))
+	fmt.Fprintf(&b, "%d requests to the managed application, %d of which failed, and the same number to a plain\n", requests,
+		failed(r.rows, func(f measurement) int { return f.ours.Failed(f.allowed...) }))
+	fmt.Fprintf(&b, "Deployment and Service, %d of which failed. The load itself was late by at most %s.\n\n",
+		failed(r.rows, func(f measurement) int { return f.control.Failed() }), late.Round(time.Millisecond))
+	if calm := slices.DeleteFunc(slices.Clone(r.rows), func(f measurement) bool { return f.calm == 0 }); len(calm) > 0 {
+		fmt.Fprintf(&b, "Later than %s after the effects of a case were over, %d requests to the managed application\nfailed and %d to the plain one.\n\n",
+			calmAfter, failed(calm, func(f measurement) int { return f.ours.FailedAfter(f.calm) }),
+			failed(calm, func(f measurement) int { return f.control.FailedAfter(f.calm) }))
 	}
 	b.WriteString("| case | kind | way | keep-alive | requests | failed | failed, plain | p99 | p99, plain | time |\n")
 	b.WriteString("|---|---|---|---|---:|---:|---:|---:|---:|---:|\n")
@@ -122,7 +122,7 @@ func (r report) markdown(machine string) string {
 	b.WriteByte('\n')
 	for _, f := range r.rows {
 		if len(f.allowed) > 0 && f.ours.Failed() > 0 {
-			notes = append(notes, "² Refused once the Service was gone, and never accepted: not failures.")
+			notes = append(notes, "² Refused after the Service was deleted, and never accepted: not failures.")
 			break
 		}
 	}
@@ -145,7 +145,7 @@ func (r report) markdown(machine string) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-func (f figures) failedOurs() string {
+func (f measurement) failedOurs() string {
 	if len(f.allowed) > 0 && f.ours.Failed() > 0 {
 		return fmt.Sprintf("**%d** (refused %d ²)", f.ours.Failed(f.allowed...), f.ours.Failed()-f.ours.Failed(f.allowed...))
 	}
@@ -182,18 +182,19 @@ func TestBetween_ReplacesOnlyTheMarkedText(t *testing.T) {
 
 func TestReport_DistinguishesFailuresFromRefusals(t *testing.T) {
 	refused := load.Result{Requests: 10, Failures: map[load.Class]int{load.Connect: 3}, FailedAt: []time.Duration{time.Second, 2 * time.Second, 21 * time.Second}}
-	r := report{rows: []figures{
+	r := report{rows: []measurement{
 		{name: "changed", kind: "A", way: way{nodePort: true}, ours: load.Result{Requests: 10}, control: refused, calm: 20 * time.Second},
 		{name: "deleted", kind: "A", way: way{keepAlive: true}, ours: refused, control: refused, allowed: load.NotAccepted},
 		{name: "broken", kind: "B", ours: refused, note: "it stays"},
 	}, skipped: []string{"other, A: no field"}}
 	got := r.markdown("a machine")
 	for _, want := range []string{
-		"30 requests to ours, 3 of which failed", "beside it, 6 of which failed", "later than 5s after all was well again, 0 to ours failed\nand 1 to the plain ones",
+		"30 requests to the managed application, 3 of which failed", "Deployment and Service, 6 of which failed",
+		"Later than 5s after the effects of a case were over, 0 requests to the managed application\nfailed and 1 to the plain one",
 		"| changed | A | NodePort | off | 10 | **0** | 3 (connect 3) |",
 		"| deleted | A | ClusterIP | on | 10 | **0** (refused 3 ²) |",
 		"| broken ¹ | B | ClusterIP | off | 10 | **3 (connect 3)** | 0 |",
-		"¹ it stays.", "² Refused once", "* other, A: no field",
+		"¹ it stays.", "² Refused after", "* other, A: no field",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -456,7 +456,7 @@ func stage(t *testing.T, k kind, c rolloutCase) *scene {
 	if drains {
 		objects = append(objects, configMap(drainingConfig, map[string]string{"default.conf": drainingServer}))
 	}
-	if err := s.apply(append(objects, c.beside...)...); err != nil {
+	if err := s.apply(append(objects, c.extra...)...); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.both(s.settled); err != nil {

@@ -59,10 +59,10 @@ type rolloutCase struct {
 	// replicas.
 	fields map[string]any
 	unset  bool
-	// mounts, requests and beside are added to the plain Deployment.
+	// mounts, requests and extra are added to the plain Deployment.
 	mounts   []mount
 	requests map[string]string
-	beside   []any
+	extra    []any
 	// prepare creates the objects that both applications refer to.
 	prepare func(*scene) error
 	// disturb makes it happen, and returns when both applications have recovered.
@@ -279,11 +279,11 @@ func (c rolloutCase) skip(t *testing.T, k kind) string {
 
 // play repeats a case until the control fails a request, and returns the results of
 // the last repetition.
-func (c rolloutCase) play(t *testing.T, k kind, d dose) []figures {
-	var rows []figures
+func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
+	var rows []measurement
 	for n := range attempts {
 		ok := t.Run(fmt.Sprintf("attempt %d", n+1), func(t *testing.T) { rows = c.once(t, k, d) })
-		if !ok || rows == nil || c.controlServes != "" || failed(rows, func(f figures) int { return f.control.Failed(c.allowed...) }) > 0 {
+		if !ok || rows == nil || c.controlServes != "" || failed(rows, func(f measurement) int { return f.control.Failed(c.allowed...) }) > 0 {
 			return rows
 		}
 	}
@@ -291,7 +291,7 @@ func (c rolloutCase) play(t *testing.T, k kind, d dose) []figures {
 	return rows
 }
 
-func failed(rows []figures, of func(figures) int) int {
+func failed(rows []measurement, of func(measurement) int) int {
 	n := 0
 	for _, r := range rows {
 		n += of(r)
@@ -300,7 +300,7 @@ func failed(rows []figures, of func(figures) int) int {
 }
 
 // once runs a case once.
-func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
+func (c rolloutCase) once(t *testing.T, k kind, d dose) []measurement {
 	s := stage(t, k, c)
 	if err := s.begin(d); err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
 		}
 	}
 	for _, r := range rows {
-		t.Logf("%s %s, keep-alive %t\n  ours:    %v\n  control: %v", k.Kind, r.way, r.way.keepAlive, r.ours, r.control)
+		t.Logf("%s %s, keep-alive %t\n  managed: %v\n  control: %v", k.Kind, r.way, r.way.keepAlive, r.ours, r.control)
 		if n := r.ours.Failed(c.allowed...) - min(r.ours.Failures[load.Handshake], c.handshakes); n > 0 {
 			t.Errorf("%s, %s through %s, keep-alive %t: %d requests failed", c.name, k.Kind, r.way, r.way.keepAlive, n)
 		}
@@ -338,14 +338,14 @@ func (c rolloutCase) once(t *testing.T, k kind, d dose) []figures {
 }
 
 // end ends the loads.
-func (s *scene) end(c rolloutCase, took time.Duration) []figures {
+func (s *scene) end(c rolloutCase, took time.Duration) []measurement {
 	for _, p := range s.loads {
 		p.ours.End()
 		p.control.End()
 	}
-	var rows []figures
+	var rows []measurement
 	for _, p := range s.loads {
-		rows = append(rows, figures{
+		rows = append(rows, measurement{
 			name: c.name, kind: s.kind.Kind, way: p.way, ours: p.ours.Wait(), control: p.control.Wait(),
 			took: took, allowed: c.allowed, note: c.controlServes,
 		})

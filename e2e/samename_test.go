@@ -73,7 +73,7 @@ func TestOperator_ThreeKindsWithTheSameName(t *testing.T) {
 		}
 	}
 	if now := kubectl(t, "-n", ns, "get", "deployment", "same", "-o", "jsonpath={.metadata.uid}"); now != uid {
-		t.Errorf("the Deployment was made anew: %s, was %s", now, uid)
+		t.Errorf("the Deployment was replaced: got UID %s, want %s", now, uid)
 	}
 
 	kubectl(t, "-n", ns, "delete", first, "same")

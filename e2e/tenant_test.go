@@ -156,7 +156,7 @@ func reachesNothing(t *testing.T, ns string) {
 		t.Fatal(err)
 	}
 	if len(templates) < 10 {
-		t.Errorf("only %d pods and templates stand: the attempts that are admitted made more", len(templates))
+		t.Errorf("got only %d pods and templates, want at least 10: the admitted attempts create more", len(templates))
 	}
 	for name, template := range templates {
 		for _, r := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}, &template.ObjectMeta, &template.Spec) {

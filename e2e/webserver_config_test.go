@@ -73,7 +73,7 @@ func TestWebServer_Config(t *testing.T) {
 	})
 	for range 20 {
 		if body, err := page(t.Context(), url+"/hello"); err != nil || !strings.Contains(body, "one") {
-			t.Fatalf("the last good configuration does not serve on: %q, %v", body, err)
+			t.Fatalf("the last good configuration does not keep serving: got %q, %v", body, err)
 		}
 	}
 	eventuallyPrints(t, "False Invalid RolledBack", "-n", ns, "get", "webserver", "web", "-o",

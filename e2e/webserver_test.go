@@ -46,7 +46,7 @@ func TestWebServer_Tutorial(t *testing.T) {
 	ready()
 	port := kubectl(t, in("get", "service", service, "-o", "jsonpath={.spec.ports[0].nodePort}")...)
 	if free && port != "30010" {
-		t.Errorf("node port %s, the article has 30010", port)
+		t.Errorf("got node port %s, want 30010 as in the legacy tutorial", port)
 	}
 	url := fmt.Sprintf("http://%s:%s/", nodeAddress(t), port)
 	pageHas(t, url, "Welcome to nginx!")
@@ -54,7 +54,7 @@ func TestWebServer_Tutorial(t *testing.T) {
 		t.Errorf("Deployment: %q", got)
 	}
 	if got := kubectl(t, in("get", "pods", "-l", "app=webserver,webserver_cr="+name, "-o", "name")...); strings.Count(got, "pod/") != 3 {
-		t.Errorf("pods by the article's labels: %q", got)
+		t.Errorf("got pods %q by the labels of the legacy operator, want 3", got)
 	}
 
 	t.Run("replicas changed from 3 to 4", func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWebServer_Tutorial(t *testing.T) {
 		eventuallyPrints(t, "2", in("get", "deployment", name, "-o", "jsonpath={.status.readyReplicas}")...)
 	})
 
-	t.Run("the log has the article's lines", func(t *testing.T) {
+	t.Run("the log has the lines of the legacy operator", func(t *testing.T) {
 		logs := operatorLogs(t)
 		for _, want := range []string{
 			"Creating a new Deployment", "Creating a new Service",
@@ -110,7 +110,7 @@ func TestWebServer_Tutorial(t *testing.T) {
 	t.Run("deletion cleans up", func(t *testing.T) {
 		kubectl(t, in("delete", "webserver", name)...)
 		eventuallyPrints(t, "", in("get", "deployments,services,pods", "-o", "name")...)
-		eventually(t, "the article's line about it", func() error {
+		eventually(t, "the log line of the legacy operator", func() error {
 			for _, l := range operatorLogs(t) {
 				if l.Msg == "Webserver resource not found. Ignoring since object must be deleted" && l.Webserver == ns+"/"+name {
 					return nil
@@ -169,7 +169,7 @@ func TestWebServer_DoesNotWriteUnownedObjects(t *testing.T) {
 	}
 	eventuallyPrints(t, "Conflict", "-n", ns, "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)
 	if after := kubectl(t, "-n", ns, "get", "service", "web-service", "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
-		t.Errorf("the foreign Service changed from version %s to %s", before, after)
+		t.Errorf("the unowned Service changed from version %s to %s", before, after)
 	}
 	if out := kubectl(t, "-n", ns, "describe", "webserver", "web"); !strings.Contains(out, `Service "web-service" exists already`) {
 		t.Errorf("kubectl describe does not say what is in the way:\n%s", out)

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,11 +39,7 @@ func extract(path string, content []byte) ([]text, error) {
 		if err != nil {
 			return nil, err
 		}
-		texts := append(comments(file, parsed), messages(file, parsed)...)
-		if !strings.HasSuffix(base, "_test.go") {
-			texts = append(texts, literals(file, parsed)...)
-		}
-		return texts, nil
+		return slices.Concat(comments(file, parsed), messages(file, parsed), literals(file, parsed)), nil
 	case strings.HasSuffix(base, ".md"):
 		return []text{{1, markdown(string(content))}}, nil
 	case base == "NOTES.txt":

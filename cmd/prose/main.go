@@ -2,8 +2,8 @@
 // reports expressions that docs/style.md replaces by the terms of the field.
 //
 //	go run ./cmd/prose            # print a table of frequencies
-//	go run ./cmd/prose -lint      # fail if a finished folder uses an expression to avoid
-//	go run ./cmd/prose -lint pkg  # the same for these folders, finished or not
+//	go run ./cmd/prose -lint      # fail if a file uses an expression to avoid
+//	go run ./cmd/prose -lint pkg  # the same for these folders
 package main
 
 import (

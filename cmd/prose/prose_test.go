@@ -52,9 +52,9 @@ var key = "ours"
 			"a/b.go", goFile,
 			[]string{"1 nobody", "7 goes back", "9 foreign", "9 anew", "11 somebody"},
 		},
-		"only comments of a test": {
+		"tests are no different": {
 			"a/b_test.go", goFile,
-			[]string{"1 nobody", "7 goes back", "9 anew", "11 somebody"},
+			[]string{"1 nobody", "7 goes back", "9 foreign", "9 anew", "11 somebody"},
 		},
 		"generated Go": {"a/zz_generated.deepcopy.go", "package p // anew\n", nil},
 		"Markdown without code": {

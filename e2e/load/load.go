@@ -9,7 +9,7 @@
 //
 // A load is bounded in count ([Config].Most), and by that and its rate in time,
 // and in requests under way ([Config].Concurrency). An arrival that finds no
-// room is a failure, [Unsent]: it is never left out of the figures.
+// room is a failure, [Unsent]: it is always counted in the results.
 //
 // Of a library of that kind, such as vegeta, only the loop over a ticker would
 // be left: its answers to the three questions that matter here (was it asked

@@ -184,7 +184,7 @@ func TestLoad_CountsARetryAsAFailure(t *testing.T) {
 				t.Errorf("%v", r)
 			}
 			if got := s.requests.Load(); got != 40 {
-				t.Errorf("the server had %d requests: a second try was made", got)
+				t.Errorf("got %d requests at the server, want 40: requests were retried", got)
 			}
 		})
 	}
@@ -199,7 +199,7 @@ func TestLoad_ClassifiesRefusedConnections(t *testing.T) {
 }
 
 func TestLoad_ClassifiesConnectionTimeouts(t *testing.T) {
-	// Nobody accepts, and the queue for it is as short as can be: full.
+	// Connections are not accepted, and the shortest possible backlog is full.
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)

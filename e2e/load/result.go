@@ -24,7 +24,8 @@ const (
 	Connect Class = "connect"
 	// Handshake is one whose TLS one of the two sides gave up.
 	Handshake Class = "handshake"
-	// Reset is one that was made and broke before the whole answer was in.
+	// Reset is a connection that was established and broke before the whole response
+	// was read.
 	Reset Class = "reset"
 	// Retried is a request that the transport would have sent twice, because
 	// the connection that it was sent on had been kept and was being closed.
@@ -69,13 +70,14 @@ func classify(status int, err error, retried, connected, late bool) (Class, erro
 	return "", nil
 }
 
-// alert tells whether TLS said no: crypto/tls keeps the type to itself, and wraps it.
+// alert reports whether the error is a TLS alert. crypto/tls does not export the
+// type, and wraps it.
 func alert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// broken tells whether the other side, or the way to it, gave up a connection.
+// broken reports whether the server or the network closed the connection.
 func broken(err error) bool {
 	for _, is := range []error{
 		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE,

@@ -29,7 +29,7 @@ import (
 const (
 	metricsServerVersion      = "v0.9.0"
 	traefikVersion            = "v3.7.13" // also in traefik/go.mod; a test keeps the two in step
-	gatewayAPIVersion         = "v1.6.1"  // what that Traefik was made for
+	gatewayAPIVersion         = "v1.6.1"  // the version that this Traefik supports
 	prometheusOperatorVersion = "v0.85.0"
 )
 
@@ -41,7 +41,7 @@ type Addon struct {
 	crds     moduleFiles
 	program  build.Artifact
 	image    string // the program's repository in the cluster's registry
-	manifest string // template of what runs the program
+	manifest string // template of the objects that run the program
 	space    string // the program's namespace; its Deployment has the add-on's name
 	usable   func(context.Context, installation) error
 	hint     string // what to try
@@ -85,12 +85,12 @@ func All() []Addon {
 			usable: traefikUsable, hint: "cluster exec -- curl -H 'Host: NAME' http://" + config.NodeIP(config.ControlNode) + "/",
 		},
 		{
-			Name: "gateway-api", What: "the definitions of the Gateway API, standard channel",
+			Name: "gateway-api", What: "the CRDs of the Gateway API, standard channel",
 			crds: moduleFiles{"sigs.k8s.io/gateway-api", gatewayAPIVersion, []string{"config/crd/standard/*.yaml"}},
 			hint: "cluster exec -- kubectl explain httproute.spec",
 		},
 		{
-			Name: "prometheus-operator-crds", What: "the definitions of ServiceMonitor and PodMonitor; nothing acts on them",
+			Name: "prometheus-operator-crds", What: "the CRDs of ServiceMonitor and PodMonitor; nothing acts on them",
 			crds: moduleFiles{
 				"github.com/prometheus-operator/prometheus-operator", prometheusOperatorVersion,
 				[]string{monitoringCRD + "servicemonitors.yaml", monitoringCRD + "podmonitors.yaml"},

@@ -31,7 +31,7 @@ func cacheDir(c config.Config, a Addon) string {
 	return filepath.Join(cacheRoot(c), a.Name+"-"+a.version()+"-"+key)
 }
 
-// cacheRoot is beside the folder the base is in, whatever its key.
+// cacheRoot is next to the cache folder of the base, independent of its key.
 func cacheRoot(c config.Config) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(c.CacheDir)), "addons")
 }

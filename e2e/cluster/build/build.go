@@ -79,7 +79,7 @@ func (b Builder) Has(ctx context.Context, a Artifact) bool {
 	}
 	if a.Module != "" {
 		// The versions are in the key of the cache folder; our own few lines
-		// are not. Without the sources at hand, what is there is used.
+		// are not. Without the sources at hand, the existing build is used.
 		source, err := moduleSource(a.Module)
 		if err != nil {
 			return true

@@ -69,7 +69,7 @@ func Create(name string) error {
 }
 
 // Remove removes a node's folder from every hierarchy, deepest first.
-// The kernel lets go of a cgroup a little after its last process ended.
+// The kernel releases a cgroup a moment after its last process has ended.
 func Remove(ctx context.Context, name string) error {
 	roots, err := hierarchies()
 	if err != nil {

@@ -175,7 +175,7 @@ func controllerManagerComponent(s state.Spec) Component {
 		"--kube-api-burst=10000",
 		"--concurrent-deployment-syncs=20",
 		"--concurrent-replicaset-syncs=20",
-		// The autoscaler's defaults are made for pods that take minutes to
+		// The autoscaler's defaults are meant for pods that take minutes to
 		// warm up; here a pod is as busy as it will be after seconds. The
 		// first three say how often to look, and from when on to believe what
 		// is seen of a new pod. The last is how long a lower load must last:

@@ -17,7 +17,7 @@ type Options struct {
 }
 
 // Run executes a program and returns its standard output. On failure the
-// error carries the end of what the program said.
+// error contains the end of the output of the program.
 func Run(ctx context.Context, o Options, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = o.Dir, o.Env, o.Stdin

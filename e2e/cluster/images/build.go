@@ -225,7 +225,7 @@ func checkLibraries(program string, roots ...string) error {
 	return nil
 }
 
-// build puts an image together. Layers that tags share are made once.
+// build assembles an image. Layers that tags share are built once.
 func (im image) build(tag, programs, roots string, layers map[string]v1.Layer) (v1.Image, error) {
 	var all []v1.Layer
 	for _, l := range im.layers {

@@ -14,7 +14,7 @@ import (
 type rootfs struct {
 	name     string
 	packages []string
-	remove   []string // globs of what no container needs
+	remove   []string // globs of files that no container needs
 	dirs     []string
 	files    map[string]string // target path to file in the recipe
 	links    map[string]string

@@ -73,7 +73,8 @@ func (u *upRun) firstBroken(ctx context.Context, node int, names []string) (stri
 	return "", false
 }
 
-// explain turns a missed deadline into the component at fault and its words.
+// explain adds the component that is not ready and the end of its log to a missed
+// deadline.
 func (u *upRun) explain(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		cause = fmt.Errorf("not ready within %s", u.options.Timeout)

@@ -23,7 +23,7 @@ import (
 // state. They are its disk and survive a power cut; /run does not.
 func OwnedDirs() map[string]string {
 	return map[string]string{
-		"/var/lib": "var-lib", // kubelet, containerd, etcd and CNI keep theirs here
+		"/var/lib": "var-lib", // the state of kubelet, containerd, etcd and CNI
 		"/var/log": "var-log", // container logs, where every log collector looks
 		"/tmp":     "tmp",
 	}

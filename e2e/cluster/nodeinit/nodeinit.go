@@ -46,7 +46,7 @@ func Run(ctx context.Context, stateDir string, node int) error {
 	if err := syscall.Sethostname([]byte(config.NodeName(node))); err != nil {
 		return fmt.Errorf("setting the node's name: %w", err)
 	}
-	// The socket is made first, while its folder is certainly the real one.
+	// The socket is created first, while its folder is certainly the real one.
 	if err := os.Remove(c.ControlSocket(node)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the old control socket: %w", err)
 	}

@@ -27,7 +27,7 @@ func TestEnsure_KeepsExistingKeysWhenGrowing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Growing keeps what is there: running components have it loaded.
+	// Growing keeps existing files: running components have them loaded.
 	if err := Ensure(dir, 2); err != nil {
 		t.Fatal(err)
 	}

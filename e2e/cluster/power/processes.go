@@ -35,7 +35,7 @@ func InitPIDs(c config.Config, node int) ([]int, error) {
 	return pids, nil
 }
 
-// processEnded reports whether a process is gone, or a mere zombie. The first
+// processEnded reports whether a process has ended or is a zombie. The first
 // process of a pid namespace turns into one only after all others ended.
 func processEnded(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

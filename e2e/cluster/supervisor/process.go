@@ -132,7 +132,7 @@ func (p *Process) isWanted() bool {
 }
 
 // Kill ends the component with SIGKILL and keeps it down. It returns when the
-// process is gone.
+// process has ended.
 func (p *Process) Kill(ctx context.Context) error {
 	p.mu.Lock()
 	p.wanted = false
