@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -74,9 +75,10 @@ func (m memory) names(r Revision) bool {
 	return m.current.is(r) || m.healthy.is(r) || m.failed.is(r)
 }
 
-// observe adds what the live Deployment shows. It may be newer than the status,
-// and replaces it if the status is lost.
-func (m *memory) observe(live *appsv1.Deployment, history []Revision) {
+// observe adds what the live Deployment and its pods show. They may be newer than
+// the status, and replace it if the status is lost.
+func (m *memory) observe(seen Observed, history []Revision) {
+	live := seen.Deployment
 	serving, ok := servedBy(live, history, m.current)
 	if !ok {
 		return
@@ -94,6 +96,32 @@ func (m *memory) observe(live *appsv1.Deployment, history []Revision) {
 		// one, so the revision that is serving is better than the failed one.
 		m.failed, m.healthy = reference{name: failed}, m.current
 	}
+	if lost && !m.healthy.known() {
+		m.healthy = ready(seen.Pods, history, serving)
+	}
+}
+
+// ready returns the newest revision that has ready pods, but the one that is serving
+// only if there is no other: a rollout in progress may fail. That is less than proven
+// requires, but if the status is lost during a rollout or a scale-up, there is no
+// better evidence of a revision that can be rolled back to.
+func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
+	var found reference
+	for _, r := range slices.Backward(history) {
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Annotations[naming.AnnotationTemplate] == r.hash && isReady(p) }) {
+			continue
+		}
+		if found = referenceTo(r); r.name != serving.name {
+			return found
+		}
+	}
+	return found
+}
+
+func isReady(p corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // proven reports whether all pods of a Deployment's current template are

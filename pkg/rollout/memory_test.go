@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -147,6 +148,47 @@ func TestDecide_PicksTheRevision(t *testing.T) {
 			}
 			if got != want || (err != nil) != tc.error || err != nil && fault.Classify(err).Class != fault.Stall {
 				t.Errorf("%q serves, error %v; want %q, an error: %v", got, err, want, tc.error)
+			}
+		})
+	}
+}
+
+func TestDecide_RollsBackAfterTheStatusWasLost(t *testing.T) {
+	isReady := func(w *world) {
+		for i := range w.seen.Pods {
+			w.seen.Pods[i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		}
+	}
+	for name, lose := range map[string]func(*world){
+		"during a scale-up": func(w *world) {
+			w.seen.Deployment.Status.AvailableReplicas = 1
+			isReady(w)
+			w.status = common.RolloutStatus{}
+			w.image = "web:bad"
+			w.pass()
+			w.rolls(crashing)
+		},
+		"during a rollout": func(w *world) {
+			isReady(w)
+			old := w.seen.Pods
+			w.image = "web:bad"
+			w.pass()
+			w.rolls(crashing)
+			w.seen.Pods = append(w.seen.Pods, old...)
+			w.status = common.RolloutStatus{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pass()
+			w.rolls()
+			w.pass()
+			good := w.image
+			lose(w)
+			w.pass()
+			w.pass()
+			if got := w.seen.Deployment.Spec.Template.Spec.Containers[0].Image; got != good {
+				t.Errorf("image of the Deployment: got %s, want %s; status: %+v", got, good, w.status.Revisions)
 			}
 		})
 	}

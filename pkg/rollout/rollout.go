@@ -211,7 +211,7 @@ func Decide(q Input, seen Observed) (Decision, error) {
 	}
 	// A revision that the status refers to has been created before.
 	d.Keep.NeverCreated = d.Desired.live == nil && !d.memory.names(d.Desired)
-	return d, d.decide(history, seen.Deployment)
+	return d, d.decide(history, seen)
 }
 
 // asked returns the revision of the inputs. fresh has the newly generated
@@ -245,13 +245,14 @@ func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deploy
 }
 
 // decide selects the revision that should serve, and those that are kept.
-func (d *Decision) decide(history []Revision, live *appsv1.Deployment) error {
+func (d *Decision) decide(history []Revision, seen Observed) error {
+	live := seen.Deployment
 	lost, ok := d.lost(live, history)
 	candidates := history
 	if ok {
 		candidates = append(slices.Clone(history), lost)
 	}
-	d.memory.observe(live, candidates)
+	d.memory.observe(seen, candidates)
 	var missing error
 	if d.Serving, missing = d.serving(candidates); missing != nil {
 		d.Kept = history
@@ -295,19 +296,19 @@ func LastKnown(q Input, seen Observed) (Decision, error) {
 	history := sorted(seen.Revisions)
 	d.Kept = history
 	known := d.memory
-	known.observe(seen.Deployment, history)
+	known.observe(seen, history)
 	// The revision that the spec last asked for is assumed to be still wanted.
 	var ok bool
 	if d.Desired, ok = known.failed.in(history); !ok {
 		if d.Desired, ok = known.current.in(history); !ok {
-			return d, d.decideLost(seen.Deployment)
+			return d, d.decideLost(seen)
 		}
 	}
 	var err error
 	if d.Keep, err = d.Desired.intent(q); err != nil {
 		return d, err
 	}
-	if err := d.decide(history, seen.Deployment); d.Template == nil {
+	if err := d.decide(history, seen); d.Template == nil {
 		return d, err
 	}
 	return d, nil
@@ -315,12 +316,12 @@ func LastKnown(q Input, seen Observed) (Decision, error) {
 
 // decideLost keeps the revision that is serving if it is missing from the
 // history.
-func (d *Decision) decideLost(live *appsv1.Deployment) error {
-	lost, ok := d.lost(live, d.Kept)
+func (d *Decision) decideLost(seen Observed) error {
+	lost, ok := d.lost(seen.Deployment, d.Kept)
 	if !ok {
 		return nil
 	}
-	d.memory.observe(live, []Revision{lost})
+	d.memory.observe(seen, []Revision{lost})
 	d.Desired, d.Serving, d.Template = lost, lost, lost.fresh
 	d.Kept = append(d.Kept, lost)
 	var err error
