@@ -54,8 +54,11 @@ var connect = func(f clusterFlags) (cluster, error) {
 	rules.ExplicitPath = f.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return cluster{}, errors.New("loading the kubeconfig: no cluster is configured: select a file with --kubeconfig or KUBECONFIG")
+	}
 	if err != nil {
-		return cluster{}, fmt.Errorf("loading the kubeconfig: %s: select one with --kubeconfig or KUBECONFIG", strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0]))
+		return cluster{}, fmt.Errorf("loading the kubeconfig: %s: check --context, --kubeconfig and KUBECONFIG", strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0]))
 	}
 	cfg.UserAgent = naming.ManagedBy + "-cli"
 	cfg.QPS = -1 // a few lists per command; the API server limits the rate

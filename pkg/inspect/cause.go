@@ -50,7 +50,7 @@ const (
 	remedySchedule   = "Request less, relax the scheduling constraints of spec.pod, or add nodes."
 	remedyReference  = "Create the object that the message names, or correct the spec."
 	remedyQuota      = "Raise the quota, or request less."
-	remedyProbe      = "Correct the readiness probe, or the program in the container."
+	remedyProbe      = "If this lasts, correct the readiness probe, or the program in the container."
 	remedyDescribe   = "See its events: kubectl -n %s describe pod %s"
 	remedyCrash      = "See its log: kubectl -n %s logs %s -c %s --previous"
 	reasonUnsched    = "Unschedulable"
@@ -298,6 +298,9 @@ func describe(o client.Object) string {
 		}
 		return s
 	case *policyv1.PodDisruptionBudget:
+		if o.Status.DisruptionsAllowed == 1 {
+			return "1 eviction allowed"
+		}
 		return fmt.Sprintf("%d evictions allowed", o.Status.DisruptionsAllowed)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		return fmt.Sprintf("%d replicas, from %d to %d", o.Status.DesiredReplicas, value(o.Spec.MinReplicas, 1), o.Spec.MaxReplicas)
