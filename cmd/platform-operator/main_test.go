@@ -40,7 +40,7 @@ func TestHelp(t *testing.T) {
 			"POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},
 		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "those of the platform configuration", "--config", "-o, --output", "Exit code", "It writes nothing", "before the upgrade"}},
-		"of render":    {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config"}},
+		"of render":    {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config", "--diff"}},
 		"of release":   {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
 	} {
 		t.Run(name, func(t *testing.T) {

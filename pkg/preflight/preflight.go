@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -115,6 +117,10 @@ type Options struct {
 	Namespaces []string
 	// Version is the version of this operator, for the report.
 	Version string
+	// Objects, if set, are evaluated instead of those of the cluster, as if they
+	// were applied: with the spec, labels and annotations in them, and with the
+	// status and the children in the cluster.
+	Objects []converge.Object
 }
 
 // Run evaluates all objects of all kinds. Anything that cannot be read is
@@ -145,8 +151,18 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		return s.types[gvk]
 	}
 	for _, k := range kinds {
+		if o.Objects != nil && !slices.ContainsFunc(o.Objects, func(obj converge.Object) bool { return reflect.TypeOf(obj) == reflect.TypeOf(k.New()) }) {
+			continue
+		}
 		objects := load(k.New())
-		if objects == nil || len(objects.byKey) == 0 {
+		if objects == nil {
+			continue
+		}
+		evaluated := slices.Collect(maps.Values(objects.byKey))
+		if o.Objects != nil {
+			evaluated = applied(&r, k, o.Objects, objects.byKey)
+		}
+		if len(evaluated) == 0 {
 			continue // the types of its children need neither be readable nor served
 		}
 		for _, t := range k.Unowned {
@@ -155,12 +171,67 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		for _, t := range k.Watched() {
 			load(t, ours)
 		}
-		for _, obj := range objects.byKey {
+		for _, obj := range evaluated {
 			r.Objects = append(r.Objects, look(ctx, w, k, obj.DeepCopyObject().(converge.Object)))
 		}
 	}
 	r.sum()
 	return r
+}
+
+// applied returns the objects of a kind as they would be after they were applied.
+func applied(r *Report, k converge.AnyKind, wanted []converge.Object, live map[client.ObjectKey]client.Object) []client.Object {
+	var all []client.Object
+	for _, obj := range wanted {
+		if reflect.TypeOf(obj) != reflect.TypeOf(k.New()) {
+			continue
+		}
+		if existing := live[client.ObjectKeyFromObject(obj)]; existing != nil {
+			merged, err := merge(k.New(), obj, existing)
+			if err != nil {
+				r.Unread = append(r.Unread, reason(err))
+				continue
+			}
+			obj = merged
+		}
+		all = append(all, obj)
+	}
+	return all
+}
+
+// merge sets into to an existing object with the spec, labels and annotations of
+// another one.
+func merge(into, from converge.Object, existing client.Object) (converge.Object, error) {
+	var spec, all map[string]any
+	for source, target := range map[client.Object]*map[string]any{from: &spec, existing: &all} {
+		raw, err := json.Marshal(source)
+		if err == nil {
+			err = json.Unmarshal(raw, target)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", from.GetName(), err)
+		}
+	}
+	all["spec"] = spec["spec"]
+	raw, err := json.Marshal(all)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", from.GetName(), err)
+	}
+	labels, annotations := maps.Clone(into.GetLabels()), maps.Clone(into.GetAnnotations())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(labels, from.GetLabels())
+	maps.Copy(annotations, from.GetAnnotations())
+	into.SetLabels(labels)
+	into.SetAnnotations(annotations)
+	return into, nil
 }
 
 // change records that a child would be written.

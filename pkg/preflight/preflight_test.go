@@ -254,6 +254,38 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The spec is that of the file. The status and the children are those in the cluster.
+func TestRun_EvaluatesObjectsAsIfTheyWereApplied(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wanted  *app
+		actions []string
+		pods    int32
+	}{
+		"unchanged": {object(), nil, 0},
+		"changed":   {object(func(a *app) { a.UID, a.Spec.Image = "", "web:2" }), []string{"change Deployment web"}, 3},
+		"new":       {object(func(a *app) { a.UID, a.Name = "", "fresh" }), []string{"create Deployment fresh"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, object(), object(func(a *app) { a.Name, a.UID = "other", "uid-other" }))
+			s.operate(t)
+			r := run(t.Context(), s, []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{Namespaces: []string{"shop"}, Objects: []converge.Object{tc.wanted}})
+			if len(r.Objects) != 1 {
+				t.Fatalf("%d objects: %+v", len(r.Objects), r)
+			}
+			var actions []string
+			for _, c := range r.Objects[0].Children {
+				actions = append(actions, c.Action+" "+c.Kind+" "+c.Name)
+			}
+			if diff := cmp.Diff(tc.actions, actions); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if r.Objects[0].Pods != tc.pods {
+				t.Errorf("%d pods would restart, want %d", r.Objects[0].Pods, tc.pods)
+			}
+		})
+	}
+}
+
 func TestRun_ReportsConflicts(t *testing.T) {
 	theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r := run(t.Context(), newServer(t, object(), theirs), []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})

@@ -26,6 +26,37 @@ import (
 // Objects reads YAML documents from r and writes the children of each object to
 // w. name is the name of the source in errors.
 func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kinds []converge.AnyKind) error {
+	found := false
+	return read(r, name, scheme, kinds, func(k converge.AnyKind, obj converge.Object, gvk schema.GroupVersionKind) error {
+		rendered, err := render(k, obj, gvk)
+		if err != nil {
+			return err
+		}
+		for _, out := range rendered {
+			if found {
+				fmt.Fprintln(w, "---")
+			}
+			found = true
+			if _, err := w.Write(out); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// Read returns the objects in the YAML documents of r.
+func Read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind) ([]converge.Object, error) {
+	var all []converge.Object
+	err := read(r, name, scheme, kinds, func(_ converge.AnyKind, obj converge.Object, _ schema.GroupVersionKind) error {
+		all = append(all, obj)
+		return nil
+	})
+	return all, err
+}
+
+// read calls f for each object in r.
+func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind, f func(converge.AnyKind, converge.Object, schema.GroupVersionKind) error) error {
 	docs := yaml.NewYAMLReader(bufio.NewReader(r))
 	// Strict decoding returns an error that names a misspelled field.
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -43,26 +74,9 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kind
 		if raw, err := yaml.ToJSON(doc); err == nil && string(bytes.TrimSpace(raw)) == "null" {
 			continue
 		}
-		obj, _, err := strict.Decode(doc, nil, nil)
-		if err != nil {
+		found = true
+		if err := one(doc, strict, scheme, kinds, f); err != nil {
 			return fmt.Errorf("%s, document %d: %w", name, i, err)
-		}
-		gvk, err := apiutil.GVKForObject(obj, scheme)
-		if err != nil {
-			return fmt.Errorf("%s, document %d: %w", name, i, err)
-		}
-		rendered, err := renderOne(obj, gvk, kinds, scheme)
-		if err != nil {
-			return fmt.Errorf("%s, document %d: %w", name, i, err)
-		}
-		for _, out := range rendered {
-			if found {
-				fmt.Fprintln(w, "---")
-			}
-			found = true
-			if _, err := w.Write(out); err != nil {
-				return fmt.Errorf("writing: %w", err)
-			}
 		}
 	}
 	if !found {
@@ -71,7 +85,15 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kind
 	return nil
 }
 
-func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, kinds []converge.AnyKind, scheme *runtime.Scheme) ([][]byte, error) {
+func one(doc []byte, strict runtime.Decoder, scheme *runtime.Scheme, kinds []converge.AnyKind, f func(converge.AnyKind, converge.Object, schema.GroupVersionKind) error) error {
+	obj, _, err := strict.Decode(doc, nil, nil)
+	if err != nil {
+		return err
+	}
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return err
+	}
 	for _, k := range kinds {
 		stored := k.New()
 		own, err := apiutil.GVKForObject(stored, scheme)
@@ -79,20 +101,21 @@ func renderOne(obj runtime.Object, gvk schema.GroupVersionKind, kinds []converge
 			continue
 		}
 		if own == gvk {
-			return render(k, obj.(converge.Object), own)
+			stored = obj.(converge.Object)
+		} else {
+			// All versions of a kind have the same schema, so another version is
+			// decoded as the stored version.
+			raw, err := json.Marshal(obj)
+			if err == nil {
+				err = json.Unmarshal(raw, stored)
+			}
+			if err != nil {
+				return fmt.Errorf("reading %s as %s: %w", gvk.Version, own.Version, err)
+			}
 		}
-		// All versions of a kind have the same schema, so another version is
-		// decoded as the stored version.
-		raw, err := json.Marshal(obj)
-		if err == nil {
-			err = json.Unmarshal(raw, stored)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading %s as %s: %w", gvk.Version, own.Version, err)
-		}
-		return render(k, stored, own)
+		return f(k, stored, own)
 	}
-	return nil, fmt.Errorf("%s is not a kind of this operator", gvk.Kind)
+	return fmt.Errorf("%s is not a kind of this operator", gvk.Kind)
 }
 
 // render returns the children of an object as YAML documents.
