@@ -45,6 +45,7 @@ type NetworkPolicyPeer struct {
 
 // IPBlock is a range of IP addresses.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.except) || self.except.all(e, !isCIDR(e) || cidr(e) == cidr(e).masked())",message="except must contain ranges without bits beyond their prefix",fieldPath=".except"
 // +kubebuilder:validation:XValidation:rule="!has(self.except) || !isCIDR(self.cidr) || self.except.all(e, isCIDR(e) && cidr(self.cidr).containsCIDR(e) && cidr(e).prefixLength() > cidr(self.cidr).prefixLength())",message="except must contain ranges within cidr",fieldPath=".except"
 type IPBlock struct {
 	// cidr is the range, such as 192.0.2.0/24 or 2001:db8::/64.

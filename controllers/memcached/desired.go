@@ -15,6 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -29,7 +30,7 @@ const (
 	user = 11211
 
 	labelApp   = "app"
-	labelOwner = "memcached_cr"
+	labelOwner = naming.LabelMemcached
 	app        = "memcached"
 
 	memoryOption = "-m"

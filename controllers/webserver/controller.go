@@ -11,6 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -44,7 +45,7 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 			Gone:   "Webserver resource not found. Ignoring since object must be deleted",
 		},
 		Paused:   func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
-		PodLabel: "webserver_cr", FixedPodLabels: map[string]string{"app": "webserver"},
+		PodLabel: naming.LabelWebServer, FixedPodLabels: map[string]string{"app": "webserver"},
 		Labels: labels, ServiceName: serviceName, Web: true,
 		ConfigMaps: referenced,
 		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(secrets(w)) },

@@ -5,11 +5,13 @@ import (
 
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // Validate returns the errors of a Memcached that the schema and its CEL rules
 // cannot find. It is pure.
 func Validate(m *cachev1alpha1.Memcached, _ config.Platform) field.ErrorList {
-	return validate.Size(m.Spec, field.NewPath("spec"))
+	spec := field.NewPath("spec")
+	return append(validate.PodLabels(m.Spec.Pod, naming.LabelMemcached, spec.Child("pod")), validate.Size(m.Spec, spec)...)
 }

@@ -8,6 +8,7 @@ import (
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
@@ -32,6 +33,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
+	errs = append(errs, validate.PodLabels(w.Spec.Pod, naming.LabelWebServer, spec.Child("pod"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
 }
 
