@@ -22,6 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// production are the values for production, for an API server without the CRD of
+// PrometheusRules.
+var production = []string{"-f", filepath.Join(chart, "values-production.yaml"), "--set", "metrics.prometheusRule.enabled=false"}
+
 // TestInstall installs, upgrades and uninstalls on a real API server without nodes.
 // It tests what the server accepts, and which fields Helm leaves unchanged.
 func TestInstall(t *testing.T) {
@@ -52,9 +56,7 @@ func TestInstall(t *testing.T) {
 	must(t, c.Update(t.Context(), configuration))
 
 	// An upgrade with a change, so that Helm writes.
-	// The server does not have the CRD of PrometheusRules.
-	helm(t, append(install, "--set", "log.level=debug", "--set", "nodeSelector.disk=ssd", "-f", filepath.Join(chart, "values-production.yaml"),
-		"--set", "metrics.prometheusRule.enabled=false", "--set", "webhooks.certificates.issuer=Operator")...)
+	helm(t, slices.Concat(install, production, []string{"--set", "log.level=debug", "--set", "nodeSelector.disk=ssd", "--set", "webhooks.certificates.issuer=Operator"})...)
 	if diff := cmp.Diff(secret.Object["data"], get(t, c, "v1", "Secret", "platform-operator-webhook-cert").Object["data"]); diff != "" {
 		t.Errorf("helm upgrade changed the certificate (-before +after):\n%s", diff)
 	}
@@ -112,7 +114,7 @@ func TestInstall_HelmIssuesCertificate(t *testing.T) {
 		must(t, c.Update(t.Context(), configuration, client.FieldOwner("platform-operator")))
 	}
 
-	install = append(install, "-f", filepath.Join(chart, "values-production.yaml"), "--force-conflicts")
+	install = append(slices.Concat(install, production), "--force-conflicts")
 	helm(t, install...)
 	first := issued(t, c)
 	if len(first.cas) != 2 || !bytes.Equal(first.cas[1], pemBlocks(t, cfg.CAData)[0]) {
