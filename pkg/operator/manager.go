@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -234,5 +235,21 @@ func stripManagedFields(in any) (any, error) {
 		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
 	}
 	o.SetManagedFields(entries)
+	dropForeignData(o)
 	return in, nil
+}
+
+// dropForeignData removes the content of ConfigMaps and ControllerRevisions that
+// belong to no object of the operator. Everyone who can create them can set the
+// label that the caches select by.
+func dropForeignData(o metav1.Object) {
+	if c := metav1.GetControllerOf(o); c != nil && !strings.HasPrefix(c.APIVersion, "apps/") || o.GetAnnotations()[naming.AnnotationOwner] != "" {
+		return
+	}
+	switch o := o.(type) {
+	case *corev1.ConfigMap:
+		o.Data, o.BinaryData = nil, nil
+	case *appsv1.ControllerRevision:
+		o.Data = runtime.RawExtension{}
+	}
 }
