@@ -176,7 +176,37 @@ func TestAdmissionPolicies(t *testing.T) {
 			t.Errorf("no attempt is refused because %s", m)
 		}
 	}
+	admitsChildren(t, clients["operator"])
 	compareTable(t, attempts)
+}
+
+// admitsChildren creates the children of the golden files of all kinds as the operator.
+func admitsChildren(t *testing.T, c client.Client) {
+	t.Helper()
+	files, err := filepath.Glob("../controllers/*/testdata/seed/want.yaml")
+	must(t, err)
+	kinds := map[string]bool{}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		must(t, err)
+		for _, o := range parse(t, raw) {
+			if len(o.GetOwnerReferences()) == 0 {
+				continue
+			}
+			o.SetNamespace("team-a")
+			o.SetResourceVersion("")
+			o.SetUID("")
+			if err := c.Create(t.Context(), o); err != nil {
+				t.Errorf("%s: %s %s: %v", f, o.GetKind(), o.GetName(), err)
+			}
+			kinds[o.GetOwnerReferences()[0].Kind+" "+o.GetKind()] = true
+		}
+	}
+	for _, want := range []string{"WebServer ControllerRevision", "WebServer Deployment", "DemoApplication Deployment", "Memcached Deployment", "ImmortalContainer Pod"} {
+		if !kinds[want] {
+			t.Errorf("the golden files have no %s", want)
+		}
+	}
 }
 
 // removeWebhooks empties the webhook configurations: there is no operator that answers.
