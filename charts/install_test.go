@@ -8,9 +8,9 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -131,7 +131,7 @@ func TestInstall_HelmIssuesCertificate(t *testing.T) {
 
 	secret = get(t, c, "v1", "Secret", "platform-operator-webhook-cert")
 	secret.SetAnnotations(map[string]string{
-		"platform-operator.io/issued":    fmt.Sprint(time.Now().AddDate(-1, 0, -2).Unix()),
+		"platform-operator.io/issued":    strconv.FormatInt(time.Now().AddDate(-1, 0, -2).Unix(), 10),
 		"platform-operator.io/dns-names": secret.GetAnnotations()["platform-operator.io/dns-names"],
 		"meta.helm.sh/release-name":      "platform-operator", "meta.helm.sh/release-namespace": namespace,
 	})

@@ -54,7 +54,7 @@ const child = `
 const podSpec = `{automountServiceAccountToken: false, containers: [{name: c, image: i}]}`
 
 // examples are the objects that the attempts are like.
-var examples = map[string]string{
+var examples = map[string]string{ //nolint:gosec // no credentials
 	"Deployment":              `{apiVersion: apps/v1, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: ` + podSpec + `}}}`,
 	"Pod":                     `{apiVersion: v1, spec: ` + podSpec + `}`,
 	"ControllerRevision":      `{apiVersion: apps/v1, revision: 1, data: {template: {spec: ` + podSpec + `}}}`,
@@ -340,7 +340,7 @@ func compareTable(t *testing.T, attempts []attempt) {
 		t.Fatalf("%s has not the two marks %q and %q", page, begin, end)
 	}
 	if update != nil && update.Value.String() == "true" {
-		must(t, os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600))
+		must(t, os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600)) //nolint:gosec // a page of this repository
 		return
 	}
 	if diff := gocmp.Diff(table.String(), old); diff != "" {

@@ -64,7 +64,7 @@ var ErrSkipped = errors.New("not a kind of this operator")
 func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(raw, &meta); err != nil {
-		return []Finding{{Message: "The document is not an object: " + err.Error() + "."}}, nil
+		return []Finding{{Message: "The document is not an object: " + err.Error() + "."}}, nil //nolint:nilerr // the object is not valid
 	}
 	for name, value := range map[string]string{"apiVersion": meta.APIVersion, "kind": meta.Kind} {
 		if value == "" {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	_ "github.com/platform-operator/platform-operator/controllers" // the messages of all kinds, whose reasons are labels
@@ -113,7 +114,7 @@ func page() []byte {
 	for _, l := range telemetry.Labels() {
 		most := "as many as the cluster has"
 		if l.Max > 0 {
-			most = fmt.Sprint(l.Max)
+			most = strconv.Itoa(l.Max)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.Name, strings.ReplaceAll(strings.Join(l.In, ", "), "platform_operator_", "…"), l.Values, most)
 	}

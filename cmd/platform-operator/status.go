@@ -102,10 +102,10 @@ func show[T any](c *cobra.Command, cl cluster, watch bool, namespace string, kin
 		return write(printer(out), v)
 	}
 	i, changes, err := cl.Watch(c.Context(), cl.config, namespace, kinds...)
+	if c.Context().Err() != nil {
+		return nil //nolint:nilerr // interrupted while it was starting
+	}
 	if err != nil {
-		if c.Context().Err() != nil {
-			return nil
-		}
 		return reach(cl.config, err)
 	}
 	terminal, first := isTerminal(out), true

@@ -39,7 +39,7 @@ func forged(t *testing.T, o Observed, number int64, forge func(*corev1.PodTempla
 		t.Fatal(err)
 	}
 	r.Name, r.UID, r.Revision, r.Data = "forged", "forged", number, runtime.RawExtension{Raw: raw}
-	o.Revisions = append(o.Revisions[:len(o.Revisions):len(o.Revisions)], r)
+	o.Revisions = append(slices.Clip(o.Revisions), r)
 	return o
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -290,13 +291,14 @@ func describe(o client.Object) string {
 		if s == "" {
 			s = string(corev1.ServiceTypeClusterIP)
 		}
+		var ports strings.Builder
 		for _, p := range o.Spec.Ports {
-			s += fmt.Sprintf(" %d", p.Port)
+			fmt.Fprintf(&ports, " %d", p.Port)
 			if p.NodePort != 0 {
-				s += fmt.Sprintf(":%d", p.NodePort)
+				fmt.Fprintf(&ports, ":%d", p.NodePort)
 			}
 		}
-		return s
+		return s + ports.String()
 	case *policyv1.PodDisruptionBudget:
 		if o.Status.DisruptionsAllowed == 1 {
 			return "1 eviction allowed"
@@ -327,7 +329,7 @@ func (o Object) serving() string {
 	if r == nil || r.Current == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("%d", r.Current)
+	s := strconv.FormatInt(r.Current, 10)
 	switch {
 	case o.PinnedRevision != nil && *o.PinnedRevision == r.Current:
 		s += ", pinned"

@@ -78,14 +78,15 @@ func (p Printer) table(b *strings.Builder, indent string, rows []row) {
 		}
 	}
 	for _, r := range rows {
-		line := indent
+		var line strings.Builder
+		line.WriteString(indent)
 		for i, c := range r.cells {
-			line += p.paint(c.color, c.text)
+			line.WriteString(p.paint(c.color, c.text))
 			if i < len(r.cells)-1 {
-				line += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2)
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
 			}
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 		for _, n := range r.notes {
 			b.WriteString(indent + "  " + n + "\n")
 		}

@@ -49,7 +49,8 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 	refused := map[reflect.Type]error{}
 	add := func(obj client.Object, by cache.ByObject) error {
 		t := reflect.TypeOf(obj)
-		if slices.ContainsFunc(types, func(o client.Object) bool { return reflect.TypeOf(o) == t }) || refused[t] != nil {
+		_, known := refused[t]
+		if known || slices.ContainsFunc(types, func(o client.Object) bool { return reflect.TypeOf(o) == t }) {
 			return nil
 		}
 		// An informer of a type that cannot be listed never becomes ready.
@@ -154,7 +155,7 @@ func Follow[T any](ctx context.Context, changes <-chan struct{}, read func(conte
 		now, err := read(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // reading was interrupted
 		case err != nil && last == nil:
 			return err
 		case err != nil:

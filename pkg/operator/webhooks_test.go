@@ -33,21 +33,25 @@ func hooked(t *testing.T) (url string, began <-chan int, release chan<- struct{}
 
 // post sends a request of a size and returns the answer. chunked does not announce
 // the size.
-func post(t *testing.T, url string, size int, chunked bool) (*http.Response, metav1.Status) {
+func post(t *testing.T, url string, size int, chunked bool) (code int, header http.Header, s metav1.Status) {
 	t.Helper()
 	var body io.Reader = strings.NewReader(strings.Repeat("x", size))
 	if chunked {
 		body = io.MultiReader(body)
 	}
-	answer, err := http.Post(url, "application/json", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
 	if err != nil {
 		t.Error(err)
-		return &http.Response{}, metav1.Status{}
+		return 0, nil, s
 	}
-	defer answer.Body.Close()
-	var s metav1.Status
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, nil, s
+	}
+	defer func() { _ = answer.Body.Close() }()
 	_ = json.NewDecoder(answer.Body).Decode(&s) // there is none if the hook answered
-	return answer, s
+	return answer.StatusCode, answer.Header, s
 }
 
 func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
@@ -69,9 +73,9 @@ func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
 		"larger, of unknown length":   {maxBody + 1, true, http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, s := post(t, url, tc.size, tc.chunked)
-			if answer.StatusCode != tc.want {
-				t.Errorf("got %d, want %d", answer.StatusCode, tc.want)
+			code, _, s := post(t, url, tc.size, tc.chunked)
+			if code != tc.want {
+				t.Errorf("got %d, want %d", code, tc.want)
 			}
 			if tc.want != http.StatusOK && (int(s.Code) != tc.want || !strings.Contains(s.Message, "must have at most 3584 KiB")) {
 				t.Errorf("the answer is %+v", s)
@@ -85,8 +89,8 @@ func TestWebhookServer_LimitsTheBytesAtATime(t *testing.T) {
 	done := make(chan struct{}, 8)
 	start := func(size int) {
 		go func() {
-			if answer, _ := post(t, url, size, false); answer.StatusCode != http.StatusOK {
-				t.Errorf("a request that was accepted is answered with %d", answer.StatusCode)
+			if code, _, _ := post(t, url, size, false); code != http.StatusOK {
+				t.Errorf("a request that was accepted is answered with %d", code)
 			}
 			done <- struct{}{}
 		}()
@@ -96,9 +100,9 @@ func TestWebhookServer_LimitsTheBytesAtATime(t *testing.T) {
 	}
 	start(maxBody)
 	start(maxBody)
-	answer, s := post(t, url, maxBody, false)
-	if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" || s.Reason != metav1.StatusReasonTooManyRequests {
-		t.Errorf("the third large one is answered with %d, %+v", answer.StatusCode, s)
+	code, header, s := post(t, url, maxBody, false)
+	if code != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || s.Reason != metav1.StatusReasonTooManyRequests {
+		t.Errorf("the third large one is answered with %d, %+v", code, s)
 	}
 	start(ordinary) // is not held up
 	for range 3 {

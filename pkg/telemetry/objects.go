@@ -424,14 +424,14 @@ func (o *Objects) collectAbnormal(gauge func(*prometheus.Desc, float64, ...strin
 		}
 	}
 	for k, n := range counts {
-		gauge(o.abnormalObjects, float64(n), k.kind, k.group.namespace, k.state)
+		gauge(o.abnormalObjects, float64(n), k.kind, k.namespace, k.state)
 	}
 	slices.SortFunc(all, func(a, b abnormal) int {
-		return cmp.Or(a.notReady.Compare(b.notReady), cmp.Compare(a.kind, b.kind), cmp.Compare(a.suspect.namespace, b.suspect.namespace), cmp.Compare(a.name, b.name))
+		return cmp.Or(a.notReady.Compare(b.notReady), cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
 	for _, a := range all[:min(len(all), MaxAbnormal)] {
 		for _, state := range a.states {
-			gauge(o.abnormal, 1, a.kind, a.suspect.namespace, a.name, state, cmp.Or(a.reason, other))
+			gauge(o.abnormal, 1, a.kind, a.namespace, a.name, state, cmp.Or(a.reason, other))
 		}
 	}
 }

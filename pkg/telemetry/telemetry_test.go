@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func (f *fleet) want(prefix string, want ...string) {
 func (f *fleet) web(namespace, name string) *webserverv1.WebServer {
 	f.version++
 	w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), Generation: 1, ResourceVersion: fmt.Sprint(f.version),
+		Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), Generation: 1, ResourceVersion: strconv.Itoa(f.version),
 	}}
 	w.Status.ObservedGeneration = 1
 	w.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionAvailable, "True", common.ReasonServing), f.condition(1, common.ConditionReady, "True", common.ReasonServing)}
@@ -90,7 +91,7 @@ func (f *fleet) condition(generation int64, kind, status, reason string) metav1.
 func (f *fleet) update(w *webserverv1.WebServer, change func(*webserverv1.WebServer)) *webserverv1.WebServer {
 	now := w.DeepCopy()
 	f.version++
-	now.ResourceVersion = fmt.Sprint(f.version)
+	now.ResourceVersion = strconv.Itoa(f.version)
 	change(now)
 	f.events.OnUpdate(w, now)
 	return now
