@@ -20,7 +20,8 @@ var goOnly = []string{
 	`the node ports of this cluster`,
 	`the container has no TCP port of that name`,
 	`take another path`,
-	`(?s)^Duplicate value: "[^"]*"$`, // paths that are equal after path.Clean
+	`objects of another kind select their pods by this label`, // the schema of pods is the same for all kinds
+	`(?s)^Duplicate value: "[^"]*"$`,                          // paths that are equal after path.Clean
 }
 
 func matches(patterns []string, message string) bool {
