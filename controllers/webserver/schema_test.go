@@ -35,7 +35,7 @@ func TestSchema(t *testing.T) {
 		"no name":                  {"config: {configMapRef: {key: a}}", "spec.config.configMapRef.name: Required value"},
 		"files":                    {"content: {files: {index.html: hello, A_b-1.css: ''}}", ""},
 		"files at the limit":       {"content: {files: {a: " + long[:262144] + "}}", ""},
-		"files over the limit":     {"content: {files: {a: " + long[:200000] + ", b: " + long[:62145] + "}}", "the files must have at most 262144 characters in all"},
+		"files over the limit":     {"content: {files: {a: " + long[:200000] + ", b: " + long[:62145] + "}}", "the files must have at most 262144 bytes in all"},
 		"no files":                 {"content: {files: {}}", "spec.content.files"},
 		"file in a folder":         {"content: {files: {a/b: c}}", "a file name must have at most 253 letters"},
 		"file name with two dots":  {"content: {files: {..a: c}}", "a file name must have at most 253 letters"},
