@@ -376,8 +376,8 @@ func TestDesired_ReplacesAPodOnlyForImmutableFields(t *testing.T) {
 func TestDesired_FieldsThatReplaceThePod(t *testing.T) {
 	type spec = immortalv1alpha1.ImmortalContainerSpec
 	for name, tc := range map[string]struct {
-		change func(*spec)
-		anew   bool
+		change   func(*spec)
+		replaced bool
 	}{
 		"image":          {func(s *spec) { s.Image = "a" }, false},
 		"labels":         {func(s *spec) { s.Pod = &common.Pod{Labels: map[string]common.LabelValue{"a": "b"}} }, false},
@@ -396,8 +396,8 @@ func TestDesired_FieldsThatReplaceThePod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := sample()
 			tc.change(&i.Spec)
-			if got := inputs(i) != inputs(sample()); got != tc.anew {
-				t.Errorf("replaced: %t, want %t", got, tc.anew)
+			if got := inputs(i) != inputs(sample()); got != tc.replaced {
+				t.Errorf("replaced: %t, want %t", got, tc.replaced)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -74,7 +75,5 @@ func nodes(pods []corev1.Pod) []string {
 }
 
 func ready(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return p.DeletionTimestamp == nil && resources.PodReady(p)
 }

@@ -75,10 +75,10 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	}
 	r := t.compare.compare(live, t.stated, t.in.Exclusive)
 	extra := r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
-	if !r.lacks && !extra && live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
-		return evaluation{action: Unchanged}, nil
-	}
 	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
+		if !r.lacks && !extra {
+			return evaluation{action: Unchanged}, nil
+		}
 		t.drift = DriftFields
 	}
 	return evaluation{action: Changed, claim: extra}, nil

@@ -61,7 +61,7 @@ const (
 
 // problemOf returns why a pod is not ready, or nil if it is ready.
 func problemOf(p *corev1.Pod) *podProblem {
-	if p.DeletionTimestamp != nil || podReady(p) || p.Status.Phase == corev1.PodSucceeded {
+	if p.DeletionTimestamp != nil || resources.PodReady(p) || p.Status.Phase == corev1.PodSucceeded {
 		return nil
 	}
 	for _, c := range p.Status.Conditions {
@@ -131,12 +131,6 @@ func crash(p *corev1.Pod, container, reason string, ended *corev1.ContainerState
 }
 
 func describePod(p *corev1.Pod) string { return fmt.Sprintf(remedyDescribe, p.Namespace, p.Name) }
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
 
 // text returns the problem in one line.
 func (f podProblem) text() string {

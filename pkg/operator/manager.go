@@ -235,14 +235,14 @@ func stripManagedFields(in any) (any, error) {
 		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
 	}
 	o.SetManagedFields(entries)
-	dropForeignData(o)
+	dropUnownedData(o)
 	return in, nil
 }
 
-// dropForeignData removes the content of ConfigMaps and ControllerRevisions that
+// dropUnownedData removes the content of ConfigMaps and ControllerRevisions that
 // belong to no object of the operator. Everyone who can create them can set the
 // label that the caches select by.
-func dropForeignData(o metav1.Object) {
+func dropUnownedData(o metav1.Object) {
 	if c := metav1.GetControllerOf(o); c != nil && !strings.HasPrefix(c.APIVersion, "apps/") || o.GetAnnotations()[naming.AnnotationOwner] != "" {
 		return
 	}

@@ -43,7 +43,7 @@ func (d *Decision) check(live *appsv1.Deployment) error {
 	}
 	if d.rules.Violations != nil {
 		if found := d.rules.Violations(t); len(found) > 0 {
-			return fault.Stalled(msgForeignTemplate, d.Serving.name, listed(found))
+			return fault.Stalled(msgUnknownTemplate, d.Serving.name, listed(found))
 		}
 	}
 	if d.rules.NotAllowed == nil {

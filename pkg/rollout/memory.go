@@ -108,7 +108,9 @@ func (m *memory) observe(seen Observed, history []Revision) {
 func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
 	var found reference
 	for _, r := range slices.Backward(history) {
-		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Annotations[naming.AnnotationTemplate] == r.hash && isReady(p) }) {
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Annotations[naming.AnnotationTemplate] == r.hash && p.DeletionTimestamp == nil && resources.PodReady(&p)
+		}) {
 			continue
 		}
 		if found = referenceTo(r); r.name != serving.name {
@@ -116,12 +118,6 @@ func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
 		}
 	}
 	return found
-}
-
-func isReady(p corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // proven reports whether all pods of a Deployment's current template are

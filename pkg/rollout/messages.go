@@ -142,7 +142,7 @@ var (
 		Text: "ControllerRevision \"{name}\" contains no pod template. Delete it.",
 		When: "The history of the object was edited.",
 	})
-	msgForeignTemplate = message.Define(message.Message{
+	msgUnknownTemplate = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonNotAllowed},
 		Text: "ControllerRevision \"{name}\" is not used, because its pod template contains what the operator does not generate: {fields}. Delete it.",
 		When: "The ControllerRevision was not written by the operator, or the Deployment was changed and its history was deleted. If no such ControllerRevision exists, change the spec.",
