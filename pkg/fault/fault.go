@@ -181,7 +181,7 @@ func classifyOne(err error) *Error {
 		}
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return refused(msgQuota, err)
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), denied(err):
 		f := refused(msgForbidden, err)
 		f.Message = message.Join(f.Message, Advice(err.Error()))
 		return f
@@ -198,6 +198,17 @@ func classifyOne(err error) *Error {
 		Class: Retry, Reason: msgRefused.Reason(), Message: msgRefused.With(reason),
 	}
 }
+
+// denied reports whether an admission policy or a webhook of the cluster refuses the
+// request. They choose the reason of the refusal; that of a
+// ValidatingAdmissionPolicy is Invalid unless it sets one, although the child is
+// valid and no change of the spec may help.
+func denied(err error) bool {
+	var s apierrors.APIStatus
+	return errors.As(err, &s) && s.Status().Code/100 == 4 && denial.MatchString(s.Status().Message)
+}
+
+var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request|admission webhook "[^"]+" denied the request`)
 
 // refused returns a Stall that quotes the API server.
 func refused(m *message.Message, err error) *Error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +85,19 @@ func TestClassify(t *testing.T) {
 			apierrors.NewForbidden(deployments, "web", errors.New(`violates PodSecurity "restricted:latest": runAsNonRoot != true`)),
 			want{Stall, common.ReasonForbidden, `runAsNonRoot != true. Set spec.security.profile to Restricted`, false, aProbe},
 		},
-		"forbidden":          {forbidden, want{Stall, common.ReasonForbidden, "denied by policy", false, aProbe}},
+		"forbidden": {forbidden, want{Stall, common.ReasonForbidden, "denied by policy", false, aProbe}},
+		"ValidatingAdmissionPolicy": {
+			deniedBy(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `ValidatingAdmissionPolicy 'platform-operator-account' with binding 'platform-operator-account' denied request: the operator has no children in kube-system`),
+			want{Stall, common.ReasonForbidden, "the operator has no children in kube-system", false, aProbe},
+		},
+		"webhook that answers 422": {
+			deniedBy(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `admission webhook "policy.example.com" denied the request: no`),
+			want{Stall, common.ReasonForbidden, "denied the request: no", false, aProbe},
+		},
+		"webhook that answers 400": {
+			deniedBy(http.StatusBadRequest, metav1.StatusReasonBadRequest, `admission webhook "policy.example.com" denied the request: no`),
+			want{Stall, common.ReasonForbidden, "denied the request: no", false, aProbe},
+		},
 		"node port":          {invalid("spec.ports[0].nodePort"), want{Stall, common.ReasonNodePortUnavailable, "already allocated", false, aProbe}},
 		"node port and more": {invalid("spec.ports[0].nodePort", "spec.type"), want{Stall, common.ReasonInvalid, "spec.type", false, aProbe}},
 		"invalid":            {invalid("spec.type"), want{Stall, common.ReasonInvalid, "spec.type", false, aProbe}},
@@ -125,6 +138,24 @@ func TestClassify(t *testing.T) {
 				t.Errorf("priority is %v; a retry must not keep the one of the event that led to it", got.Result.Priority)
 			}
 		})
+	}
+}
+
+// deniedBy returns a refusal by a policy of the cluster. The API server composes it
+// as Forbidden and then replaces reason and code by those of the policy; Invalid is
+// the default of a ValidatingAdmissionPolicy.
+func deniedBy(code int32, reason metav1.StatusReason, why string) error {
+	err := apierrors.NewForbidden(deployments, "web", errors.New(why))
+	err.ErrStatus.Code, err.ErrStatus.Reason = code, reason
+	return err
+}
+
+// The spec is correct: another namespace, or the policy, has to change.
+func TestClassify_AsksForNoCorrectionIfAPolicyDenies(t *testing.T) {
+	v := Classify(deniedBy(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+		`ValidatingAdmissionPolicy 'a' with binding 'b' denied request: the operator has no children in kube-system`))
+	if strings.Contains(v.Message, "Correct the spec") {
+		t.Errorf("got %q", v.Message)
 	}
 }
 

@@ -37,7 +37,7 @@ var (
 		In: message.Stalls, Reasons: []string{common.ReasonInvalid},
 		Text: "The API server rejects a child as invalid.", Quote: "message of the API server",
 		Remedy: "Correct the spec.",
-		When:   "The spec results in a child that Kubernetes, or a webhook of the cluster, does not accept.",
+		When:   "The spec results in a child that Kubernetes does not accept.",
 	})
 	msgRefused = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonError},
