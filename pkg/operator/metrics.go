@@ -17,14 +17,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-const (
-	// reviewTimeout limits the two requests to the API server that a scrape
-	// causes.
-	reviewTimeout = 10 * time.Second
-	// reviewsAtATime is the maximum number of concurrent reviews: a client that
-	// sends many invalid tokens must not overload the API server.
-	reviewsAtATime = 8
-)
+// reviewTimeout limits the two requests to the API server that a scrape causes.
+const reviewTimeout = 10 * time.Second
 
 // metricsOptions returns the options of the metrics endpoint, which uses TLS
 // and requires a bearer token of a user with permission to get the URL
@@ -57,17 +51,10 @@ func reviewed(cfg *rest.Config, httpClient *http.Client) (metricsserver.Filter, 
 	if err != nil {
 		return nil, fmt.Errorf("making the client that reviews who reads metrics: %w", err)
 	}
-	places := make(chan struct{}, reviewsAtATime)
+	limits := newReviews()
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case places <- struct{}{}:
-			default:
-				http.Error(w, "too many readers at a time", http.StatusServiceUnavailable)
-				return
-			}
-			code, err := review(r, c)
-			<-places
+			code, err := limits.review(r, c)
 			if err != nil {
 				log.Error(err, "Failed to ask who reads metrics")
 			}
@@ -80,13 +67,18 @@ func reviewed(cfg *rest.Config, httpClient *http.Client) (metricsserver.Filter, 
 	}, nil
 }
 
+// bearer returns the token of a request, or "".
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
 // review authenticates the token of a request and authorizes its user with the
 // API server. It returns the HTTP status to respond with.
-func review(r *http.Request, c kubernetes.Interface) (int, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || token == "" {
-		return http.StatusUnauthorized, nil
-	}
+func review(r *http.Request, token string, c kubernetes.Interface) (int, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
 	who, err := c.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
