@@ -1,8 +1,10 @@
 package configsource
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,6 +109,27 @@ func fromCopies(claims []claim, name string, at version, w want) (*corev1.Config
 		}
 	}
 	return content, best, content != nil
+}
+
+// latestCopy returns the wanted part of the latest version of a source that a
+// snapshot has. Only this version may be used instead of a newer one with the
+// same content: while the cache is stale, fromCopies prefers a later version to
+// an earlier one.
+func latestCopy(claims []claim, name string, at version, w want) (*corev1.ConfigMap, version, bool) {
+	var latest version
+	for _, c := range claims {
+		if c.name == name && c.version.uid == at.uid && (latest.uid == "" || c.version.notBefore(latest)) {
+			latest = c.version
+		}
+	}
+	content, ok := assemble(claims, name, latest, w)
+	return content, latest, ok && latest.uid != ""
+}
+
+// sameContent reports whether two ConfigMaps have the same content. An empty map
+// is equal to none.
+func sameContent(a, b *corev1.ConfigMap) bool {
+	return maps.Equal(a.Data, b.Data) && maps.EqualFunc(a.BinaryData, b.BinaryData, bytes.Equal)
 }
 
 // assemble collects the wanted part of one version of a source from the

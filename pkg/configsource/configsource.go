@@ -4,9 +4,14 @@
 // The current version of a ConfigMap is read from a cache of metadata. Its
 // content is read from the object's own immutable snapshots, each of which is
 // annotated with the version that it was created from. Only a version without a
-// snapshot is read from the API server, once. So memory holds only what objects
-// refer to, not the other ConfigMaps in their namespaces, and a restart of the
-// operator causes no reads.
+// snapshot is read from the API server, once for all objects of a kind. So memory
+// holds only what objects refer to, not the other ConfigMaps in their namespaces,
+// and a restart of the operator causes no reads of ConfigMaps that have a snapshot
+// of their current version.
+//
+// A new version with the same content, for example because only an annotation
+// changed, causes that read, but no write: the latest snapshot is used as it is.
+// A restart reads such a ConfigMap once more.
 //
 // Of Secrets, if the platform configuration allows the operator to read them,
 // only a digest is kept: see Reader.Secrets.
@@ -84,6 +89,7 @@ type Reader struct {
 	mu   sync.Mutex
 	read map[types.UID]map[string]memo
 
+	shared  shared
 	secrets secrets
 }
 
@@ -95,6 +101,9 @@ type memo struct {
 	want    want
 	version version
 	content *corev1.ConfigMap
+	// unchangedSince, if set, is an earlier version with the same content, of
+	// which there is a snapshot. Then the memo holds no content.
+	unchangedSince version
 }
 
 // NewReader returns a Reader. Versions are read from metadata, a cache of the
@@ -149,10 +158,15 @@ func (r *Reader) configMap(ctx context.Context, owner client.Object, name string
 		return sourceOf(key, v, content), nil
 	}
 	if m, ok := r.recall(owner, name); ok && m.want.equal(w) && m.version.notBefore(at) {
-		return sourceOf(key, m.version, m.content), nil
+		if m.content != nil {
+			return sourceOf(key, m.version, m.content), nil
+		}
+		if content, ok := assemble(claims, name, m.unchangedSince, w); ok {
+			return sourceOf(key, m.unchangedSince, content), nil
+		}
 	}
-	live := &corev1.ConfigMap{}
-	if err := r.live.Get(ctx, key, live); err != nil {
+	live, err := r.shared.get(ctx, r.live, key, at)
+	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			return Source{}, err
 		}
@@ -162,8 +176,13 @@ func (r *Reader) configMap(ctx context.Context, owner client.Object, name string
 	// The object may be later than the version in the cache, so its own version
 	// is used.
 	m := memo{want: w, version: versionOf(live), content: w.of(live)}
+	source := sourceOf(key, m.version, m.content)
+	if content, v, ok := latestCopy(claims, name, m.version, w); ok && sameContent(content, m.content) {
+		source = sourceOf(key, v, content)
+		m.content, m.unchangedSince = nil, v
+	}
 	r.remember(owner, name, &m)
-	return sourceOf(key, m.version, m.content), nil
+	return source, nil
 }
 
 // sourceOf returns a deep copy, so that changes to the source do not affect the

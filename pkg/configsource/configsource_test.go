@@ -3,6 +3,8 @@ package configsource
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -193,7 +195,7 @@ func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 	refs, who := whole, owner
 	read := func(gets int, want string) {
 		t.Helper()
-		c.gets = 0
+		c.gets, r.shared.reads = 0, nil // other objects have not read it
 		got := r.ConfigMaps(t.Context(), who, refs, cs)
 		if err := got["cfg"].Err; err != nil {
 			t.Fatal(err)
@@ -255,6 +257,104 @@ func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 	read(1, "none")
 	if len(r.read) != 0 {
 		t.Errorf("got %v remembered for a deleted ConfigMap, want none", r.read)
+	}
+}
+
+// Objects that refer to the same ConfigMap share one read of each version.
+func TestReader_ReadsAVersionOnceForAllObjects(t *testing.T) {
+	c := &cluster{}
+	r := NewReader(c, c)
+	other := []Reference{{"cfg", "a"}}
+	read := func(n int, gets int, want string) {
+		t.Helper()
+		c.gets = 0
+		for i := range n {
+			refs := whole
+			if i%2 == 1 {
+				refs = other
+			}
+			who := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: types.UID(fmt.Sprint("owner", i))}}
+			s := r.ConfigMaps(t.Context(), who, refs, nil)["cfg"]
+			if s.Err != nil || s.Content.Data["a"] != want {
+				t.Fatalf("object %d: got %v, %v, want %q", i, s.Content, s.Err, want)
+			}
+			s.Content.Data["a"] = "changed by the caller"
+		}
+		if c.gets != gets {
+			t.Errorf("%d requests for %d objects, want %d", c.gets, n, gets)
+		}
+	}
+	c.set(source("u", "5", texts{"a": "x"}))
+	read(10, 1, "x")
+	c.set(source("u", "6", texts{"a": "y"}))
+	read(10, 1, "y")
+	c.set(source("v", "7", texts{"a": "z"})) // deleted and created again
+	read(10, 1, "z")
+}
+
+// The content of a ConfigMap is kept for other objects only for a while, and
+// only a limited amount.
+func TestReader_DropsSharedContent(t *testing.T) {
+	c := &cluster{}
+	r := NewReader(c, c)
+	for i := range 6 {
+		cm := source("u", "5", texts{"a": strings.Repeat("x", 1<<20)})
+		cm.Name = fmt.Sprint("cfg", i)
+		c.set(cm)
+		if s := r.ConfigMaps(t.Context(), owner, []Reference{{Name: cm.Name}}, nil)[cm.Name]; s.Err != nil {
+			t.Fatal(s.Err)
+		}
+	}
+	if n := len(r.shared.reads); n == 0 || r.shared.size > maxShared {
+		t.Errorf("%d ConfigMaps with %d bytes are kept, want some, and at most %d bytes", n, r.shared.size, maxShared)
+	}
+	for key, s := range r.shared.reads {
+		r.shared.drop(key, s) // as its timer does
+	}
+	if n := len(r.shared.reads); n != 0 || r.shared.size != 0 {
+		t.Errorf("%d ConfigMaps with %d bytes are kept, want none", n, r.shared.size)
+	}
+}
+
+// If the metadata of a ConfigMap has changed, or a key that the object does not
+// refer to, its latest snapshot is used as it is, so that nothing is written.
+func TestReader_KeepsTheVersionOfUnchangedContent(t *testing.T) {
+	full := copied("cfg@u/4", texts{"a": "x"})
+	part := copied("cfg@u/4#a=f", texts{"f": "x"})
+	keyed := []Reference{{"cfg", "a"}}
+	for name, tc := range map[string]struct {
+		live   texts
+		refs   []Reference
+		copies []*corev1.ConfigMap
+		want   string
+	}{
+		"an annotation":           {texts{"a": "x"}, whole, snapshots(full), "u/4"},
+		"another key":             {texts{"a": "x", "b": "y"}, keyed, snapshots(part), "u/4"},
+		"the content":             {texts{"a": "y"}, whole, snapshots(full), "u/5"},
+		"a further key":           {texts{"a": "x", "b": "y"}, whole, snapshots(full), "u/5"},
+		"back to an earlier one":  {texts{"a": "x"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), copied("cfg@u/4", texts{"a": "y"})), "u/5"},
+		"the latest of several":   {texts{"a": "y"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), copied("cfg@u/4", texts{"a": "y"})), "u/4"},
+		"the latest is no whole":  {texts{"a": "x"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), part), "u/5"},
+		"an earlier object":       {texts{"a": "x"}, whole, snapshots(copied("cfg@v/4", texts{"a": "x"})), "u/5"},
+		"a key that went is gone": {texts{}, keyed, snapshots(part), "u/5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cluster{}
+			c.set(source("u", "5", tc.live))
+			r := NewReader(c, c)
+			for range 3 {
+				s := r.ConfigMaps(t.Context(), owner, tc.refs, tc.copies)["cfg"]
+				if s.Err != nil || s.Version != tc.want {
+					t.Fatalf("got version %q (%v), want %q", s.Version, s.Err, tc.want)
+				}
+				if got := s.Content.Data["a"]; got != tc.live["a"] {
+					t.Errorf("got %q, want %q", got, tc.live["a"])
+				}
+			}
+			if c.gets != 1 {
+				t.Errorf("%d requests, want 1", c.gets)
+			}
+		})
 	}
 }
 

@@ -102,16 +102,21 @@ func SnapshotsOf(prefix, kind string, uses []Use, sources map[string]Source) (ma
 func Sizes(all []*corev1.ConfigMap) map[string]int64 {
 	sizes := make(map[string]int64, len(all))
 	for _, cm := range all {
-		var size int
-		for k, v := range cm.Data {
-			size += len(k) + len(v)
-		}
-		for k, v := range cm.BinaryData {
-			size += len(k) + len(v)
-		}
-		sizes[cm.Name] = int64(size)
+		sizes[cm.Name] = int64(contentSize(cm))
 	}
 	return sizes
+}
+
+// contentSize returns the number of bytes in a ConfigMap.
+func contentSize(cm *corev1.ConfigMap) int {
+	size := 0
+	for k, v := range cm.Data {
+		size += len(k) + len(v)
+	}
+	for k, v := range cm.BinaryData {
+		size += len(k) + len(v)
+	}
+	return size
 }
 
 // Intent returns the intent to create the snapshot.
