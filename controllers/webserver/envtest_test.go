@@ -4,6 +4,7 @@ package webserver
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -220,6 +221,38 @@ func TestWebServer_RestoresEveryStatedFieldWithAllFeatures(t *testing.T) {
 func TestWebServer_RequestBudget(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, specimen())
+}
+
+// Of several objects that prefer a node port that is taken, only the first one
+// causes a request that is refused.
+func TestWebServer_RequestsATakenNodePortOnce(t *testing.T) {
+	t.Parallel()
+	const port = 31234 // no other test uses it
+	platform := sideBySide()
+	platform.WebServer.NodePort = port
+	l := env.NewSandbox(t, subjectWith(platform))
+	l.Create(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "first"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}},
+	})
+	l.Start()
+	for _, name := range []string{"a", "b", "c"} {
+		w := webServer(l.Namespace, name)
+		l.Create(w)
+		l.Ready(w, name)
+		if p := w.Status.Service.NodePort; p == 0 || p == port {
+			t.Errorf("%s has node port %d, want another one", name, p)
+		}
+	}
+	refused := 0
+	for _, r := range l.Requests() {
+		if r.Resource == "services" && r.Code == http.StatusUnprocessableEntity {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d requests for the port that is taken, want 1", refused)
+	}
 }
 
 func TestWebServer_OrphaningBudget(t *testing.T) {

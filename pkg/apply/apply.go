@@ -138,6 +138,8 @@ type Applier struct {
 	metrics Recorder
 	compare comparer
 
+	contended contended
+
 	mu     sync.Mutex
 	owners map[types.UID]*memory
 }
@@ -172,7 +174,10 @@ type memo struct {
 // the objects that the cache does not hold because they lack the operator's
 // label.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
-	return &Applier{client: c, live: live, metrics: metrics, owners: map[types.UID]*memory{}}
+	return &Applier{
+		client: c, live: live, metrics: metrics, owners: map[types.UID]*memory{},
+		contended: contended{now: time.Now, refused: map[string]refusal{}},
+	}
 }
 
 // Forget drops the state that is remembered about a deleted owner.
@@ -259,6 +264,11 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 }
 
 func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
+	if refused := a.contended.recall(in.Contended); refused != nil && in.Fallback != nil {
+		if other, ok := in.Fallback(refused); ok {
+			return a.attempt(ctx, owner, in.instead(other))
+		}
+	}
 	child, err := a.attempt(ctx, owner, in)
 	if err == nil || in.Fallback == nil {
 		a.calm(owner, in)
@@ -275,6 +285,7 @@ func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, err
 		}
 	}
 	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
+	a.contended.remember(in.Contended, err)
 	a.calm(owner, in)
 	return a.attempt(ctx, owner, in.instead(other))
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -377,6 +379,49 @@ func TestApplier_Fallback(t *testing.T) {
 			t.Errorf("got %v, want the refusal", err)
 		}
 		w.wrote("apply")
+	})
+	t.Run("is applied at once if its resource was refused recently", func(t *testing.T) {
+		w := newWorld(t)
+		now := time.Now()
+		w.applier.contended.now = func() time.Time { return now }
+		w.refuse = func(_ string, n int) error {
+			if w.bodies[n-1]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] != nil {
+				return taken
+			}
+			return nil
+		}
+		n := 0
+		create := func(what string, writes ...string) {
+			t.Helper()
+			w.writes, w.bodies, w.actions = nil, nil, nil
+			n++
+			of := owner()
+			of.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns", n), Name: "web", UID: types.UID(fmt.Sprint("owner-", n))}}
+			in := withFallback()
+			in.Namespace = of.Object.GetNamespace()
+			in.config.(*corev1ac.ServiceApplyConfiguration).WithNamespace(in.Namespace)
+			in.Fallback = func(err error) (Intent, bool) {
+				other := service(0)
+				other.Namespace = in.Namespace
+				other.config.(*corev1ac.ServiceApplyConfiguration).WithNamespace(in.Namespace)
+				return other, fault.NodePort(err)
+			}
+			in.Contended = "node port 30010"
+			if _, err := w.applier.Apply(t.Context(), of, in); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			diff(t, what, writes, w.writes)
+		}
+		create("the first one", "apply", "apply")
+		create("of another owner", "apply")
+		now = now.Add(forgetRefusal - time.Second)
+		create("within a minute", "apply")
+		now = now.Add(2 * time.Second)
+		create("after a minute", "apply", "apply")
+		create("again within a minute", "apply")
+		if n := len(w.applier.contended.refused); n != 1 {
+			t.Errorf("%d refusals are remembered, want 1", n)
+		}
 	})
 	t.Run("is tried once", func(t *testing.T) {
 		w := newWorld(t)

@@ -57,6 +57,11 @@ type Intent struct {
 	// applied: an object that was just deleted may occupy a resource, such as a
 	// node port, for a moment longer.
 	FallbackAfter time.Duration
+	// Contended, if set, names a resource that children of several owners compete
+	// for, such as the preferred node port. After it was refused to one of them,
+	// the fallback of all of them is applied at once for a while, so that not each
+	// costs a refused request.
+	Contended string
 	// Replace reports whether a refusal means that the live object cannot be
 	// changed into the stated one, so that it has to be deleted and created
 	// again. If nil, the child is never replaced.
@@ -163,8 +168,8 @@ func (in Intent) Annotate(key, value string) {
 	in.note(key, value)
 }
 
-// instead returns other as a replacement of in, with the annotations and log
-// messages of in, because they are about the child as a whole.
+// instead returns other as a replacement of in, with what in states about the
+// child as a whole: annotations, log messages, and what was observed.
 func (in Intent) instead(other Intent) Intent {
 	for k, v := range in.notes {
 		other.Annotate(k, v)
@@ -172,6 +177,10 @@ func (in Intent) instead(other Intent) Intent {
 	if other.Changes == nil {
 		other.Changes = in.Changes
 	}
+	if other.ObservedUID == nil {
+		other.ObservedUID = in.ObservedUID
+	}
+	other.NeverCreated = other.NeverCreated || in.NeverCreated
 	return other
 }
 
