@@ -25,7 +25,7 @@ func TestCache_DropsTheDataOfUnownedObjects(t *testing.T) {
 			cm := &corev1.ConfigMap{ObjectMeta: tc.meta, Data: map[string]string{"k": "v"}, BinaryData: map[string][]byte{"b": {1}}}
 			r := &appsv1.ControllerRevision{ObjectMeta: tc.meta, Data: runtime.RawExtension{Raw: []byte("{}")}}
 			for _, o := range []any{cm, r} {
-				if _, err := stripManagedFields(o); err != nil {
+				if _, err := new(trimmer).trim(o); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -11,13 +11,11 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -149,8 +147,8 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 }
 
 // cacheOptions limits the memory of the caches: of child types they contain
-// only objects with the label of children, and of managed fields only who
-// wrote.
+// only objects with the label of children, and of each object only what is
+// compared or reported.
 func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for _, k := range ownKinds(scheme) {
@@ -170,7 +168,7 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 		ByObject:             byObject,
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy}),
 		DefaultNamespaces:    namespaces,
-		DefaultTransform:     stripManagedFields,
+		DefaultTransform:     new(trimmer).trim,
 		// A read of a kind without an informer is a bug, and would start a
 		// watch of the whole cluster.
 		ReaderFailOnMissingInformer: true,
@@ -220,36 +218,4 @@ func index(mgr manager.Manager, children, types []client.Object, name string, va
 		}
 	}
 	return nil
-}
-
-// stripManagedFields reduces managed fields to who wrote and how, which shows
-// whether another client created a child. The field sets are most of the size
-// of an object.
-func stripManagedFields(in any) (any, error) {
-	o, ok := in.(metav1.Object)
-	if !ok {
-		return in, nil
-	}
-	entries := o.GetManagedFields()
-	for i, e := range entries {
-		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
-	}
-	o.SetManagedFields(entries)
-	dropUnownedData(o)
-	return in, nil
-}
-
-// dropUnownedData removes the content of ConfigMaps and ControllerRevisions that
-// belong to no object of the operator. Everyone who can create them can set the
-// label that the caches select by.
-func dropUnownedData(o metav1.Object) {
-	if c := metav1.GetControllerOf(o); c != nil && !strings.HasPrefix(c.APIVersion, "apps/") || o.GetAnnotations()[naming.AnnotationOwner] != "" {
-		return
-	}
-	switch o := o.(type) {
-	case *corev1.ConfigMap:
-		o.Data, o.BinaryData = nil, nil
-	case *appsv1.ControllerRevision:
-		o.Data = runtime.RawExtension{}
-	}
 }

@@ -25,7 +25,7 @@ func TestStripManagedFields_KeepsManagersAndOperations(t *testing.T) {
 		{Manager: "platform-operator", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1", Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
 		{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
 	}}}
-	got, err := stripManagedFields(d)
+	got, err := new(trimmer).trim(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestStripManagedFields_KeepsManagersAndOperations(t *testing.T) {
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	again, err := stripManagedFields(got)
+	again, err := new(trimmer).trim(got)
 	if diff := cmp.Diff(any(want), again); err != nil || diff != "" {
 		t.Errorf("a transform may run twice over the same object: %v\n%s", err, diff)
 	}
@@ -44,7 +44,7 @@ func TestStripManagedFields_KeepsManagersAndOperations(t *testing.T) {
 
 func TestStripManagedFields_ReturnsNonObjectsUnchanged(t *testing.T) {
 	gone := cache.DeletedFinalStateUnknown{Key: "ns/web"} // passed on by an informer after a missed deletion
-	if got, err := stripManagedFields(gone); err != nil || got != any(gone) {
+	if got, err := new(trimmer).trim(gone); err != nil || got != any(gone) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

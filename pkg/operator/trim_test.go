@@ -1,0 +1,177 @@
+package operator
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
+
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/resources"
+)
+
+// liveObjects returns the objects in testdata/live, by file: a WebServer, its
+// children and one of its pods, and the pod of an ImmortalContainer, as they were
+// in a cluster. Each call of a function decodes its object as the client does.
+func liveObjects(t testing.TB) map[string]func() apiruntime.Object {
+	t.Helper()
+	scheme := apiruntime.NewScheme()
+	for _, add := range []func(*apiruntime.Scheme) error{clientgoscheme.AddToScheme, webserverv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	codecs := serializer.NewCodecFactory(scheme)
+	pb := protobuf.NewSerializer(scheme, scheme)
+	files, err := filepath.Glob("testdata/live/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]func() apiruntime.Object{}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, gvk, err := codecs.UniversalDeserializer().Decode(raw, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		var wire []byte
+		var codec apiruntime.Serializer = pb
+		if _, ok := o.(*webserverv1.WebServer); ok { // custom resources are transferred as JSON
+			codec = codecs.SupportedMediaTypes()[0].Serializer
+			wire, err = yaml.YAMLToJSON(raw)
+		} else {
+			wire, err = apiruntime.Encode(pb, o)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		all[strings.TrimSuffix(filepath.Base(f), ".yaml")] = func() apiruntime.Object {
+			into := reflect.New(reflect.TypeOf(o).Elem()).Interface().(apiruntime.Object)
+			if _, _, err := codec.Decode(wire, gvk, into); err != nil {
+				t.Fatalf("%s: %v", f, err)
+			}
+			return into
+		}
+	}
+	if len(all) != 8 {
+		t.Fatalf("%d objects, want 8", len(all))
+	}
+	return all
+}
+
+// heapPerObject returns the bytes of heap that an object has after a transform.
+func heapPerObject(decode func() apiruntime.Object, transform cache.TransformFunc) int {
+	const n = 500
+	kept := make([]any, n)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		for range 2 { // the second collection frees what the first one finalized
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range kept {
+		kept[i], _ = transform(decode())
+	}
+	after := heap()
+	runtime.KeepAlive(kept)
+	return int(after-before) / n //nolint:gosec // a difference of sizes
+}
+
+func TestTrim_BytesPerObject(t *testing.T) {
+	whole := func(in any) (any, error) { return in, nil }
+	// Bytes depend on the size classes of Go's allocator, but not on the machine. Most
+	// of a Deployment is the pod template, which is compared.
+	limits := map[string]int{
+		"configmap": 2200, "controllerrevision": 4400, "deployment": 10500, "immortal-pod": 7100,
+		"pod": 3900, "poddisruptionbudget": 2300, "service": 2500, "webserver": 1900,
+	}
+	objects := liveObjects(t)
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		was, is := heapPerObject(objects[name], whole), heapPerObject(objects[name], new(trimmer).trim)
+		t.Logf("%-20s %6d bytes, trimmed to %6d", name, was, is)
+		if is > limits[name] {
+			t.Errorf("%s has %d bytes, want at most %d", name, is, limits[name])
+		}
+	}
+}
+
+func TestTrim_KeepsWhatIsComparedOrReported(t *testing.T) {
+	objects := liveObjects(t)
+	trimmed := func(name string) apiruntime.Object {
+		t.Helper()
+		got, err := new(trimmer).trim(objects[name]())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := new(trimmer).trim(got.(apiruntime.Object).DeepCopyObject())
+		if diff := cmp.Diff(got, again); err != nil || diff != "" {
+			t.Errorf("a transform may run twice over the same object: %v\n%s", err, diff)
+		}
+		return got.(apiruntime.Object)
+	}
+
+	pod, whole := trimmed("pod").(*corev1.Pod), objects["pod"]().(*corev1.Pod)
+	if want := (map[string]string{naming.AnnotationTemplate: whole.Annotations[naming.AnnotationTemplate]}); !maps.Equal(pod.Annotations, want) {
+		t.Errorf("annotations of the pod: %v, want %v", pod.Annotations, want)
+	}
+	if diff := cmp.Diff([]any{whole.Labels, whole.OwnerReferences, whole.CreationTimestamp, whole.UID, whole.ResourceVersion},
+		[]any{pod.Labels, pod.OwnerReferences, pod.CreationTimestamp, pod.UID, pod.ResourceVersion}); diff != "" {
+		t.Errorf("identity of the pod (-whole +trimmed):\n%s", diff)
+	}
+	if was, is := whole.Status.ContainerStatuses[0], pod.Status.ContainerStatuses[0]; is.ImageID != was.ImageID || !is.Ready || is.State.Running == nil {
+		t.Errorf("state of the container: %+v", is)
+	}
+	if !resources.PodReady(pod) {
+		t.Errorf("the pod is not ready: %+v", pod.Status.Conditions)
+	}
+
+	// An ImmortalContainer compares the pod that it created.
+	immortal, want := trimmed("immortal-pod").(*corev1.Pod), objects["immortal-pod"]().(*corev1.Pod)
+	if diff := cmp.Diff(want.Spec, immortal.Spec); diff != "" {
+		t.Errorf("pod of an ImmortalContainer (-whole +trimmed):\n%s", diff)
+	}
+
+	w, wholeW := trimmed("webserver").(*webserverv1.WebServer), objects["webserver"]().(*webserverv1.WebServer)
+	if diff := cmp.Diff([]any{wholeW.Spec, wholeW.Status}, []any{w.Spec, w.Status}); diff != "" {
+		t.Errorf("WebServer (-whole +trimmed):\n%s", diff)
+	}
+	if len(wholeW.Annotations) != 1 || len(w.Annotations) != 0 {
+		t.Errorf("annotations of a WebServer that was created with kubectl apply: %v, trimmed to %v", wholeW.Annotations, w.Annotations)
+	}
+}
+
+func TestInterner_SharesUntilItIsFull(t *testing.T) {
+	var i interner
+	for n := range 2 * mostNames {
+		i.of(strconv.Itoa(n))
+	}
+	if len(i.shared) != mostNames {
+		t.Errorf("%d strings are kept, want %d", len(i.shared), mostNames)
+	}
+	a, b := i.of(strings.Clone("7")), i.of(strings.Clone("7"))
+	if unsafe.StringData(a) != unsafe.StringData(b) {
+		t.Error("equal strings are not shared")
+	}
+}
