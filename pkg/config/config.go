@@ -21,8 +21,8 @@ type Platform struct {
 	// WatchNamespaces are the namespaces whose objects are reconciled. Empty
 	// means all namespaces.
 	WatchNamespaces []string `json:"watchNamespaces"`
-	// Workers is the number of objects of one kind that are reconciled
-	// concurrently.
+	// Workers is the number of objects of one kind in one namespace that are
+	// reconciled concurrently. There is one worker more for each kind.
 	Workers int `json:"workers"`
 	// FeatureGates enable or disable features that are experimental or may be
 	// unwanted. An unknown name is an error.

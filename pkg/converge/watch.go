@@ -3,6 +3,7 @@ package converge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
+	"github.com/platform-operator/platform-operator/pkg/fairqueue"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -45,13 +47,21 @@ func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
-// childPriority is the priority of requests that are triggered by a child,
-// which are often those that make an object Ready. They are handled before the
-// first reconciles of new objects. Without it the median time to Ready in a
-// burst doubles, because every second reconcile waits for all first ones.
-const childPriority = 10
+// newQueue returns the queue of a controller. workers is how many objects of
+// one namespace may be reconciled concurrently.
+func newQueue(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) queue {
+	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) queue {
+		return fairqueue.New(name, fairqueue.Options[reconcile.Request]{
+			Group:       func(r reconcile.Request) string { return r.Namespace },
+			GroupLimit:  workers,
+			RateLimiter: limiter,
+		})
+	}
+}
 
-// Register adds the controller of one kind to the manager.
+// Register adds the controller of one kind to the manager. workers is how many
+// objects of one namespace are reconciled concurrently. There is one worker
+// more, so that slow reconciles of one namespace do not block the others.
 func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) error {
 	name := strings.ToLower(k.Log.Key)
 	r := NewReconciler(k, mgr.GetClient(), configsource.NewReader(mgr.GetCache(), mgr.GetAPIReader()), a, mgr.GetEventRecorder("platform-operator"), time.Now)
@@ -60,9 +70,10 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		base = base.WithName(part)
 	}
 	warm := true
-	b := builder.ControllerManagedBy(mgr).Named(name).For(k.New()).
+	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject()).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
+			MaxConcurrentReconciles: workers + 1,
+			NewQueue:                newQueue(workers),
 			ReconciliationTimeout:   timeout,
 			EnableWarmup:            &warm,
 			RateLimiter:             retries(),
@@ -157,7 +168,7 @@ func named(index string) func(client.Object) client.ListOption {
 // inNamespace selects all objects in the namespace of another one.
 func inNamespace(o client.Object) client.ListOption { return client.InNamespace(o.GetNamespace()) }
 
-// concerned enqueues, with childPriority, the objects in a namespace that are
+// concerned enqueues, with fairqueue.PriorityEvent, the objects in a namespace that are
 // affected by the creation, change or deletion of another object, because a
 // user may be waiting for the result. objects is a cache rather than a client,
 // which would wait for its own writes while events accumulate. list is an empty
@@ -194,8 +205,56 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 	}
 }
 
+// handleObject returns the handler of the kind's own objects. It enqueues
+// what a user changed before everything else.
+func handleObject() handler.EventHandler {
+	add := func(o client.Object, priority int, q queue) {
+		r := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+		if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+			p.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
+			return
+		}
+		q.Add(r)
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			priority := fairqueue.PriorityDefault
+			if e.IsInInitialList && isReconciled(e.Object) {
+				priority = fairqueue.PriorityBackground
+			}
+			add(e.Object, priority, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			priority := fairqueue.PriorityDefault // such as a change of the status, which is usually the operator's own
+			switch {
+			case e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion(): // a resync
+				priority = fairqueue.PriorityBackground
+			case isEdit(e.ObjectOld, e.ObjectNew):
+				priority = fairqueue.PriorityEdit
+			}
+			add(e.ObjectNew, priority, q)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(e.Object, fairqueue.PriorityDefault, q) },
+	}
+}
+
+// isReconciled reports whether the generation of an object has been reconciled
+// and the object is not being deleted.
+func isReconciled(o client.Object) bool {
+	own, ok := o.(Object)
+	return ok && own.GetDeletionTimestamp().IsZero() && own.GetStatus().ObservedGeneration == own.GetGeneration()
+}
+
+// isEdit reports whether an update is a change or the deletion of an object, as
+// opposed to a change of its status.
+func isEdit(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
+		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) || !maps.Equal(before.GetLabels(), after.GetLabels())
+}
+
 // first enqueues the requests that changes of a child trigger with
-// childPriority.
+// fairqueue.PriorityEvent.
 type first struct {
 	handler.EventHandler
 	// disowned, if set, returns the request for the owner of a child without an
@@ -252,16 +311,16 @@ type prioritised struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 }
 
-// Add adds the request with childPriority.
+// Add adds the request with fairqueue.PriorityEvent.
 func (p prioritised) Add(r reconcile.Request) {
 	p.AddWithOpts(priorityqueue.AddOpts{}, r)
 }
 
-// AddWithOpts adds the requests with childPriority unless the options have a
+// AddWithOpts adds the requests with fairqueue.PriorityEvent unless the options have a
 // priority.
 func (p prioritised) AddWithOpts(o priorityqueue.AddOpts, rs ...reconcile.Request) {
 	if o.Priority == nil {
-		o.Priority = new(childPriority)
+		o.Priority = new(fairqueue.PriorityEvent)
 	}
 	p.PriorityQueue.AddWithOpts(o, rs...)
 }

@@ -2,6 +2,7 @@ package converge
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/fairqueue"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -57,8 +59,8 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 	}{
 		"a child changed": {func(q queue) {
 			f.Update(t.Context(), event.TypedUpdateEvent[client.Object]{ObjectOld: version("1"), ObjectNew: version("2")}, q)
-		}, childPriority},
-		"a child went": {func(q queue) { f.Delete(t.Context(), event.TypedDeleteEvent[client.Object]{Object: version("1")}, q) }, childPriority},
+		}, fairqueue.PriorityEvent},
+		"a child went": {func(q queue) { f.Delete(t.Context(), event.TypedDeleteEvent[client.Object]{Object: version("1")}, q) }, fairqueue.PriorityEvent},
 		"a resync": {func(q queue) {
 			f.Update(t.Context(), event.TypedUpdateEvent[client.Object]{ObjectOld: version("1"), ObjectNew: version("1")}, q)
 		}, handler.LowPriority},
@@ -90,6 +92,110 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 			t.Errorf("%d requests", q.Len())
 		}
 	})
+}
+
+func TestHandleObject_PrioritizesEdits(t *testing.T) {
+	object := func(change ...func(*webserverv1.WebServer)) client.Object {
+		w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2, ResourceVersion: "1"}}
+		w.Status.ObservedGeneration = 2
+		for _, c := range change {
+			w.ResourceVersion = "2"
+			c(w)
+		}
+		return w
+	}
+	create := func(o client.Object, initial bool) func(q queue) {
+		return func(q queue) {
+			handleObject().Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
+		}
+	}
+	update := func(change ...func(*webserverv1.WebServer)) func(q queue) {
+		return func(q queue) {
+			handleObject().Update(t.Context(), event.UpdateEvent{ObjectOld: object(), ObjectNew: object(change...)}, q)
+		}
+	}
+	terminate := func(w *webserverv1.WebServer) { w.DeletionTimestamp = new(metav1.Now()) }
+	edit := func(w *webserverv1.WebServer) { w.Generation++ }
+	for name, tc := range map[string]struct {
+		send func(q queue)
+		want int
+	}{
+		"the spec is changed":         {update(edit), fairqueue.PriorityEdit},
+		"it is being deleted":         {update(terminate), fairqueue.PriorityEdit},
+		"an annotation is changed":    {update(func(w *webserverv1.WebServer) { w.Annotations = map[string]string{"a": "b"} }), fairqueue.PriorityEdit},
+		"a label is changed":          {update(func(w *webserverv1.WebServer) { w.Labels = map[string]string{"a": "b"} }), fairqueue.PriorityEdit},
+		"another object":              {update(func(w *webserverv1.WebServer) { w.UID = "another" }), fairqueue.PriorityEdit},
+		"the status is changed":       {update(func(w *webserverv1.WebServer) { w.Status.ReadyReplicas++ }), fairqueue.PriorityDefault},
+		"a resync":                    {update(), fairqueue.PriorityBackground},
+		"it is created":               {create(object(), false), fairqueue.PriorityDefault},
+		"initial list":                {create(object(), true), fairqueue.PriorityBackground},
+		"initial list, edited":        {create(object(edit), true), fairqueue.PriorityDefault},
+		"initial list, being deleted": {create(object(terminate), true), fairqueue.PriorityDefault},
+		"it is deleted":               {func(q queue) { handleObject().Delete(t.Context(), event.DeleteEvent{Object: object()}, q) }, fairqueue.PriorityDefault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &prioritiesOf{}
+			tc.send(q)
+			if len(q.got) != 1 || q.got[0] != tc.want {
+				t.Errorf("priorities %v, want one of %d", q.got, tc.want)
+			}
+		})
+	}
+	t.Run("a queue without priorities", func(t *testing.T) {
+		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		defer q.ShutDown()
+		if update(edit)(q); q.Len() != 1 {
+			t.Errorf("%d requests", q.Len())
+		}
+	})
+}
+
+// TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace counts the reconciles
+// that go before the edit of a user, while a thousand edits of another
+// namespace, and the events that they cause, are waiting.
+func TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace(t *testing.T) {
+	const workers, burst = 8, 1000
+	q := newQueue(workers)(t.Name(), retries())
+	defer q.ShutDown()
+	edit := func(namespace, name string) {
+		before := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1, ResourceVersion: "1"}}
+		after := before.DeepCopy()
+		after.Generation, after.ResourceVersion = 2, "2"
+		handleObject().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+	}
+	child := first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	})}
+	for i := range burst {
+		edit("busy", fmt.Sprintf("web%d", i))
+	}
+	var running []reconcile.Request
+	next := func() reconcile.Request {
+		r, _ := q.Get()
+		if running = append(running, r); len(running) == workers {
+			done := running[0]
+			deployment := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: done.Namespace, Name: done.Name, ResourceVersion: "1"}}
+			changed := deployment.DeepCopy()
+			changed.ResourceVersion = "2"
+			child.Update(t.Context(), event.UpdateEvent{ObjectOld: deployment, ObjectNew: changed}, q)
+			q.Done(done)
+			running = running[1:]
+		}
+		return r
+	}
+	for range burst / 2 {
+		next()
+	}
+	edit("calm", "web")
+	before := 0
+	for next().Namespace == "busy" {
+		if before++; before > 2*burst {
+			t.Fatalf("%d reconciles of another namespace went before the edit", before)
+		}
+	}
+	if before > 1 {
+		t.Errorf("%d reconciles of another namespace went before the edit", before)
+	}
 }
 
 func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
@@ -133,7 +239,7 @@ func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
 				t.Errorf("%d requests, want %d", len(q.got), tc.want)
 			}
 			for _, p := range q.got {
-				if p != childPriority {
+				if p != fairqueue.PriorityEvent {
 					t.Errorf("priority %d", p)
 				}
 			}
