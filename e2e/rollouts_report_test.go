@@ -3,15 +3,20 @@
 package e2e
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/platform-operator/platform-operator/e2e/benchmark"
 	"github.com/platform-operator/platform-operator/e2e/load"
 )
 
@@ -37,44 +42,46 @@ type report struct {
 
 const (
 	benchmarks = "../docs/benchmarks.md"
+	// The data and the chart that the page refers to.
+	rolloutsData, rolloutsChart = "../docs/benchmarks/rollouts.csv", "../docs/benchmarks/rollouts.svg"
 	// The file is overwritten between these two lines, and can be edited around
 	// them.
 	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand get lost -->"
 	rolloutsEnd   = "<!-- rollouts: end -->"
-	benchTitle    = "# Benchmarks\n\n"
 )
 
-// write replaces the text between the markers, and adds the markers if they are
-// missing.
+// write replaces the text between the markers, the data and the chart.
 func (r report) write(t *testing.T) error {
 	t.Helper()
-	raw, err := os.ReadFile(benchmarks)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.MkdirAll(filepath.Dir(rolloutsData), 0o755); err != nil {
 		return err
 	}
-	text := string(raw)
-	if text == "" {
-		text = benchTitle
-	}
-	text, err = between(text, rolloutsBegin, rolloutsEnd, r.markdown(machine(t)))
-	if err != nil {
+	var data bytes.Buffer
+	if err := benchmark.WriteRollouts(&data, r.data()); err != nil {
 		return err
 	}
-	return os.WriteFile(benchmarks, []byte(text), 0o644) //nolint:gosec // the path is a constant
+	for file, content := range map[string]string{rolloutsData: data.String(), rolloutsChart: benchmark.RolloutsChart(r.data())} {
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil { //nolint:gosec // the paths are constants
+			return err
+		}
+	}
+	return benchmark.WriteSection(benchmarks, "# Benchmarks", rolloutsBegin, rolloutsEnd, r.markdown(machine(t)))
 }
 
-// between returns the text with the part between the two lines replaced.
-func between(text, begin, end, content string) (string, error) {
-	section := begin + "\n\n" + content + "\n" + end
-	before, rest, ok := strings.Cut(text, begin)
-	if !ok {
-		return strings.TrimRight(text, "\n") + "\n\n" + section + "\n", nil
+// data returns the rows of the CSV file.
+func (r report) data() []benchmark.Rollout {
+	var rows []benchmark.Rollout
+	millis := func(d time.Duration) float64 { return float64(d.Round(100*time.Microsecond).Microseconds()) / 1000 }
+	for _, f := range r.rows {
+		failed := f.ours.Failed(f.allowed...)
+		rows = append(rows, benchmark.Rollout{
+			Case: f.name, Kind: f.kind, Way: f.way.String(), KeepAlive: onOff(f.way.keepAlive), Requests: f.ours.Requests,
+			Failed: failed, Refused: f.ours.Failed() - failed, FailedPlain: f.control.Failed(),
+			Classes: f.ours.Classes(), ClassesPlain: f.control.Classes(),
+			P99: millis(f.ours.P99), P99Plain: millis(f.control.P99), Seconds: f.took.Round(100 * time.Millisecond).Seconds(),
+		})
 	}
-	_, after, ok := strings.Cut(rest, end)
-	if !ok {
-		return "", fmt.Errorf("%s has %q and not %q after it", benchmarks, begin, end)
-	}
-	return before + section + after, nil
+	return rows
 }
 
 // machine describes the machine of the measurements.
@@ -107,33 +114,35 @@ func (r report) markdown(machine string) string {
 			calmAfter, failed(calm, func(f measurement) int { return f.ours.FailedAfter(f.calm) }),
 			failed(calm, func(f measurement) int { return f.control.FailedAfter(f.calm) }))
 	}
-	b.WriteString("| case | kind | way | keep-alive | requests | failed | failed, plain | p99 | p99, plain | time |\n")
-	b.WriteString("|---|---|---|---|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("![Failed requests by case, managed and plain](benchmarks/rollouts.svg)\n\n")
+	b.WriteString("[The data](benchmarks/rollouts.csv) has a row for each load, with the failures by class and the latencies.\n\n")
 	var notes []string
+	unplayable := map[string][]string{} // by note
 	for _, f := range r.rows {
-		name := f.name
-		if f.note != "" {
-			name += " ¹"
-			notes = []string{"¹ " + f.note + "."}
+		if f.note != "" && !slices.Contains(unplayable[f.note], f.name) {
+			unplayable[f.note] = append(unplayable[f.note], f.name)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %s | %s | %s | %s | %s |\n", name, f.kind, f.way, onOff(f.way.keepAlive),
-			f.ours.Requests, f.failedOurs(), f.control.Classes(), ms(f.ours.P99), ms(f.control.P99), f.took.Round(100*time.Millisecond))
 	}
-	b.WriteByte('\n')
+	for _, note := range slices.Sorted(maps.Keys(unplayable)) {
+		notes = append(notes, strings.Join(unplayable[note], ", ")+": "+note+".")
+	}
 	for _, f := range r.rows {
 		if len(f.allowed) > 0 && f.ours.Failed() > 0 {
-			notes = append(notes, "² Refused after the Service was deleted, and never accepted: not failures.")
+			notes = append(notes, f.name+": requests refused after the Service was deleted, which were never accepted, are not failures.")
 			break
 		}
 	}
 	for _, f := range r.rows {
 		if f.ours.Failures[load.Handshake] > 0 {
-			notes = append(notes, "³ nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](api/webserver.md#tls).")
+			notes = append(notes, f.name+": nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](api/webserver.md#tls).")
 			break
 		}
 	}
 	for _, n := range notes {
-		b.WriteString(n + "\n\n")
+		b.WriteString("* " + n + "\n")
+	}
+	if len(notes) > 0 {
+		b.WriteByte('\n')
 	}
 	if len(r.skipped) > 0 {
 		b.WriteString("Not played:\n\n")
@@ -145,39 +154,11 @@ func (r report) markdown(machine string) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-func (f measurement) failedOurs() string {
-	if len(f.allowed) > 0 && f.ours.Failed() > 0 {
-		return fmt.Sprintf("**%d** (refused %d ²)", f.ours.Failed(f.allowed...), f.ours.Failed()-f.ours.Failed(f.allowed...))
-	}
-	mark := ""
-	if f.ours.Failures[load.Handshake] > 0 {
-		mark = " ³"
-	}
-	return "**" + f.ours.Classes() + "**" + mark
-}
-
 func onOff(on bool) string {
 	if on {
 		return "on"
 	}
 	return "off"
-}
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
-
-func TestBetween_ReplacesOnlyTheMarkedText(t *testing.T) {
-	for name, tc := range map[string]struct{ text, want string }{
-		"none yet": {"# A\n", "# A\n\nB\n\nnew\nE\n"},
-		"there":    {"# A\nmine\nB\nold\nE\nmine too\n", "# A\nmine\nB\n\nnew\nE\nmine too\n"},
-	} {
-		got, err := between(tc.text, "B", "E", "new")
-		if err != nil || got != tc.want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
-	if _, err := between("B old", "B", "E", "new"); err == nil {
-		t.Error("a file without an end was written")
-	}
 }
 
 func TestReport_DistinguishesFailuresFromRefusals(t *testing.T) {
@@ -191,13 +172,18 @@ func TestReport_DistinguishesFailuresFromRefusals(t *testing.T) {
 	for _, want := range []string{
 		"30 requests to the managed application, 3 of which failed", "Deployment and Service, 6 of which failed",
 		"Later than 5s after the effects of a case were over, 0 requests to the managed application\nfailed and 1 to the plain one",
-		"| changed | A | NodePort | off | 10 | **0** | 3 (connect 3) |",
-		"| deleted | A | ClusterIP | on | 10 | **0** (refused 3 ²) |",
-		"| broken ¹ | B | ClusterIP | off | 10 | **3 (connect 3)** | 0 |",
-		"¹ it stays.", "² Refused after", "* other, A: no field",
+		"* broken: it stays.", "* deleted: requests refused after", "* other, A: no field",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+	want := []benchmark.Rollout{
+		{Case: "changed", Kind: "A", Way: "NodePort", KeepAlive: "off", Requests: 10, FailedPlain: 3, Classes: "0", ClassesPlain: "3 (connect 3)"},
+		{Case: "deleted", Kind: "A", Way: "ClusterIP", KeepAlive: "on", Requests: 10, Refused: 3, FailedPlain: 3, Classes: "3 (connect 3)", ClassesPlain: "3 (connect 3)"},
+		{Case: "broken", Kind: "B", Way: "ClusterIP", KeepAlive: "off", Requests: 10, Failed: 3, Classes: "3 (connect 3)", ClassesPlain: "0"},
+	}
+	if diff := cmp.Diff(want, r.data()); diff != "" {
+		t.Error(diff)
 	}
 }
