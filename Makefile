@@ -80,6 +80,7 @@ help: ## Print this
 		'  $(CYAN)CLUSTER=current$(OFF) work on the cluster of your kubeconfig, not on the local one' \
 		'  $(CYAN)PKG$(OFF)             the packages for test-unit and test-envtest: PKG=./pkg/apply' \
 		'  $(CYAN)GO_TEST_FLAGS$(OFF)   for every go test: GO_TEST_FLAGS="-run TestX -v"' \
+		'  $(CYAN)SCALE$(OFF)           how many WebServers bench-scale creates' \
 		'  $(CYAN)RUN_FLAGS$(OFF)       flags of the operator for run: RUN_FLAGS="--log-level debug"' \
 		'' 'A first look: make demo. While you work: make check. Before a pull request: make verify test.'
 
@@ -297,6 +298,20 @@ bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every roll
 	@$(MAKE) e2e-cluster
 	$(call say,'load through every rollout')
 	@BENCH=1 go test -tags=e2e -count=1 -timeout=3h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestBenchRollouts$$' -v ./e2e/
+
+# -enforce fails if a goal is missed; -h lists the others.
+SCALE_FLAGS ?=
+
+.PHONY: bench-scale
+bench-scale: SCALE ?= 1000
+bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU, memory and latency with SCALE=1000 WebServers; some minutes
+	$(call say,'measuring with $(SCALE) WebServers')
+	@go build -o bin/scale ./e2e/scale
+	@bin/scale -objects $(SCALE) -version $(VERSION) $(SCALE_FLAGS)
+
+.PHONY: campaign-scale
+campaign-scale: ## The same with 10,000 WebServers; an hour
+	@$(MAKE) bench-scale SCALE=10000
 
 .PHONY: campaign-certificates
 campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// userHz is the unit of /proc/PID/stat on Linux.
+const userHz = 100
+
+// operator is a process of the operator.
+type operator struct {
+	cmd         *exec.Cmd
+	metricsPort int
+	webhookPort int
+	began       time.Time
+	// leading is closed when the workers start.
+	leading   chan struct{}
+	leadingAt time.Time
+	exited    chan struct{}
+}
+
+// startOperator starts a replica with the arguments and the environment of its
+// Deployment. Replicas have different ports, because they share a network.
+func startOperator(program string, replica int, args, env []string, log string) (*operator, error) {
+	op := &operator{
+		metricsPort: 20000 + replica, webhookPort: 21000 + replica, leading: make(chan struct{}), exited: make(chan struct{}),
+	}
+	args = append(args, fmt.Sprintf("--metrics-bind-address=:%d", op.metricsPort), fmt.Sprintf("--webhook-port=%d", op.webhookPort),
+		fmt.Sprintf("--health-probe-bind-address=:%d", 22000+replica))
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	op.cmd = exec.Command(program, args...)
+	op.cmd.Env = append(env, "POD_NAME="+fmt.Sprintf("platform-operator-%d", replica))
+	// So that no operator outlives this process.
+	op.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := op.cmd.StderrPipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting the operator: %w", err)
+	}
+	op.began = time.Now()
+	if err := op.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the operator: %w", err)
+	}
+	go func() {
+		defer close(op.exited)
+		defer file.Close()
+		op.follow(stderr, file)
+		_ = op.cmd.Wait() // the log says why it ended
+	}()
+	return op, nil
+}
+
+// follow copies the log, and looks for the line that controller-runtime writes when
+// the workers of a kind start.
+func (op *operator) follow(log io.Reader, to io.Writer) {
+	lines := bufio.NewReader(log)
+	for {
+		line, err := lines.ReadString('\n')
+		_, _ = io.WriteString(to, line)
+		if op.leadingAt.IsZero() && strings.Contains(line, "Starting workers") && strings.Contains(line, "WebServer") {
+			op.leadingAt = time.Now()
+			close(op.leading)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// lead waits until the workers have started.
+func (op *operator) lead(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-op.leading:
+		return nil
+	case <-op.exited:
+		return errors.New("the operator ended")
+	case <-ctx.Done():
+		return fmt.Errorf("the workers have not started: %w", context.Cause(ctx))
+	}
+}
+
+// stop ends the process as the kubelet does.
+func (op *operator) stop() error {
+	_ = op.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	select {
+	case <-op.exited:
+		return nil
+	case <-time.After(30 * time.Second): // its terminationGracePeriodSeconds
+		_ = op.cmd.Process.Kill()
+		<-op.exited
+		return errors.New("the operator did not end within 30 seconds after SIGTERM")
+	}
+}
+
+func (op *operator) pid() int { return op.cmd.Process.Pid }
+
+// cpu returns the processor time that the process has used.
+func cpu(pid int) time.Duration {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	// The name of the program, in parentheses, may contain spaces.
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / userHz
+}
+
+// memory returns the resident memory of the process and its maximum, in MiB.
+func memory(pid int) (now, peak float64) {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(raw)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		kib, _ := strconv.ParseFloat(fields[1], 64)
+		switch fields[0] {
+		case "VmRSS:":
+			now = kib / 1024
+		case "VmHWM:":
+			peak = kib / 1024
+		}
+	}
+	return now, peak
+}
+
+// controlPlane returns the processes of the cluster: those in the network of this one.
+func controlPlane() map[string]int {
+	self, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return nil
+	}
+	found := map[string]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if ns, err := os.Readlink(dir + "/ns/net"); err != nil || ns != self {
+			continue
+		}
+		line, err := os.ReadFile(dir + "/cmdline")
+		if err != nil {
+			continue
+		}
+		program, _, _ := strings.Cut(string(line), "\x00")
+		switch name := filepath.Base(program); name {
+		case "kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd":
+			found[name], _ = strconv.Atoi(filepath.Base(dir))
+		}
+	}
+	return found
+}
+
+// quietFor is how long the operator must use no processor time to count as idle. Its
+// Lease and its timers need less than a hundredth of a second of it.
+const quietFor = 2 * time.Second
+
+// quiet waits until the operator is idle, and returns the time at which it became so.
+func quiet(ctx context.Context, pid int) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	since, before := time.Now(), cpu(pid)
+	for {
+		select {
+		case <-ctx.Done():
+			return since, fmt.Errorf("the operator does not become idle: %w", context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+		if now := cpu(pid); now > before+2*time.Second/userHz {
+			since, before = time.Now(), now
+		}
+		if time.Since(since) >= quietFor {
+			return since, nil
+		}
+	}
+}
