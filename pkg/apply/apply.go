@@ -33,10 +33,10 @@ type Owner struct {
 	// Elapsed returns the time since the reconcile began, before its first read.
 	// It limits how long a reconcile may write. If nil, there is no limit.
 	Elapsed func() time.Duration
-	// Settled reports that the owner's children have all been created before. A
-	// missing child was then deleted, perhaps because the owner was deleted and
-	// the cache has not observed that yet.
-	Settled bool
+	// Suspect reports that children may have been deleted because the owner was:
+	// a child disappeared, or the operator was started after the owner had been
+	// reconciled. The cache may not have observed the deletion of the owner yet.
+	Suspect bool
 }
 
 // maxAge is how long after its start a reconcile may still write. A leader that
@@ -413,7 +413,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
-	if t.owner.Settled && !t.in.NeverCreated {
+	if t.owner.Suspect && !t.in.NeverCreated {
 		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}

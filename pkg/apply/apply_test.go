@@ -728,14 +728,14 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		owner   *corev1.ConfigMap
-		settled bool
+		suspect bool
 		want    []string
 	}{
 		"it lives":                   {lives(func(*corev1.ConfigMap) {}), true, []string{"apply"}},
 		"the owner is deleted":       {nil, true, nil},
 		"another took its name":      {lives(func(o *corev1.ConfigMap) { o.UID = "owner-2" }), true, nil},
 		"the owner is being deleted": {lives(func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"x/y"} }), true, nil},
-		"no check in the first":      {nil, false, []string{"apply"}},
+		"no reason to check":         {nil, false, []string{"apply"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -743,7 +743,7 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 				w = newWorld(t, tc.owner)
 			}
 			o := owner()
-			o.Settled = tc.settled
+			o.Suspect = tc.suspect
 			_, err := w.applier.Apply(t.Context(), o, deployment())
 			w.wrote(tc.want...)
 			v := fault.Classify(err)

@@ -65,6 +65,10 @@ type memory struct {
 	lost     map[apply.Ref]bool // children that were deleted before they were released
 	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
 	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
+	// suspect reports that children may have been deleted by others, perhaps
+	// because the object was: since the last complete reconcile, or while no
+	// operator was running.
+	suspect bool
 
 	freed bool // the finalizer was removed; a cached object is outdated
 }
@@ -88,13 +92,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
-	r.remember(req.NamespacedName, obj.GetUID())
+	r.remember(req.NamespacedName, obj)
 	gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("looking up the object's kind: %w", err)
 	}
 	owner := apply.Owner{
-		Object: obj, GVK: metav1.GroupVersionKind(gvk), Settled: obj.GetStatus().ObservedGeneration > 0,
+		Object: obj, GVK: metav1.GroupVersionKind(gvk),
 		Elapsed: func() time.Duration { return r.now().Sub(began) },
 	}
 
@@ -110,7 +114,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
 	before := obj.DeepCopyObject().(Object)
+	key := client.ObjectKeyFromObject(obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
+	owner.Suspect = r.takeSuspicion(key)
 
 	seen := uidRecorder{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
 	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
@@ -120,7 +126,9 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	} else {
 		model, err = r.observeAndWrite(ctx, obj, owner, model, seen, out)
 	}
-	key := client.ObjectKeyFromObject(obj)
+	if err != nil && owner.Suspect {
+		r.suspect(key)
+	}
 	lost := fault.Classify(err).Class == fault.Quiet
 	out.Problem = r.classify(key, err)
 	if err != nil {
@@ -585,7 +593,8 @@ func (r *Reconciler) event(obj Object, kind, reason, action, note string) {
 	}
 }
 
-func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) {
+func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
+	uid, reconciled := obj.GetUID(), obj.GetStatus().ObservedGeneration > 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -594,8 +603,29 @@ func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) {
 			r.applier.Forget(m.uid)
 			r.refs.Forget(m.uid)
 		}
-		r.objects[key] = memory{uid: uid}
+		r.objects[key] = memory{uid: uid, suspect: reconciled}
 	}
+}
+
+// takeSuspicion reports whether children of an object may have been deleted by
+// others since the last call. A reconcile that fails records the suspicion again.
+func (r *Reconciler) takeSuspicion(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	was := m.suspect
+	m.suspect = false
+	r.objects[key] = m
+	return was
+}
+
+// suspect records that children of an object may have been deleted by others.
+func (r *Reconciler) suspect(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	m.suspect = true
+	r.objects[key] = m
 }
 
 // forget removes the state of an object, and reports whether there was any.

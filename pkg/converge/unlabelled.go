@@ -126,6 +126,10 @@ func (r *Reconciler) disappeared(o client.Object) {
 	m := r.objects[key]
 	pruned := m.pruned[o.GetUID()]
 	delete(m.pruned, o.GetUID())
+	if known && !pruned {
+		m.suspect = true
+		r.objects[key] = m
+	}
 	if known && !pruned && o.GetDeletionTimestamp().IsZero() {
 		r.addVanished(key, childKey{gvk.Kind, client.ObjectKeyFromObject(o)})
 	}
