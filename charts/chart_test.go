@@ -188,6 +188,7 @@ func TestPlatformConfiguration(t *testing.T) {
 	}
 	production := config.Default()
 	production.Images.Latest = config.LatestRefuse
+	production.Pods.MaxTerminationGracePeriodSeconds = 600
 	production.ServiceTypes = []corev1.ServiceType{"ClusterIP", "LoadBalancer"}
 	production.WebServer.ServiceType, production.WebServer.NodePort = "ClusterIP", 0
 	if diff := cmp.Diff(production, load("-f", filepath.Join(chart, "values-production.yaml")), same); diff != "" {

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/apis/common"
 )
 
 // Version is the only supported API version of the configuration file.
@@ -57,6 +59,15 @@ type Platform struct {
 	// any sequence of characters. Pods with a high priority may preempt pods of
 	// other namespaces.
 	PriorityClasses []string `json:"priorityClasses"`
+	// IngressClasses and LoadBalancerClasses are the classes that objects may set. "*"
+	// matches any sequence of characters.
+	IngressClasses      []string `json:"ingressClasses"`
+	LoadBalancerClasses []string `json:"loadBalancerClasses"`
+	// DeletionPolicies are the allowed deletion policies. Delete must be one of them.
+	// With Orphan, pods and Services remain that no rule applies to any longer.
+	DeletionPolicies []common.DeletionPolicy `json:"deletionPolicies"`
+	// Pods restricts the settings of pods.
+	Pods Pods `json:"pods"`
 	// ServiceAccounts allows an object to set the ServiceAccount of its pods. A
 	// user who may create such an object can then act with the permissions of
 	// every ServiceAccount in the namespace.
@@ -120,11 +131,18 @@ func Default() Platform {
 	return Platform{
 		APIVersion:    Version,
 		Workers:       8,
-		Images:        Images{Latest: LatestWarn},
+		Images:        Images{Latest: LatestWarn, Pull: PullAny},
 		MaxReplicas:   1000,
 		NodePortRange: PortRange{From: 30000, To: 32767},
 		ServiceTypes:  []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer},
 		Metrics:       Metrics{Namespaces: true},
+		// Every class exists because an administrator of the cluster created it.
+		IngressClasses: []string{"*"}, LoadBalancerClasses: []string{"*"},
+		DeletionPolicies: []common.DeletionPolicy{common.DeletionPolicyDelete, common.DeletionPolicyOrphan},
+		Pods: Pods{
+			UnlistedKeys: KeysAllow, RuntimeClasses: []string{"*"}, Tolerations: []string{"*"},
+			LeastProfile: common.SecurityBaseline, MaxTerminationGracePeriodSeconds: longestGracePeriod,
+		},
 		WebServer: WebServer{
 			ServiceType: corev1.ServiceTypeNodePort, NodePort: 30010,
 			ExporterImage: "nginx/nginx-prometheus-exporter:1.4",

@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/platform-operator/platform-operator/apis/common"
 )
 
 func TestLoad(t *testing.T) {
@@ -35,6 +38,7 @@ featureGates: {ReadYourWrites: false, PodMonitors: true}
 images:
   allowed: [registry.example, docker.io/library, "localhost:5000", registry.example:8443/team/]
   latest: Refuse
+  pull: Always
 maxReplicas: 50
 nodePortRange: {from: 20000, to: 20010}
 serviceTypes: [ClusterIP, LoadBalancer]
@@ -46,6 +50,18 @@ hosts:
 - {namespaces: ["*"], hosts: ["*"]}
 annotations: [cert-manager.io/issuer, example.com/*, plain]
 priorityClasses: [batch-*, low]
+ingressClasses: [internal]
+loadBalancerClasses: [example.com/lb]
+deletionPolicies: [Delete]
+pods:
+  annotations: [sidecar.istio.io/*]
+  labels: [team, app.kubernetes.io/*]
+  unlistedKeys: Refuse
+  runtimeClasses: [gvisor]
+  tolerations: [dedicated]
+  leastProfile: Restricted
+  maxTerminationGracePeriodSeconds: 600
+  maxEmptyDirSize: 1Gi
 serviceAccounts: true
 restartOnSecretChange: true
 metrics: {namespaces: false}
@@ -58,7 +74,7 @@ memcached: {image: "registry.example/memcached:1.6"}
 					FeatureGates: map[Feature]bool{ReadYourWrites: false, PodMonitors: true},
 					Images: Images{
 						Allowed: []string{"registry.example", "docker.io/library", "localhost:5000", "registry.example:8443/team/"},
-						Latest:  LatestRefuse,
+						Latest:  LatestRefuse, Pull: PullAlways,
 					},
 					MaxReplicas: 50, NodePortRange: PortRange{From: 20000, To: 20010},
 					ServiceTypes: []corev1.ServiceType{"ClusterIP", "LoadBalancer"},
@@ -72,6 +88,13 @@ memcached: {image: "registry.example/memcached:1.6"}
 					},
 					Annotations:     []string{"cert-manager.io/issuer", "example.com/*", "plain"},
 					PriorityClasses: []string{"batch-*", "low"},
+					IngressClasses:  []string{"internal"}, LoadBalancerClasses: []string{"example.com/lb"},
+					DeletionPolicies: []common.DeletionPolicy{common.DeletionPolicyDelete},
+					Pods: Pods{
+						Annotations: []string{"sidecar.istio.io/*"}, Labels: []string{"team", "app.kubernetes.io/*"}, UnlistedKeys: KeysRefuse,
+						RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityRestricted,
+						MaxTerminationGracePeriodSeconds: 600, MaxEmptyDirSize: resource.MustParse("1Gi"),
+					},
 					ServiceAccounts: true, RestartOnSecretChange: true,
 					WebServer: WebServer{ServiceType: "ClusterIP", NodePort: 20010, ExporterImage: "registry.example/exporter:1"},
 					Memcached: Memcached{Image: "registry.example/memcached:1.6"},
@@ -116,6 +139,14 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		"field twice":                  {"apiVersion: a\napiVersion: b\n", []string{"apiVersion"}},
 		"wrong type":                   {"webServer: {nodePort: thirty}\n", []string{"nodePort"}},
 		"no YAML":                      {"a: [\n", []string{"platform.yaml"}},
+		"key policy":                   {"pods: {unlistedKeys: Deny}\n", []string{`pods.unlistedKeys is "Deny", must be Allow or Refuse`}},
+		"no key":                       {"pods: {annotations: [a b], labels: [\"\"], tolerations: [a/b/c]}\n", []string{"pods.annotations[0]", "pods.labels[0]", "pods.tolerations[0]"}},
+		"no classes":                   {"{pods: {runtimeClasses: [A]}, ingressClasses: [\"\"], loadBalancerClasses: [a b]}\n", []string{"pods.runtimeClasses[0]", "ingressClasses[0]", "loadBalancerClasses[0]"}},
+		"profile":                      {"pods: {leastProfile: Privileged}\n", []string{`pods.leastProfile is "Privileged", must be Baseline or Restricted`}},
+		"grace period":                 {"pods: {maxTerminationGracePeriodSeconds: 0}\n", []string{"pods.maxTerminationGracePeriodSeconds is 0, must be between 1 and 86400"}},
+		"size":                         {"pods: {maxEmptyDirSize: -1}\n", []string{"pods.maxEmptyDirSize is -1, must not be negative"}},
+		"deletion policies":            {"deletionPolicies: [Orphan, Keep]\n", []string{`deletionPolicies[1] is "Keep", must be Delete or Orphan`, "deletionPolicies must contain Delete"}},
+		"pull policy":                  {"images: {pull: Never}\n", []string{`images.pull is "Never", must be Any or Always`}},
 		"another version":              {"apiVersion: platform-operator.io/config/v9\n", []string{"v9", Version}},
 		"range from 0":                 {"nodePortRange: {from: 0, to: 10}\n", []string{"nodePortRange", "0-10"}},
 		"range too high":               {"nodePortRange: {from: 30000, to: 65536}\n", []string{"nodePortRange", "65536"}},

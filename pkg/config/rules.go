@@ -33,6 +33,9 @@ type Images struct {
 	Allowed []string `json:"allowed"`
 	// Latest is Allow, Warn or Refuse.
 	Latest LatestPolicy `json:"latest"`
+	// Pull is Any, or Always, which rejects images that may be used without being
+	// pulled.
+	Pull PullPolicy `json:"pull"`
 }
 
 // Allows reports whether the image is from an allowed registry or repository.
@@ -236,7 +239,7 @@ func (p Platform) AllowsHost(namespace, host string) bool {
 // AllowsAnnotation reports whether a Service or an Ingress may have an
 // annotation with that key.
 func (p Platform) AllowsAnnotation(key string) bool {
-	return slices.Contains(p.Annotations, "*") || anyMatches(p.Annotations, key)
+	return matchesKey(p.Annotations, key)
 }
 
 // AllowsPriorityClass reports whether pods may have the priority class.

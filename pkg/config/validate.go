@@ -61,6 +61,7 @@ func (p Platform) Validate() error {
 			f.add("priorityClasses[%d] is %q, must be the name of a priority class, or one with *", i, class)
 		}
 	}
+	p.validatePods(&f)
 	for _, i := range []struct{ field, image string }{
 		{"webServer.exporterImage", p.WebServer.ExporterImage},
 		{"memcached.image", p.Memcached.Image},
@@ -87,6 +88,9 @@ func (i Images) validate(f *problems) {
 	}
 	if policies := []LatestPolicy{LatestAllow, LatestWarn, LatestRefuse}; !slices.Contains(policies, i.Latest) {
 		f.add("images.latest is %q, must be %s", i.Latest, either(policies))
+	}
+	if policies := []PullPolicy{PullAny, PullAlways}; !slices.Contains(policies, i.Pull) {
+		f.add("images.pull is %q, must be %s", i.Pull, either(policies))
 	}
 }
 

@@ -3,6 +3,7 @@ package memcached
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/policy"
@@ -12,11 +13,11 @@ import (
 func judge(m *cachev1alpha1.Memcached, platform config.Platform) policy.Verdict {
 	spec := field.NewPath("spec")
 	r := policy.Request{
-		Namespace: m.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: m.Spec.Image}}, Pod: m.Spec.Pod,
+		Namespace: m.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: m.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: m.Spec.ImagePullPolicy}}, DeletionPolicy: m.Spec.DeletionPolicy, Pod: m.Spec.Pod,
 		Replicas: policy.Number{Field: spec.Child("size"), Value: m.Spec.Size}, Budget: m.Spec.PodDisruptionBudget,
 	}
 	if m.Spec.Service != nil {
-		r.ServiceAnnotations = m.Spec.Service.Annotations
+		r.Service = &common.ServiceOptions{Annotations: m.Spec.Service.Annotations}
 	}
 	return r.Judge(platform)
 }

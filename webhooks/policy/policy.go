@@ -7,6 +7,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,13 +44,21 @@ type Request struct {
 	Expose    *common.Expose
 	Pod       *common.Pod
 
-	ServiceAnnotations map[string]common.AnnotationValue
+	// Service are the settings of the Service, or nil.
+	Service *common.ServiceOptions
+	// Profile is the security profile of the pods, or "" if the kind has only one.
+	Profile common.SecurityProfile
+
+	DeletionPolicy common.DeletionPolicy
 }
 
-// Image is the name of an image and the field that sets it.
+// Image is the name of an image and the field that sets it, and the same for its
+// pull policy.
 type Image struct {
-	Field *field.Path
-	Name  string
+	Field     *field.Path
+	Name      string
+	PullField *field.Path
+	Pull      corev1.PullPolicy
 }
 
 // Number is a number and the field that sets it, which is nil if none does.
@@ -64,6 +73,15 @@ type Service struct {
 	Type  corev1.ServiceType
 }
 
+// Profile returns the security profile of an object of a kind whose default is
+// Baseline.
+func Profile(s *common.Security) common.SecurityProfile {
+	if s == nil || s.Profile == "" {
+		return common.SecurityBaseline
+	}
+	return s.Profile
+}
+
 var spec = field.NewPath("spec")
 
 // Judge validates the request against the platform configuration.
@@ -73,12 +91,14 @@ func (r Request) Judge(p config.Platform) Verdict {
 	if r.Pod != nil {
 		for i, volume := range r.Pod.Volumes {
 			if volume.Image != nil {
-				r.Images = append(r.Images, Image{pod.Child("volumes").Index(i).Child("image", "reference"), volume.Image.Reference})
+				at := pod.Child("volumes").Index(i).Child("image")
+				r.Images = append(r.Images, Image{at.Child("reference"), volume.Image.Reference, at.Child("pullPolicy"), volume.Image.PullPolicy})
 			}
 		}
 	}
 	for _, i := range r.Images {
 		v.judgeImage(i, p.Images)
+		v.judgePull(i, p.Images)
 	}
 	v.judgeReplicas(r.Replicas, p)
 	if s := r.Autoscaling; s != nil {
@@ -90,19 +110,85 @@ func (r Request) Judge(p config.Platform) Verdict {
 		}
 	}
 	v.Refused = append(v.Refused, p.RefusesExpose(r.Namespace, r.Expose, spec.Child("expose"))...)
-	v.judgeAnnotations(spec.Child("service", "annotations"), r.ServiceAnnotations, p)
+	if s := r.Service; s != nil {
+		v.judgeAnnotations(spec.Child("service", "annotations"), s.Annotations, p)
+		if c := s.LoadBalancerClass; c != "" && !p.AllowsLoadBalancerClass(c) {
+			v.notListed(spec.Child("service", "loadBalancerClass"), "load balancer class", c, "loadBalancerClasses", p.LoadBalancerClasses)
+		}
+	}
 	if r.Expose != nil && r.Expose.Ingress != nil {
-		v.judgeAnnotations(spec.Child("expose", "ingress", "annotations"), r.Expose.Ingress.Annotations, p)
+		at := spec.Child("expose", "ingress")
+		v.judgeAnnotations(at.Child("annotations"), r.Expose.Ingress.Annotations, p)
+		if c := r.Expose.Ingress.IngressClassName; c != "" && !p.AllowsIngressClass(c) {
+			v.notListed(at.Child("ingressClassName"), "ingress class", c, "ingressClasses", p.IngressClasses)
+		}
 	}
-	if r.Pod != nil && r.Pod.PriorityClassName != "" && !p.AllowsPriorityClass(r.Pod.PriorityClassName) {
-		v.refuse(field.Forbidden(pod.Child("priorityClassName"), fmt.Sprintf(
-			"the platform configuration does not allow priority class %q (priorityClasses is [%s]): use an allowed one, or remove priorityClassName", r.Pod.PriorityClassName, strings.Join(p.PriorityClasses, ", "))))
+	if r.Pod != nil {
+		v.judgePod(pod, r.Pod, p)
 	}
-	if r.Pod != nil && r.Pod.ServiceAccountName != "" && !p.ServiceAccounts {
-		v.refuse(field.Forbidden(pod.Child("serviceAccountName"), config.NoServiceAccounts))
+	if r.Profile != "" && !p.Pods.AllowsProfile(r.Profile) {
+		v.refuse(field.Forbidden(spec.Child("security", "profile"), fmt.Sprintf(
+			"the platform configuration does not allow profile %s, which is also the default of this kind (pods.leastProfile is %s): set it to Restricted", r.Profile, p.Pods.LeastProfile)))
+	}
+	if d := r.DeletionPolicy; d == common.DeletionPolicyOrphan && !slices.Contains(p.DeletionPolicies, d) {
+		v.refuse(field.Forbidden(spec.Child("deletionPolicy"), fmt.Sprintf(
+			"the platform configuration does not allow policy %s (deletionPolicies is %v): remove deletionPolicy", d, p.DeletionPolicies)))
 	}
 	r.warn(&v)
 	return v
+}
+
+func (v *Verdict) judgePod(at *field.Path, pod *common.Pod, p config.Platform) {
+	keys := func(field string, keys []string, allows func(string) bool, listed []string) {
+		for _, key := range keys {
+			if !allows(key) {
+				v.refuseKey(at.Child(field).Key(key), "pods."+field, listed, p.Pods.UnlistedKeys)
+			}
+		}
+	}
+	keys("annotations", slices.Sorted(maps.Keys(pod.Annotations)), p.Pods.AllowsAnnotation, p.Pods.Annotations)
+	keys("labels", slices.Sorted(maps.Keys(pod.Labels)), p.Pods.AllowsLabel, p.Pods.Labels)
+	if c := pod.PriorityClassName; c != "" && !p.AllowsPriorityClass(c) {
+		v.notListed(at.Child("priorityClassName"), "priority class", c, "priorityClasses", p.PriorityClasses)
+	}
+	if c := pod.RuntimeClassName; c != "" && !p.Pods.AllowsRuntimeClass(c) {
+		v.notListed(at.Child("runtimeClassName"), "runtime class", c, "pods.runtimeClasses", p.Pods.RuntimeClasses)
+	}
+	if pod.ServiceAccountName != "" && !p.ServiceAccounts {
+		v.refuse(field.Forbidden(at.Child("serviceAccountName"), config.NoServiceAccounts))
+	}
+	for i, t := range pod.Tolerations {
+		if !p.Pods.AllowsToleration(t.Key) {
+			v.refuse(field.Forbidden(at.Child("tolerations").Index(i).Child("key"), fmt.Sprintf(
+				"the platform configuration does not allow a toleration of %s (pods.tolerations is [%s]): use an allowed key, or remove the toleration",
+				cmp.Or(t.Key, "all taints"), strings.Join(p.Pods.Tolerations, ", "))))
+		}
+	}
+	if s := pod.TerminationGracePeriodSeconds; s != nil && !p.Pods.AllowsGracePeriod(*s) {
+		v.refuse(field.Invalid(at.Child("terminationGracePeriodSeconds"), *s, fmt.Sprintf(
+			"must be %d or less, as set in the platform configuration (pods.maxTerminationGracePeriodSeconds): a pod delays the drain of its node for as long", p.Pods.MaxTerminationGracePeriodSeconds)))
+	}
+	most := p.Pods.MaxEmptyDirSize
+	for i, volume := range pod.Volumes {
+		if d := volume.EmptyDir; d != nil && !most.IsZero() && (d.SizeLimit == nil || d.SizeLimit.IsZero() || d.SizeLimit.Cmp(most) > 0) {
+			v.refuse(field.Forbidden(at.Child("volumes").Index(i).Child("emptyDir", "sizeLimit"), fmt.Sprintf(
+				"the platform configuration requires a size of at most %s (pods.maxEmptyDirSize): set it", &most)))
+		}
+	}
+}
+
+// notListed refuses a class that the platform configuration does not list.
+func (v *Verdict) notListed(at *field.Path, what, name, setting string, listed []string) {
+	v.refuse(field.Forbidden(at, fmt.Sprintf("the platform configuration does not allow %s %q (%s is [%s]): use an allowed one, or remove %s",
+		what, name, setting, strings.Join(listed, ", "), at.String()[strings.LastIndex(at.String(), ".")+1:])))
+}
+
+func (v *Verdict) refuseKey(at *field.Path, setting string, listed []string, unlisted config.KeyPolicy) {
+	why := "because other programs of the cluster act on it"
+	if unlisted == config.KeysRefuse {
+		why = "because it is not listed"
+	}
+	v.refuse(field.Forbidden(at, fmt.Sprintf("the platform configuration does not allow this key, %s (%s is [%s]): remove it", why, setting, strings.Join(listed, ", "))))
 }
 
 func (v *Verdict) judgeAnnotations(at *field.Path, annotations map[string]common.AnnotationValue, p config.Platform) {
@@ -150,6 +236,15 @@ func (v *Verdict) judgeImage(i Image, p config.Images) {
 	case config.LatestWarn:
 		v.warn("%s: %s has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", i.Field, excerpt(i.Name))
 	}
+}
+
+// judgePull rejects images that a pod may use without pulling them: an image that is
+// on the node for another tenant's pod needs no credentials then.
+func (v *Verdict) judgePull(i Image, p config.Images) {
+	if p.Pull != config.PullAlways || i.Name == "" || i.Pull == corev1.PullAlways || i.Pull == "" && config.Moving(i.Name) {
+		return
+	}
+	v.refuse(field.Forbidden(i.PullField, "the platform configuration requires that images are pulled (images.pull is Always): set it to Always"))
 }
 
 func (v *Verdict) judgeReplicas(r Number, p config.Platform) {

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+// PullPolicy defines which pull policies objects may have.
+type PullPolicy string
+
+const (
+	// PullAny admits all pull policies.
+	PullAny PullPolicy = "Any"
+	// PullAlways rejects images that may be used without being pulled. A private
+	// image that is on a node for another tenant's pod can then be used only with
+	// the credentials for it.
+	PullAlways PullPolicy = "Always"
+)
+
+// KeyPolicy defines how labels and annotations of pods that are not listed are
+// treated.
+type KeyPolicy string
+
+const (
+	// KeysAllow admits all keys except the restricted ones.
+	KeysAllow KeyPolicy = "Allow"
+	// KeysRefuse rejects all keys that are not listed.
+	KeysRefuse KeyPolicy = "Refuse"
+)
+
+// Pods restricts the settings of pods.
+type Pods struct {
+	// Annotations and Labels are the keys that pods may have although other programs
+	// act on them, such as service meshes and network plugins: a key, example.com/*
+	// for every key with that prefix, or * for all.
+	Annotations []string `json:"annotations"`
+	Labels      []string `json:"labels"`
+	// UnlistedKeys is Allow, which admits all other keys except those of known
+	// programs, or Refuse.
+	UnlistedKeys KeyPolicy `json:"unlistedKeys"`
+	// RuntimeClasses are the allowed runtime classes; * for any characters.
+	RuntimeClasses []string `json:"runtimeClasses"`
+	// Tolerations are the keys of the taints that pods may tolerate. A toleration of
+	// all taints needs the entry *.
+	Tolerations []string `json:"tolerations"`
+	// LeastProfile is the least strict security profile that is allowed.
+	LeastProfile common.SecurityProfile `json:"leastProfile"`
+	// MaxTerminationGracePeriodSeconds limits how long a pod may delay the drain of
+	// its node.
+	MaxTerminationGracePeriodSeconds int64 `json:"maxTerminationGracePeriodSeconds"`
+	// MaxEmptyDirSize limits the size of each emptyDir volume, which must then have a
+	// sizeLimit. 0 means no limit.
+	MaxEmptyDirSize resource.Quantity `json:"maxEmptyDirSize"`
+}
+
+// longestGracePeriod is the maximum in the schemas of the kinds.
+const longestGracePeriod = 86400
+
+// restrictedDomains are the prefixes of keys on which programs act with permissions
+// that the user may not have: they change the network, the identity, the containers,
+// the devices or the runtime of a pod, or configure an agent on its node. Subdomains
+// are included. restrictedNames are those of keys without a prefix.
+var (
+	restrictedDomains = []string{
+		// networks and addresses
+		"k8s.v1.cni.cncf.io", "v1.multus-cni.io", "projectcalico.org", "cilium.io", "ovn.org", "ovn.kubernetes.io",
+		"networking.gke.io", "vpc.amazonaws.com",
+		// service meshes and injected containers
+		"istio.io", "linkerd.io", "consul.hashicorp.com", "kuma.io", "openservicemesh.io", "dapr.io", "vault.hashicorp.com",
+		// identities of clouds
+		"iam.amazonaws.com", "eks.amazonaws.com", "azure.workload.identity", "iam.gke.io", "iam.cloud.google.com",
+		// runtimes and devices
+		"crio.io", "crun.io", "nri.io", "cdi.k8s.io",
+		// agents on the node
+		"co.elastic.logs", "co.elastic.metrics", "ad.datadoghq.com", "admission.datadoghq.com", "fluentbit.io",
+	}
+	restrictedNames = []string{"aadpodidbinding", "io.katacontainers.*", "io.kubernetes.cri-o.*", "io.kubernetes.cri.*", "io.containerd.*", "run.oci.*", "dev.gvisor.*"}
+)
+
+// restricted reports whether a known program acts on the key.
+func restricted(key string) bool {
+	key = strings.ToLower(key)
+	prefix, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return anyMatches(restrictedNames, key)
+	}
+	return anyMatches(restrictedNames, prefix) || slices.ContainsFunc(restrictedDomains, func(d string) bool {
+		return prefix == d || strings.HasSuffix(prefix, "."+d)
+	})
+}
+
+// AllowsAnnotation reports whether pods may have an annotation with that key.
+func (p Pods) AllowsAnnotation(key string) bool { return p.allowsKey(p.Annotations, key) }
+
+// AllowsLabel reports whether pods may have a label with that key.
+func (p Pods) AllowsLabel(key string) bool { return p.allowsKey(p.Labels, key) }
+
+func (p Pods) allowsKey(listed []string, key string) bool {
+	return matchesKey(listed, key) || p.UnlistedKeys != KeysRefuse && !restricted(key)
+}
+
+// AllowsRuntimeClass reports whether pods may have the runtime class.
+func (p Pods) AllowsRuntimeClass(name string) bool { return anyMatches(p.RuntimeClasses, name) }
+
+// AllowsToleration reports whether pods may tolerate taints with the key. An empty
+// key tolerates all taints.
+func (p Pods) AllowsToleration(key string) bool {
+	return matchesKey(p.Tolerations, key)
+}
+
+// AllowsGracePeriod reports whether pods may take so long to terminate. The schemas
+// contain the limit of the default.
+func (p Pods) AllowsGracePeriod(seconds int64) bool {
+	return p.MaxTerminationGracePeriodSeconds == longestGracePeriod || seconds <= p.MaxTerminationGracePeriodSeconds
+}
+
+// AllowsProfile reports whether pods may have the profile.
+func (p Pods) AllowsProfile(profile common.SecurityProfile) bool {
+	return p.LeastProfile != common.SecurityRestricted || profile == common.SecurityRestricted
+}
+
+// AllowsIngressClass reports whether Ingresses may have the class.
+func (p Platform) AllowsIngressClass(name string) bool { return anyMatches(p.IngressClasses, name) }
+
+// AllowsLoadBalancerClass reports whether Services may have the class.
+func (p Platform) AllowsLoadBalancerClass(name string) bool {
+	return matchesKey(p.LoadBalancerClasses, name)
+}
+
+// matchesKey reports whether one of the patterns matches a key, which may have a
+// prefix. "*" alone matches all keys.
+func matchesKey(patterns []string, key string) bool {
+	return slices.Contains(patterns, "*") || key != "" && anyMatches(patterns, key)
+}
+
+func (p Platform) validatePods(f *problems) {
+	keys := func(name string, patterns []string) {
+		for i, key := range patterns {
+			if !keyPattern.MatchString(key) {
+				f.add("%s[%d] is %q, must be a key such as example.com/key, example.com/*, or * for all", name, i, key)
+			}
+		}
+	}
+	classes := func(name, of string, patterns []string) {
+		for i, class := range patterns {
+			if !namePattern.MatchString(class) {
+				f.add("%s[%d] is %q, must be the name of %s, or one with *", name, i, class, of)
+			}
+		}
+	}
+	keys("pods.annotations", p.Pods.Annotations)
+	keys("pods.labels", p.Pods.Labels)
+	if policies := []KeyPolicy{KeysAllow, KeysRefuse}; !slices.Contains(policies, p.Pods.UnlistedKeys) {
+		f.add("pods.unlistedKeys is %q, must be %s", p.Pods.UnlistedKeys, either(policies))
+	}
+	classes("pods.runtimeClasses", "a runtime class", p.Pods.RuntimeClasses)
+	keys("pods.tolerations", p.Pods.Tolerations)
+	if profiles := []common.SecurityProfile{common.SecurityBaseline, common.SecurityRestricted}; !slices.Contains(profiles, p.Pods.LeastProfile) {
+		f.add("pods.leastProfile is %q, must be %s", p.Pods.LeastProfile, either(profiles))
+	}
+	if most := p.Pods.MaxTerminationGracePeriodSeconds; most < 1 || most > longestGracePeriod {
+		f.add("pods.maxTerminationGracePeriodSeconds is %d, must be between 1 and %d", most, longestGracePeriod)
+	}
+	if p.Pods.MaxEmptyDirSize.Sign() < 0 {
+		f.add("pods.maxEmptyDirSize is %s, must not be negative; 0 means no limit", &p.Pods.MaxEmptyDirSize)
+	}
+	classes("ingressClasses", "an ingress class", p.IngressClasses)
+	keys("loadBalancerClasses", p.LoadBalancerClasses)
+	policies := []common.DeletionPolicy{common.DeletionPolicyDelete, common.DeletionPolicyOrphan}
+	for i, d := range p.DeletionPolicies {
+		if !slices.Contains(policies, d) {
+			f.add("deletionPolicies[%d] is %q, must be %s", i, d, either(policies))
+		}
+	}
+	if !slices.Contains(p.DeletionPolicies, common.DeletionPolicyDelete) {
+		f.add("deletionPolicies must contain Delete, which is the default of objects")
+	}
+}
