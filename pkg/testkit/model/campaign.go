@@ -34,7 +34,8 @@ type Campaign struct {
 	// Without are the names of operations that are not used, and of oracles that
 	// are not checked: known defects would hide unknown ones.
 	Without []string
-	// Until stops the campaign at the first violation.
+	// Until stops the campaign at the first violation that happens again when its
+	// chain is repeated.
 	Until bool
 	// Pairs is a file of the pairs that earlier campaigns have tried; "" for none.
 	Pairs string
@@ -118,10 +119,11 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 				if !isNew {
 					continue
 				}
-				if c.Until {
-					stopChains()
-				}
-				f.Result, f.Repeated = Shrink(ctx, c.Env, truncated(r), c.Shrinking)
+				f.Result, f.Repeated = Shrink(ctx, c.Env, truncated(r), c.Shrinking, sync.OnceFunc(func() {
+					if c.Until {
+						stopChains()
+					}
+				}))
 				mu.Lock()
 				_ = known.isNew(f.Result)
 				s.Found = append(s.Found, f)
