@@ -91,10 +91,7 @@ func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
 		panic(err) // it is one of Kinds
 	}
 	var calm, faults, early, themed []string
-	theme := themes[0]
-	if r.IntN(2) == 0 {
-		theme = themes[r.IntN(len(themes))]
-	}
+	theme := themes[r.IntN(len(themes))]
 	for _, o := range catalogue() {
 		switch {
 		case !o.For(k) || o.Name == "create" || slices.Contains(without, o.Name):
