@@ -138,7 +138,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		return out.Problem.Result, out.Problem.Err // a write conflict is not reported
 	}
 	model.UpdateStatus(out)
-	wait, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent())
+	wait, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent(), out.Problem)
 	if err != nil {
 		v := r.classify(key, errors.Join(out.Problem.Err, err))
 		return v.Result, v.Err
@@ -331,7 +331,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 		// shows that the deletion is still being retried.
 		r.event(obj, "Warning", v.Reason, "Delete", problem.Message)
 		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
-		if _, err := r.writeStatus(ctx, before, obj, true); err != nil {
+		if _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
 			log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
 		}
 		return v.Result, v.Err
@@ -535,7 +535,7 @@ func (r *Reconciler) wonRace(key types.NamespacedName) {
 // writeStatus writes the status if it differs. If only counts differ, which may
 // soon change again, it writes nothing and returns how long to wait. An urgent
 // status is always written.
-func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool) (time.Duration, error) {
+func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(after)
 	if equality.Semantic.DeepEqual(before, after) {
 		r.settled(key)
@@ -556,13 +556,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
-	r.announce(before, after)
+	r.announce(before, after, problem)
 	return 0, nil
 }
 
 // announce sends an event for every condition that changed its status or
-// reason, and that is not implied by another one.
-func (r *Reconciler) announce(before, after Object) {
+// reason, and that is not implied by another one. A rollout that the user has
+// just started, by creating or changing the object, is announced when it ends,
+// or when something holds it up.
+func (r *Reconciler) announce(before, after Object, problem fault.Verdict) {
+	started := before.GetStatus().ObservedGeneration != after.GetStatus().ObservedGeneration && problem.Class == fault.None
 	for _, c := range after.GetStatus().Conditions {
 		old := meta.FindStatusCondition(before.GetStatus().Conditions, c.Type)
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
@@ -573,7 +576,7 @@ func (r *Reconciler) announce(before, after Object) {
 		case c.Type == common.ConditionStalled:
 			kind = "Warning"
 		case c.Type == common.ConditionReady && c.Status == metav1.ConditionTrue:
-		case c.Type == common.ConditionReconciling && old == nil:
+		case c.Type == common.ConditionReconciling && old == nil && !started:
 		default:
 			continue // Reconciling or Stalled explain Ready=False, and Ready explains Available
 		}

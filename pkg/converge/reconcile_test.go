@@ -560,13 +560,15 @@ func TestReconciler_RecordsEventsForTransitionsOnly(t *testing.T) {
 		state conditions.State
 		want  []string
 	}{
-		{conditions.State{Available: rolling, Ready: rolling}, []string{"Normal Rolling Reconciling: rolling"}},
+		{conditions.State{Available: rolling, Ready: rolling}, nil}, // the user has just created it
 		{conditions.State{Available: done, Ready: rolling}, nil},
 		{conditions.State{Available: done, Ready: done}, []string{"Normal Done Ready: done"}},
 		{conditions.State{Available: done, Ready: done}, nil},
 		{conditions.State{Available: done, Stalled: stuck}, []string{"Warning Stuck Stalled: stuck"}},
 		{conditions.State{Available: rolling, Stalled: stuck}, nil},
 		{conditions.State{Available: done, Stalled: conditions.Condition{Status: true, Reason: "Other", Message: "other"}}, []string{"Warning Other Stalled: other"}},
+		{conditions.State{Available: done, Ready: done}, []string{"Normal Done Ready: done"}},
+		{conditions.State{Available: rolling, Ready: rolling}, []string{"Normal Rolling Reconciling: rolling"}},
 		{conditions.State{Available: done, Ready: done}, []string{"Normal Done Ready: done"}},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -578,6 +580,36 @@ func TestReconciler_RecordsEventsForTransitionsOnly(t *testing.T) {
 			l.said(step.want...)
 		})
 	}
+}
+
+// A user who has changed the spec knows that. The event of its end follows, or
+// that of what holds it up.
+func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
+	l := newLoop(t, object())
+	up := l.state
+	rolling := conditions.Condition{Reason: "Rolling", Message: "rolling"}
+	pass := func(want ...string) {
+		t.Helper()
+		if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		l.said(want...)
+	}
+	pass("Normal Up Ready: up")
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
+	l.state = conditions.State{Available: up.Available, Ready: rolling}
+	pass()
+	l.state = up
+	pass("Normal Up Ready: up")
+
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:3" })
+	l.refuse["Desired"] = fault.Waiting(time.Second, message.New("Missing", "it waits"))
+	pass("Normal Missing Reconciling: it waits")
+	delete(l.refuse, "Desired")
+	l.state = conditions.State{Available: up.Available, Ready: rolling}
+	pass() // the wait is over
+	l.state = up
+	pass("Normal Up Ready: up")
 }
 
 func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
