@@ -1,6 +1,6 @@
 // Package addon adds to a running cluster what Kubernetes does not bring and
-// many clusters have: metrics-server, Traefik, the CRDs of the Gateway API and
-// of the Prometheus operator. Package lifecycle does not know add-ons.
+// many clusters have: metrics-server, Traefik, Prometheus with Alertmanager, the CRDs
+// of the Gateway API and of the Prometheus operator. Package lifecycle does not know add-ons.
 //
 // They have versions, a table and a cache of their own, and each of them has a
 // folder in that cache, so that raising one version rebuilds that add-on only.
@@ -19,6 +19,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/images"
 	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
 	"github.com/platform-operator/platform-operator/e2e/cluster/progress"
 	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
@@ -33,6 +34,9 @@ const (
 	prometheusOperatorVersion = "v0.85.0"
 )
 
+// debianTag is the tag of images of Debian packages.
+const debianTag = "debian"
+
 // Addon is one add-on: CRDs, a program that runs as a pod, or both.
 type Addon struct {
 	Name     string
@@ -40,9 +44,11 @@ type Addon struct {
 	needs    []string
 	crds     moduleFiles
 	program  build.Artifact
-	image    string // the program's repository in the cluster's registry
-	manifest string // template of the objects that run the program
-	space    string // the program's namespace; its Deployment has the add-on's name
+	packages images.Packages                                                // or: the Debian packages of the program
+	image    string                                                         // the program's repository in the cluster's registry
+	manifest string                                                         // template of the objects that run the program
+	space    string                                                         // the program's namespace; its Deployment has the add-on's name
+	files    func(context.Context, installation) (map[string][]byte, error) // the program's configuration, if it depends on the cluster
 	usable   func(context.Context, installation) error
 	hint     string // what to try
 }
@@ -90,10 +96,23 @@ func All() []Addon {
 			hint: "cluster exec -- kubectl explain httproute.spec",
 		},
 		{
-			Name: "prometheus-operator-crds", What: "the CRDs of ServiceMonitor and PodMonitor; nothing acts on them",
+			Name: "prometheus", What: "Prometheus and Alertmanager, on ports 9090 and 9093 of " + config.NodeIP(config.ControlNode),
+			needs: []string{"prometheus-operator-crds"},
+			packages: images.Packages{
+				Names:    []string{"prometheus", "prometheus-alertmanager"},
+				Programs: []string{"usr/bin/prometheus", "usr/bin/prometheus-alertmanager", "usr/bin/promtool"},
+				// The files of its web pages are in other packages.
+				Remove:  []string{"etc", "usr/share/[^p]*", "usr/share/prometheus/[^a]*", "var", "lib/systemd", "usr/lib/systemd", "usr/bin/amtool"},
+				Sources: map[string]string{"discovery": images.Discovery},
+			},
+			image: "prometheus/prometheus", manifest: "prometheus.yaml", space: "monitoring",
+			files: prometheusFiles, usable: prometheusUsable, hint: "cluster exec -- curl http://" + config.NodeIP(config.ControlNode) + ":9090/api/v1/alerts",
+		},
+		{
+			Name: "prometheus-operator-crds", What: "the CRDs of ServiceMonitor, PodMonitor and PrometheusRule",
 			crds: moduleFiles{
 				"github.com/prometheus-operator/prometheus-operator", prometheusOperatorVersion,
-				[]string{monitoringCRD + "servicemonitors.yaml", monitoringCRD + "podmonitors.yaml"},
+				[]string{monitoringCRD + "servicemonitors.yaml", monitoringCRD + "podmonitors.yaml", monitoringCRD + "prometheusrules.yaml"},
 			},
 			hint: "cluster exec -- kubectl explain servicemonitor.spec",
 		},
@@ -131,10 +150,16 @@ func withNeeds(names []string) ([]Addon, error) {
 	return list, nil
 }
 
-func (a Addon) runs() bool { return a.program.Name != "" }
+func (a Addon) runs() bool { return a.manifest != "" }
+
+// packaged reports whether the program is from Debian packages.
+func (a Addon) packaged() bool { return len(a.packages.Names) > 0 }
 
 func (a Addon) version() string {
-	if a.runs() {
+	switch {
+	case a.packaged():
+		return debianTag // the version is that of the machine's Debian
+	case a.runs():
 		return a.program.Version
 	}
 	return a.crds.version

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/host"
@@ -27,6 +29,9 @@ func cacheDir(c config.Config, a Addon) string {
 	h := sha256.New()
 	p := a.program
 	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, p.Packages, p.LDFlags, p.Tags, p.CGO, a.image, a.crds)
+	if a.packaged() {
+		fmt.Fprintln(h, a.packages)
+	}
 	key := hex.EncodeToString(h.Sum(nil))[:8]
 	return filepath.Join(cacheRoot(c), a.Name+"-"+a.version()+"-"+key)
 }
@@ -69,7 +74,11 @@ func ensure(ctx context.Context, c config.Config, a Addon) (detail string, err e
 	if !a.runs() {
 		return detail, nil
 	}
-	b, store := build.Builder{CacheDir: dir}, filepath.Join(dir, "image")
+	store := filepath.Join(dir, "image")
+	if a.packaged() {
+		return a.ensurePackages(ctx, dir, store)
+	}
+	b := build.Builder{CacheDir: dir}
 	if !b.Has(ctx, a.program) {
 		// The image has the program in it.
 		if err := os.RemoveAll(store); err != nil {
@@ -82,16 +91,36 @@ func ensure(ctx context.Context, c config.Config, a Addon) (detail string, err e
 	if _, err := os.Stat(store); err == nil {
 		return detail, nil
 	}
-	return detail, a.packImage(ctx, a.program.Program(dir, 0), dir, store)
+	im, err := images.FromBinary(a.program.Program(dir, 0), "")
+	if err != nil {
+		return "", err
+	}
+	return detail, a.packImage(ctx, im, dir, store)
 }
 
-// packImage makes a registry's content of the program, which is compressed
-// once and then only linked into each cluster's registry.
-func (a Addon) packImage(ctx context.Context, program, dir, store string) error {
-	im, err := images.FromBinary(program, "")
-	if err != nil {
-		return err
+// ensurePackages makes the image of Debian packages, unless it is there.
+func (a Addon) ensurePackages(ctx context.Context, dir, store string) (detail string, err error) {
+	if _, err := os.Stat(store); err == nil {
+		return "cached", nil
 	}
+	if _, err := host.EnsureInstalled(ctx, host.ImageRequirements()); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(dir, "build-*")
+	if err != nil {
+		return "", fmt.Errorf("creating a build folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	im, err := images.FromPackages(ctx, filepath.Join(work, "downloads"), work, a.packages)
+	if err != nil {
+		return "", err
+	}
+	return "built", a.packImage(ctx, im, dir, store)
+}
+
+// packImage makes a registry's content of the image, which is compressed
+// once and then only linked into each cluster's registry.
+func (a Addon) packImage(ctx context.Context, im v1.Image, dir, store string) error {
 	tmp, err := os.MkdirTemp(dir, "build-*")
 	if err != nil {
 		return fmt.Errorf("creating a build folder: %w", err)
@@ -110,7 +139,7 @@ func (a Addon) packImage(ctx context.Context, program, dir, store string) error 
 	return nil
 }
 
-func (a Addon) reference() string { return a.image + ":" + a.program.Version }
+func (a Addon) reference() string { return a.image + ":" + a.version() }
 
 // ensure copies the files into a folder, flat, unless it is there.
 func (m moduleFiles) ensure(ctx context.Context, dir, target string) (detail string, err error) {

@@ -3,6 +3,8 @@ package addon
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/host"
 	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
 	"github.com/platform-operator/platform-operator/e2e/cluster/load"
+	"github.com/platform-operator/platform-operator/e2e/cluster/monitoring"
 	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
 	"github.com/platform-operator/platform-operator/e2e/cluster/registry"
 	"github.com/platform-operator/platform-operator/e2e/cluster/templates"
@@ -51,7 +54,23 @@ func (r installation) install(ctx context.Context, a Addon) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := templates.Render(a.manifest, manifestSettings{Image: image, Node: config.NodeName(config.ControlNode), NodeIP: config.NodeIP(config.ControlNode), Host: traefikHost})
+	settings := manifestSettings{Image: image, Node: config.NodeName(config.ControlNode), NodeIP: config.NodeIP(config.ControlNode), Host: traefikHost}
+	if a.files != nil {
+		var files map[string][]byte
+		// The API server rejects requests for a CRD until it has initialized its storage,
+		// which is later than its condition Established.
+		waited := probe.WaitFor(ctx, 200*time.Millisecond, func() bool {
+			files, err = a.files(ctx, r)
+			return err == nil
+		})
+		if waited != nil {
+			return fmt.Errorf("%w: %w", waited, err)
+		}
+		if err := settings.setFiles(files); err != nil {
+			return err
+		}
+	}
+	manifest, err := templates.Render(a.manifest, settings)
 	if err != nil {
 		return err
 	}
@@ -94,6 +113,18 @@ type manifestSettings struct {
 	Node   string // where the pod runs
 	NodeIP string
 	Host   string // of the Ingress to ask for
+	// Files are the data of a Secret with configuration files, in JSON.
+	Files, FilesHash string
+}
+
+func (s *manifestSettings) setFiles(files map[string][]byte) error {
+	data, err := json.Marshal(files)
+	if err != nil {
+		return fmt.Errorf("encoding the configuration: %w", err)
+	}
+	hash := sha256.Sum256(data)
+	s.Files, s.FilesHash = string(data), hex.EncodeToString(hash[:8])
+	return nil
 }
 
 // push makes the image available, and returns its name with the digest:
@@ -230,4 +261,42 @@ func traefikUsable(ctx context.Context, r installation) error {
 		return errors.New("GatewayClass traefik is not accepted")
 	}
 	return enter.Probe(ctx, r.Config, "http://"+config.NodeIP(config.ControlNode)+"/ping", traefikHost)
+}
+
+// prometheusFiles generates the configuration from what is in the cluster now.
+func prometheusFiles(ctx context.Context, r installation) (map[string][]byte, error) {
+	list := func(resource string) ([]monitoring.Object, error) {
+		var l struct{ Items []monitoring.Object }
+		err := r.api.Get(ctx, "/apis/monitoring.coreos.com/v1/"+resource, &l)
+		return l.Items, err
+	}
+	monitors, err := list("servicemonitors")
+	if err != nil {
+		return nil, err
+	}
+	rules, err := list("prometheusrules")
+	if err != nil {
+		return nil, err
+	}
+	return monitoring.Files(monitors, rules, func(namespace, name, key string) ([]byte, error) {
+		var secret struct{ Data map[string][]byte }
+		if err := r.api.Get(ctx, "/api/v1/namespaces/"+namespace+"/secrets/"+name, &secret); err != nil {
+			return nil, err
+		}
+		value, ok := secret.Data[key]
+		if !ok {
+			return nil, fmt.Errorf("the Secret %s/%s has no key %s", namespace, name, key)
+		}
+		return value, nil
+	})
+}
+
+// prometheusUsable is nil when both programs answer where users will look.
+func prometheusUsable(ctx context.Context, r installation) error {
+	for _, port := range []string{"9090", "9093"} {
+		if err := enter.Probe(ctx, r.Config, "http://"+config.NodeIP(config.ControlNode)+":"+port+"/-/ready", ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }

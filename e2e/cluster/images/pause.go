@@ -16,17 +16,22 @@ var pauseSource []byte
 
 // buildPause compiles the pause program into a folder.
 func buildPause(ctx context.Context, cacheDir, into string) error {
-	src, err := os.MkdirTemp(cacheDir, "build-*")
+	return compile(ctx, cacheDir, into, "pause", pauseSource)
+}
+
+// compile compiles a program of one file into a folder.
+func compile(ctx context.Context, work, into, program string, source []byte) error {
+	src, err := os.MkdirTemp(work, "build-*")
 	if err != nil {
 		return fmt.Errorf("creating a build folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(src) }()
-	for name, content := range map[string][]byte{"main.go": pauseSource, "go.mod": []byte("module pause\n\ngo 1.26.0\n")} {
+	for name, content := range map[string][]byte{"main.go": source, "go.mod": []byte("module " + program + "\n\ngo 1.26.0\n")} {
 		if err := os.WriteFile(filepath.Join(src, name), content, 0o644); err != nil {
-			return fmt.Errorf("writing pause's source: %w", err)
+			return fmt.Errorf("writing the source of %s: %w", program, err)
 		}
 	}
 	_, err = host.Run(ctx, host.Options{Env: build.GoEnv(false)}, "go", "build", "-C", src, "-trimpath", "-ldflags", "-s -w",
-		"-o", filepath.Join(into, "pause"), ".")
+		"-o", filepath.Join(into, program), ".")
 	return err
 }
