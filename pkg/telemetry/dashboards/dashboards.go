@@ -60,7 +60,7 @@ const (
 
 var (
 	kindVariable      = Variable{Name: "kind", Title: "Kind", Values: "label_values(platform_operator_objects, kind)", All: true}
-	oneKind           = Variable{Name: "kind", Title: "Kind", Values: "label_values(platform_operator_objects, kind)"}
+	oneKind           = Variable{Name: "kind", Title: "Kind", Values: "label_values(platform_operator_object_abnormal, kind)"}
 	namespaceVariable = Variable{Name: "namespace", Title: "Namespace", Values: `label_values(platform_operator_objects{kind=~"$kind"}, namespace)`, All: true}
 	oneNamespace      = Variable{Name: "namespace", Title: "Namespace", Values: `label_values(platform_operator_object_abnormal{kind=~"$kind"}, namespace)`}
 	nameVariable      = Variable{Name: "name", Title: "Object", Values: `label_values(platform_operator_object_abnormal{kind=~"$kind", namespace=~"$namespace"}, name)`}
@@ -117,9 +117,9 @@ func objectPanels(matcher string) []Panel {
 	return []Panel{
 		stat("Objects", "Number of objects.", "short", `sum(platform_operator_objects{`+both+`})`),
 		stat("Ready", "Share of the objects that are Ready.", "percentunit",
-			`sum(platform_operator_object_conditions{`+both+`, condition="Ready", status="True"}) / sum(platform_operator_objects{`+both+`})`),
+			`(sum(platform_operator_object_conditions{`+both+`, condition="Ready", status="True"}) or vector(0)) / sum(platform_operator_objects{`+both+`})`),
 		stat("Available", "Share of the objects that are serving, with the current or an earlier spec.", "percentunit",
-			`sum(platform_operator_object_conditions{`+both+`, condition="Available", status="True"}) / sum(platform_operator_objects{`+both+`})`),
+			`(sum(platform_operator_object_conditions{`+both+`, condition="Available", status="True"}) or vector(0)) / sum(platform_operator_objects{`+both+`})`),
 		stat("Abnormal", "Objects in an abnormal state. An object with two states counts twice.", "short",
 			`sum(platform_operator_objects_abnormal{`+both+`}) or vector(0)`),
 		{
