@@ -140,6 +140,9 @@ The alerts use the [metrics](metrics.md) of the operator. They are delivered as
   select the metrics by ` + "`job=%q`" + `, the name of the Service. The scrape configuration needs
   ` + "`honor_labels: true`" + `, because the label ` + "`namespace`" + ` is that of the objects.
 
+PlatformOperatorWebhookUnreachable uses a metric of the API server,
+` + "`apiserver_admission_webhook_rejection_count`" + `, and fires only if Prometheus scrapes it.
+
 The rules use the classic buckets of histograms. A Prometheus that scrapes native histograms
 needs ` + "`always_scrape_classic_histograms: true`" + `.
 

@@ -48,7 +48,10 @@ func registered(t *testing.T) map[string]bool {
 	if err := telemetry.New(telemetry.Options{}).Register(own); err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{"up": true} // from Prometheus
+	names := map[string]bool{
+		"up": true, // from Prometheus
+		"apiserver_admission_webhook_rejection_count": true, // from the API server
+	}
 	for _, r := range []prometheus.Collector{own, metrics.Registry.(prometheus.Collector)} {
 		descs := make(chan *prometheus.Desc, 1000)
 		r.Describe(descs)
@@ -111,6 +114,28 @@ func TestRules_UseRegisteredMetrics(t *testing.T) {
 				t.Errorf("%s uses %s, which the operator does not have", rule, name)
 			}
 		}
+	}
+}
+
+// The alert about unreachable webhooks is about all of the operator's.
+func TestRules_SelectEachWebhook(t *testing.T) {
+	manifests, err := os.ReadFile("../../config/webhook/manifests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := regexp.MustCompile("^(?:" + rules.WebhookNames + ")$")
+	names := regexp.MustCompile(`(?m)^  name: (\S+)$`).FindAllStringSubmatch(string(manifests), -1)
+	webhooks := 0
+	for _, m := range names {
+		if strings.HasSuffix(m[1], "-webhook-configuration") {
+			continue
+		}
+		if webhooks++; !ours.MatchString(m[1]) {
+			t.Errorf("%s does not match %s", m[1], rules.WebhookNames)
+		}
+	}
+	if webhooks < 8 {
+		t.Errorf("found %d webhooks", webhooks)
 	}
 }
 

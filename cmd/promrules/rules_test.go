@@ -103,6 +103,13 @@ var cases = map[string]struct{ fires, quiet, want string }{
 			controller_runtime_webhook_requests_total{job="another", webhook="/validate", code="500"} 0+60x15`,
 		want: `{webhook="/validate"} 1`,
 	},
+	"PlatformOperatorWebhookUnreachable": {
+		fires: `apiserver_admission_webhook_rejection_count{name="validate.webservers.my.domain", error_type="calling_webhook_error", operation="CREATE"} 0+60x15`,
+		quiet: `apiserver_admission_webhook_rejection_count{name="validate.webservers.my.domain", error_type="no_error", operation="CREATE"} 0+60x15
+			apiserver_admission_webhook_rejection_count{name="validate.webservers.my.domain", error_type="calling_webhook_error", operation="UPDATE"} 7x15
+			apiserver_admission_webhook_rejection_count{name="validate.example.com", error_type="calling_webhook_error", operation="CREATE"} 0+60x15`,
+		want: `{name="validate.webservers.my.domain"} 1`,
+	},
 	"PlatformOperatorReconcileErrors": {
 		fires: `controller_runtime_reconcile_errors_total{job="platform-operator-metrics", controller="webserver"} 0+30x15
 			controller_runtime_reconcile_total{job="platform-operator-metrics", controller="webserver", result="error"} 0+30x15

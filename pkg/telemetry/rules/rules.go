@@ -14,6 +14,10 @@ import (
 // name.
 const Job = "platform-operator-metrics"
 
+// WebhookNames is a regular expression that matches the names of the operator's webhooks
+// and no others.
+const WebhookNames = `(default|scale|validate)[.](demoapplications|immortalcontainers|memcacheds|webservers)[.].+`
+
 // RunbookURL is the prefix of the URLs of the runbooks.
 const RunbookURL = "https://github.com/platform-operator/platform-operator/blob/main/docs/runbooks/"
 
@@ -110,6 +114,13 @@ func Alerts() []Alert {
 			Expr:        `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="` + Job + `", code=~"5.."}[5m])) > 0`,
 			Summary:     "The webhook {{ $labels.webhook }} of the platform operator fails.",
 			Description: "The webhook {{ $labels.webhook }} of platform-operator responds with errors to {{ $value | humanize }} requests per second. The API server rejects these changes of objects.",
+		},
+		{
+			// From the API server: a webhook that cannot be reached has no metrics of its own.
+			Name: "PlatformOperatorWebhookUnreachable", For: "2m", Severity: Critical, Dashboard: operatorDashboard,
+			Expr:        `sum by (name) (rate(apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error", name=~"` + WebhookNames + `"}[2m])) > 0`,
+			Summary:     "The API server cannot call the webhook {{ $labels.name }}.",
+			Description: "The API server rejects {{ $value | humanize }} requests per second, because it cannot call the webhook {{ $labels.name }} of platform-operator.",
 		},
 		{
 			Name: "PlatformOperatorReconcileErrors", For: "15m", Severity: Warning, Dashboard: operatorDashboard,
