@@ -276,6 +276,7 @@ campaign-planted: bin/cluster ## Bring known defects back, one at a time: random
 test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
+	@[ "$$CLUSTER" = current ] || bin/cluster addon --build-only prometheus
 	$(call say,'end-to-end tests')
 	@go test -tags=e2e -count=1 -timeout=40m -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
 
@@ -290,6 +291,16 @@ campaign-admission: ## Take each rule of admission away in turn: a case of the c
 campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a request must be refused for it; some minutes
 	$(call say,'the operator without each of its permissions')
 	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=60m $(GO_TEST_FLAGS) -run '^TestRBAC_EachPermissionIsNeeded$$' -v ./controllers/ -all-permissions
+
+# A short slice of it is a part of make test-e2e. INCIDENTS='webhook|node' selects some,
+# and writes no table.
+.PHONY: campaign-incident
+campaign-incident: bin/cluster ## Let things go wrong, and write into docs/incidents.md which alerts fire; 20 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	@bin/cluster addon --build-only prometheus
+	$(call say,'incidents and their alerts')
+	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=2h -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignIncidents$$' -v ./e2e/
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
@@ -407,7 +418,7 @@ check-img:
 e2e-cluster: bin/cluster
 	@bin/cluster up --nodes 2
 	@if [ "$$CLUSTER" != current ]; then bin/cluster addon metrics-server traefik prometheus-operator-crds; $(MAKE) image-load; fi
-	@$(MAKE) install HELM_FLAGS='-f e2e/values.yaml $(HELM_FLAGS)'
+	@$(MAKE) install HELM_FLAGS="-f e2e/values.yaml $$([ "$$CLUSTER" = current ] || echo '-f e2e/values-monitoring.yaml') $(HELM_FLAGS)"
 
 # Built like hyperkube, so that the two share compiled packages.
 .PHONY: bin/kubevalidate

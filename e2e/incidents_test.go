@@ -1,0 +1,502 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/benchmark"
+)
+
+// incident is something that goes wrong, and the alert about it.
+type incident struct {
+	name  string
+	alert string // "" if none may fire
+	// ofObject reports whether the alert is about an object of the namespace.
+	ofObject bool
+	prepare  func(*incidentRun) error
+	cause    func(*incidentRun) error
+	undo     func(*incidentRun) error
+	// again is repeated while the cause lasts.
+	again func(*incidentRun) error
+	// runbook replaces words in the commands of the runbook, and shows what they must
+	// print, as regular expressions.
+	runbook []string
+	shows   []string
+	// explained are other alerts that may fire, with the reason.
+	explained map[string]string
+	note      string
+}
+
+// incidentRun is a run of an incident, and its result.
+type incidentRun struct {
+	incident
+	prometheus
+	ns                string
+	fired, resolved   time.Duration
+	others, diagnosis []string
+	measured          string
+}
+
+func (r *incidentRun) kubectl(args ...string) error {
+	_, err := run(r.Context(), "", "kubectl", append([]string{"-n", r.ns}, args...)...)
+	return err
+}
+
+func (r *incidentRun) operator(args ...string) error {
+	_, err := run(r.Context(), "", "kubectl", append([]string{"-n", operatorNamespace}, args...)...)
+	return err
+}
+
+func (r *incidentRun) apply(yaml string) error {
+	_, err := run(r.Context(), yaml, "kubectl", "-n", r.ns, "apply", "-f", "-")
+	return err
+}
+
+func (r *incidentRun) ready(objects ...string) error {
+	return r.kubectl(append(append([]string{"wait", "--for=condition=Ready"}, objects...), "--timeout=4m")...)
+}
+
+func (r *incidentRun) helm(set ...string) error {
+	helm, err := run(r.Context(), "", "../bin/cluster", "tool", "helm")
+	if err != nil {
+		return err
+	}
+	args := []string{"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=4m", "--hide-notes"}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	lines := strings.Fields(helm)
+	_, err = run(r.Context(), "", lines[len(lines)-1], args...)
+	return err
+}
+
+const (
+	firingLimit = 6 * time.Minute
+	fleetSize   = 200
+)
+
+// incidentsOfObjects concern one namespace each, and happen at the same time.
+func incidentsOfObjects() []incident {
+	shop := func(spec string) func(*incidentRun) error {
+		return func(r *incidentRun) error {
+			return errors.Join(r.apply(webServerKind.manifest("shop", spec)), r.ready("webserver/shop"))
+		}
+	}
+	return []incident{
+		{
+			name: "bad image on one object", alert: "PlatformOperatorRolloutRolledBack", ofObject: true,
+			prepare: shop(`{image: "nginx:1.27.3", replicas: 2, service: {type: ClusterIP}, rollout: {progressDeadlineSeconds: 30}}`),
+			cause: func(r *incidentRun) error {
+				return r.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"image":"nginx:crash"}}`)
+			},
+			undo: func(r *incidentRun) error {
+				return r.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"image":"nginx:1.27.3"}}`)
+			},
+			shows: []string{"this image always fails", "Rollback"},
+		},
+		{
+			name: "crash loop", alert: "PlatformOperatorContainerDying", ofObject: true,
+			prepare: func(r *incidentRun) error {
+				return errors.Join(r.apply(immortalKind.manifest("worker", `{image: "nginx:1.27.3"}`)), r.ready("immortal/worker"))
+			},
+			cause: func(r *incidentRun) error {
+				return r.kubectl("patch", "immortal", "worker", "--type=merge", "-p", `{"spec":{"image":"nginx:crash"}}`)
+			},
+			undo:  func(r *incidentRun) error { return r.kubectl("delete", "immortal", "worker") },
+			shows: []string{"this image always fails"},
+			note:  "the alert lasts until the oldest of three ends of the container is an hour ago; here the object is deleted",
+			explained: map[string]string{
+				"PlatformOperatorObjectStalled":  "the object cannot become Ready",
+				"PlatformOperatorObjectNotReady": "the object is not Ready",
+			},
+		},
+		{
+			name: "quota exhausted", alert: "PlatformOperatorObjectStalled", ofObject: true,
+			prepare: func(r *incidentRun) error { return r.kubectl("create", "quota", "small", "--hard=pods=0") },
+			cause:   func(r *incidentRun) error { return r.apply(immortalKind.manifest("shop", `{image: "nginx:1.27.3"}`)) },
+			undo: func(r *incidentRun) error {
+				return r.kubectl("patch", "quota", "small", "--type=merge", "-p", `{"spec":{"hard":{"pods":"9"}}}`)
+			},
+			runbook: []string{"webserver shop", "immortalcontainer shop"},
+			shows:   []string{"exceeded quota: small"},
+		},
+		{
+			name: "a child deleted in a loop (Deployment)", alert: "PlatformOperatorObjectNotReady", ofObject: true,
+			prepare: shop(`{image: "nginx:1.27.3", replicas: 2, service: {type: ClusterIP}, rollout: {progressDeadlineSeconds: 30}}`),
+			cause:   func(r *incidentRun) error { return r.kubectl("delete", "deployment", "shop") },
+			again: func(r *incidentRun) error {
+				return r.kubectl("delete", "deployment,replicasets", "--all", "--ignore-not-found", "--wait=false")
+			},
+			undo:  func(*incidentRun) error { return nil },
+			shows: []string{`(?i)(unavailable|progress|not ready|available)`},
+		},
+		{
+			name: "a child deleted in a loop (pod)", alert: "PlatformOperatorContainerDying", ofObject: true,
+			prepare: func(r *incidentRun) error {
+				return errors.Join(r.apply(immortalKind.manifest("worker", `{image: "nginx:1.27.3"}`)), r.ready("immortal/worker"))
+			},
+			cause: func(r *incidentRun) error { return r.kubectl("delete", "pod", "worker-immortalpod") },
+			again: func(r *incidentRun) error {
+				return errors.Join(r.ready("immortal/worker"), r.kubectl("delete", "pod", "worker-immortalpod", "--ignore-not-found"))
+			},
+			undo:  func(r *incidentRun) error { return r.kubectl("delete", "immortal", "worker") },
+			shows: []string{`worker-immortalpod [4-9]`},
+			note:  "as for the crash loop",
+		},
+	}
+}
+
+// incidentsOfOperator concern the whole cluster, and happen one after the other.
+func incidentsOfOperator() []incident {
+	const certificate = operatorName + "-webhook-cert"
+	fleet := func(r *incidentRun, version string) error {
+		var all strings.Builder
+		for i := range fleetSize {
+			all.WriteString(webServerKind.manifest(fmt.Sprintf("web-%d", i), `{image: "nginx:`+version+`", replicas: 0, service: {type: ClusterIP}}`))
+		}
+		return r.apply(all.String())
+	}
+	failover := map[string]string{"PlatformOperatorNoLeader": "the Lease of the lost leader must expire first"}
+	return []incident{
+		{
+			name: "webhook blocked", alert: "PlatformOperatorWebhookUnreachable",
+			cause: func(r *incidentRun) error {
+				return r.operator("patch", "service", operatorName+"-webhook", "--type=merge", "-p", `{"spec":{"selector":{"blocked":"true"}}}`)
+			},
+			again: func(r *incidentRun) error {
+				if err := admission(r.Context()); err == nil {
+					return errors.New("the webhook answers")
+				}
+				return nil
+			},
+			undo: func(r *incidentRun) error {
+				return r.operator("patch", "service", operatorName+"-webhook", "--type=merge", "-p", `{"spec":{"selector":{"blocked":null}}}`)
+			},
+			shows: []string{`blocked`, `<none>|<unset>|endpointslice`},
+		},
+		{
+			name: "certificate about to expire", alert: "PlatformOperatorCertificateNotRenewed",
+			// The operator issues a certificate that is valid for nine days.
+			cause: func(r *incidentRun) error {
+				return errors.Join(
+					r.operator("scale", "deployment", operatorName, "--replicas=0"),
+					r.operator("wait", "--for=delete", "pods", "-l", "app.kubernetes.io/name=platform-operator", "--timeout=2m"),
+					r.operator("patch", "secret", certificate, "--type=json", "-p", `[{"op":"remove","path":"/data/tls.crt"},{"op":"remove","path":"/data/tls.key"}]`),
+					r.helm("webhooks.certificates.validity=216h", "webhooks.certificates.renewBefore=24h"),
+					r.operator("scale", "deployment", operatorName, "--replicas=2"),
+				)
+			},
+			undo: func(r *incidentRun) error {
+				return r.helm("webhooks.certificates.validity=2160h", "webhooks.certificates.renewBefore=720h")
+			},
+			shows:     []string{"notAfter=", "yes"},
+			explained: map[string]string{"PlatformOperatorDown": "the cause takes the operator down for a moment", "PlatformOperatorNoLeader": failover["PlatformOperatorNoLeader"]},
+		},
+		{
+			name: "operator killed", alert: "PlatformOperatorDown",
+			cause: func(r *incidentRun) error {
+				return errors.Join(r.operator("scale", "deployment", operatorName, "--replicas=0"),
+					r.operator("delete", "pods", "-l", "app.kubernetes.io/name=platform-operator", "--grace-period=0", "--force"))
+			},
+			undo: func(r *incidentRun) error {
+				return errors.Join(r.operator("scale", "deployment", operatorName, "--replicas=2"), r.operator("rollout", "status", "deployment/"+operatorName, "--timeout=3m"))
+			},
+			shows:     []string{`(?m)^\$ kubectl.* get pods .*\n(No resources.*)?(\$|$)`},
+			explained: failover,
+		},
+		{
+			name: "node lost", alert: "PlatformOperatorObjectNotReady", ofObject: true,
+			prepare: func(r *incidentRun) error {
+				return errors.Join(r.apply(webServerKind.manifest("shop",
+					`{image: "nginx:1.27.3", replicas: 2, service: {type: ClusterIP}, rollout: {progressDeadlineSeconds: 30}, pod: {nodeSelector: {kubernetes.io/hostname: node2}}}`)),
+					r.ready("webserver/shop"))
+			},
+			cause: func(r *incidentRun) error {
+				_, err := run(r.Context(), "", "../bin/cluster", "kill", "node2")
+				return err
+			},
+			undo: func(r *incidentRun) error {
+				_, err := run(r.Context(), "", "../bin/cluster", "start", "node2")
+				return err
+			},
+			shows:     []string{`(?i)(unavailable|node)`},
+			explained: failover,
+		},
+		{
+			name:    fmt.Sprintf("%d objects edited at once", fleetSize),
+			prepare: func(r *incidentRun) error { return errors.Join(fleet(r, "1.27.3"), r.ready("webservers", "--all")) },
+			cause: func(r *incidentRun) error {
+				if err := fleet(r, "1.27.4"); err != nil {
+					return err
+				}
+				edited := time.Now()
+				if err := r.ready("webservers", "--all"); err != nil {
+					return err
+				}
+				wait, err := r.query(`histogram_quantile(0.99, sum by (le) (rate(workqueue_queue_duration_seconds_bucket{job="` + metricsJob + `", controller="webserver"}[2m])))`)
+				if err == nil && len(wait) == 1 {
+					r.measured = fmt.Sprintf("all Ready %s after the last edit; 99%% waited at most %.3ss in the queue", time.Since(edited).Round(100*time.Millisecond), wait[0].Value[1])
+				}
+				return err
+			},
+			undo: func(r *incidentRun) error { return r.kubectl("delete", "webservers", "--all") },
+			explained: map[string]string{
+				"PlatformOperatorQueueStarved": "the last 5 minutes contain the burst for longer than the shortened duration, but not for the 10 minutes of the chart",
+			},
+		},
+	}
+}
+
+// run lets an incident happen, and reports all differences from what is expected.
+func (r *incidentRun) run() {
+	t := r.T
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %s: %v", r.name, what, err)
+		}
+	}
+	if r.prepare != nil {
+		check("preparing", r.prepare(r))
+	}
+	start := time.Now()
+	check("causing it", r.cause(r))
+	stop := r.repeat()
+	if r.alert == "" {
+		// The longest duration of the shortened rules, and two evaluations.
+		select {
+		case <-t.Context().Done():
+		case <-time.After(longestFor + 10*time.Second):
+		}
+	} else {
+		var err error
+		ns := ""
+		if r.ofObject {
+			ns = r.ns
+		}
+		r.fired, err = r.fires(true, r.alert, ns, start, firingLimit)
+		check("the alert must fire", err)
+		out, err := runbook(t.Context(), r.alert, append(r.runbook, "team-a", r.ns)...)
+		check("the runbook", err)
+		for _, want := range r.shows {
+			found := regexp.MustCompile(want).FindString(out)
+			if found == "" {
+				t.Errorf("%s: the commands of the runbook do not show %q:\n%s", r.name, want, out)
+			}
+			r.diagnosis = append(r.diagnosis, strings.TrimSpace(strings.ReplaceAll(found, "\n", " ")))
+		}
+		t.Logf("%s: the runbook:\n%s", r.name, out)
+		stop()
+		undone := time.Now()
+		check("undoing it", r.undo(r))
+		r.resolved, err = r.fires(false, r.alert, ns, undone, firingLimit)
+		check("the alert must be resolved", err)
+	}
+	stop()
+	window := time.Since(start)
+	if r.alert == "" {
+		check("undoing it", r.undo(r))
+	}
+	r.findOthers(window)
+	t.Logf("%s: %s after %s, resolved after %s; others %v", r.name, r.alert, r.fired, r.resolved, r.others)
+}
+
+// repeat repeats the cause until the returned function is called.
+func (r *incidentRun) repeat() (stop func()) {
+	if r.again == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(2 * time.Second):
+				_ = r.again(r) // what it changes may be absent for a moment
+			}
+		}
+	})
+	return sync.OnceFunc(func() { close(done); wait.Wait() })
+}
+
+// findOthers finds the other alerts that have fired meanwhile: for an incident of an
+// object, about its namespace, and otherwise, about no object or any object.
+func (r *incidentRun) findOthers(window time.Duration) {
+	matcher := ""
+	if r.ofObject {
+		matcher = `, namespace="` + r.ns + `"`
+	}
+	all, err := r.query(fmt.Sprintf(`count by (alertname) (last_over_time(ALERTS{alertname=~"PlatformOperator.*", alertstate="firing"%s}[%ds]))`, matcher, int(window.Seconds())))
+	if err != nil {
+		r.Errorf("%s: %v", r.name, err)
+	}
+	for _, s := range all {
+		name := s.Metric["alertname"]
+		if name == r.alert {
+			continue
+		}
+		why := r.explained[name]
+		if why == "" {
+			r.Errorf("%s: %s has fired, too", r.name, name)
+			why = "unexpected"
+		}
+		r.others = append(r.others, name+": "+why)
+	}
+	slices.Sort(r.others)
+}
+
+// The durations of alerts are shortened to a tenth, within these limits.
+const (
+	shortestFor, longestFor = 30 * time.Second, time.Minute
+	rulesOfCampaign         = "campaign"
+)
+
+// shorten replaces the PrometheusRule of the chart by one with shorter durations, and
+// returns the durations by the name of the alert. The expressions are the same.
+func shorten(t *testing.T) map[string]time.Duration {
+	t.Helper()
+	var rule struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Metadata   map[string]any `json:"metadata"`
+		Spec       struct {
+			Groups []struct {
+				Name  string           `json:"name"`
+				Rules []map[string]any `json:"rules"`
+			} `json:"groups"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal([]byte(kubectl(t, "-n", operatorNamespace, "get", "prometheusrule", operatorName, "-o", "json")), &rule); err != nil {
+		t.Fatal(err)
+	}
+	durations := map[string]time.Duration{}
+	for _, g := range rule.Spec.Groups {
+		for _, r := range g.Rules {
+			text, ok := r["for"].(string)
+			if !ok {
+				continue
+			}
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d > 0 {
+				d = min(max(d/10, shortestFor), longestFor)
+			}
+			name, _ := r["alert"].(string)
+			r["for"], durations[name] = d.String(), d
+			if d == time.Minute {
+				r["for"] = "1m"
+			}
+		}
+	}
+	rule.Metadata = map[string]any{"name": rulesOfCampaign, "namespace": "monitoring"}
+	raw, err := json.Marshal(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(t, string(raw)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", operatorNamespace, "delete", "prometheusrule", operatorName)
+	return durations
+}
+
+// TestCampaignIncidents lets incidents happen, and writes docs/incidents.md.
+func TestCampaignIncidents(t *testing.T) {
+	if os.Getenv("CAMPAIGN") == "" {
+		t.Skip("takes 20 minutes: run make campaign-incident")
+	}
+	only := regexp.MustCompile(os.Getenv("INCIDENTS"))
+	p := newPrometheus(t)
+	durations := shorten(t)
+	p.install()
+	p.targetsUp()
+	leads(t)
+
+	var runs []*incidentRun
+	start := func(t *testing.T, i incident) *incidentRun {
+		r := &incidentRun{incident: i, prometheus: prometheus{t}, ns: namespace(t)}
+		runs = append(runs, r)
+		return r
+	}
+	for _, i := range incidentsOfOperator() {
+		if !only.MatchString(i.name) {
+			continue
+		}
+		t.Run(i.name, func(t *testing.T) { start(t, i).run() })
+	}
+	t.Run("objects", func(t *testing.T) {
+		leads(t)
+		var lock sync.Mutex
+		for _, i := range incidentsOfObjects() {
+			if !only.MatchString(i.name) {
+				continue
+			}
+			t.Run(i.name, func(t *testing.T) {
+				t.Parallel()
+				lock.Lock()
+				r := start(t, i)
+				lock.Unlock()
+				r.run()
+			})
+		}
+	})
+	if os.Getenv("INCIDENTS") != "" {
+		return
+	}
+	if err := writeIncidents(t, runs, durations); err != nil {
+		t.Error(err)
+	}
+}
+
+const (
+	incidentsPage  = "../docs/incidents.md"
+	incidentsBegin = "<!-- incidents: written by make campaign-incident; changes by hand get lost -->"
+	incidentsEnd   = "<!-- incidents: end -->"
+)
+
+func writeIncidents(t *testing.T, runs []*incidentRun, durations map[string]time.Duration) error {
+	t.Helper()
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
+	var b strings.Builder
+	fmt.Fprintf(&b, "`make campaign-incident`, %s\n\n", machine(t))
+	b.WriteString("| incident | alert | `for` | firing after | resolved after | other alerts | the runbook's commands show |\n|---|---|---:|---:|---:|---|---|\n")
+	var notes []string
+	for _, r := range runs {
+		others := strings.Join(r.others, "; ")
+		if others == "" {
+			others = "none"
+		}
+		if r.alert == "" {
+			fmt.Fprintf(&b, "| %s | none may fire | | | | %s | %s |\n", r.name, others, r.measured)
+			continue
+		}
+		name := r.name
+		if r.note != "" {
+			notes = append(notes, r.name+": "+r.note+".")
+		}
+		var shown []string
+		for _, d := range r.diagnosis {
+			shown = append(shown, "`"+strings.ReplaceAll(d, "|", `\|`)+"`")
+		}
+		fmt.Fprintf(&b, "| %s | [%s](runbooks/%s.md) | %s | %s | %s | %s | %s |\n", name, strings.TrimPrefix(r.alert, "PlatformOperator"), r.alert,
+			seconds(durations[r.alert]), seconds(r.fired), seconds(r.resolved), others, strings.Join(shown, ", "))
+	}
+	if len(notes) > 0 {
+		b.WriteString("\n* " + strings.Join(notes, "\n* ") + "\n")
+	}
+	return benchmark.WriteSection(incidentsPage, "# Incidents", incidentsBegin, incidentsEnd, b.String())
+}

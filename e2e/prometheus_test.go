@@ -1,0 +1,487 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// The addresses of the add-on prometheus.
+	prometheusURL   = "http://10.10.10.1:9090/api/v1/"
+	alertmanagerURL = "http://10.10.10.1:9093/api/v2/"
+
+	prometheusBinding = "prometheus-reads-platform-operator"
+	metricsJob        = "platform-operator-metrics"
+)
+
+// prometheus is the add-on of that name.
+type prometheus struct{ *testing.T }
+
+// newPrometheus installs the add-on, and grants it the permission to read the
+// operator's metrics as the README of the chart says.
+func newPrometheus(t *testing.T) prometheus {
+	t.Helper()
+	if !local() {
+		t.Skip("needs the add-on prometheus of the local cluster")
+	}
+	p := prometheus{t}
+	p.install()
+	yaml, err := run(t.Context(), "", "kubectl", "create", "clusterrolebinding", prometheusBinding,
+		"--clusterrole=platform-operator-metrics-reader", "--serviceaccount=monitoring:prometheus", "--dry-run=client", "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(t, yaml); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		for _, object := range []string{"clusterrolebinding/" + prometheusBinding, "namespace/monitoring"} {
+			if _, err := run(ctx, "", "kubectl", "delete", object, "--wait=false", "--ignore-not-found"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return p
+}
+
+// install installs the add-on with a configuration for the monitors and rules that
+// the cluster contains now.
+func (p prometheus) install() {
+	p.Helper()
+	if out, err := run(p.Context(), "", "../bin/cluster", "addon", "prometheus"); err != nil {
+		p.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func getJSON(ctx context.Context, address string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", address, res.Status, body)
+	}
+	return json.Unmarshal(body, into)
+}
+
+// get reads the field data of an answer of Prometheus.
+func (p prometheus) get(path string, parameters url.Values, data any) error {
+	var raw struct{ Data json.RawMessage }
+	if err := getJSON(p.Context(), prometheusURL+path+"?"+parameters.Encode(), &raw); err != nil {
+		return err
+	}
+	return json.Unmarshal(raw.Data, data)
+}
+
+// series is an element of the result of a query.
+type series struct {
+	Metric map[string]string
+	Value  [2]any // time, and the value as a text
+}
+
+func (p prometheus) query(expr string) ([]series, error) {
+	var data struct {
+		ResultType string
+		Result     json.RawMessage
+	}
+	if err := p.get("query", url.Values{"query": {expr}}, &data); err != nil {
+		return nil, err
+	}
+	var all []series
+	if data.ResultType != "vector" {
+		return nil, fmt.Errorf("%s is a %s", expr, data.ResultType)
+	}
+	return all, json.Unmarshal(data.Result, &all)
+}
+
+// targetsUp waits until each pod of the operator is scraped by the ServiceMonitor of
+// the chart, that is, with TLS and the permission.
+func (p prometheus) targetsUp() {
+	p.Helper()
+	eventually(p.T, "Prometheus to scrape each pod of the operator", func() error {
+		var targets struct {
+			ActiveTargets []struct {
+				Labels            map[string]string
+				ScrapeURL, Health string
+				LastError         string
+			}
+		}
+		if err := p.get("targets", nil, &targets); err != nil {
+			return err
+		}
+		up := 0
+		for _, t := range targets.ActiveTargets {
+			if t.Labels["job"] != metricsJob {
+				continue
+			}
+			if t.Health != "up" || !strings.HasPrefix(t.ScrapeURL, "https://") {
+				return fmt.Errorf("%s is %s: %s", t.ScrapeURL, t.Health, t.LastError)
+			}
+			up++
+		}
+		if up < 2 {
+			return fmt.Errorf("%d targets with job=%q", up, metricsJob)
+		}
+		return nil
+	})
+}
+
+// alert is an alert in Alertmanager.
+type alert struct {
+	Labels   map[string]string
+	StartsAt time.Time
+}
+
+func (a alert) String() string {
+	l := a.Labels
+	s := l["alertname"]
+	if l["name"] != "" {
+		s += " " + l["kind"] + " " + l["namespace"] + "/" + l["name"]
+	}
+	return s
+}
+
+// alerts returns the alerts of the operator that fire.
+func (p prometheus) alerts() ([]alert, error) {
+	var all []alert
+	err := getJSON(p.Context(), alertmanagerURL+"alerts?filter="+url.QueryEscape(`alertname=~"PlatformOperator.*"`), &all)
+	return all, err
+}
+
+// firing returns whether an alert fires in Alertmanager, for any object of a
+// namespace if that is given.
+func (p prometheus) firing(name, ns string) (bool, []alert, error) {
+	all, err := p.alerts()
+	return slices.ContainsFunc(all, func(a alert) bool {
+		return a.Labels["alertname"] == name && (ns == "" || a.Labels["namespace"] == ns)
+	}), all, err
+}
+
+// fires waits until an alert fires, or until it does no longer, and returns how long
+// that took since a time.
+func (p prometheus) fires(want bool, name, ns string, since time.Time, limit time.Duration) (time.Duration, error) {
+	for {
+		got, all, err := p.firing(name, ns)
+		if err == nil && got == want {
+			return time.Since(since), nil
+		}
+		if time.Since(since) > limit {
+			return 0, fmt.Errorf("%s in namespace %q: firing is %t after %s (%v); alerts: %v", name, ns, got, limit, err, all)
+		}
+		select {
+		case <-p.Context().Done():
+			return 0, p.Context().Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// board is a dashboard as the chart delivers it.
+type board struct {
+	UID        string
+	Templating struct {
+		List []struct {
+			Name, Type string
+			Query      any
+			AllValue   string
+		}
+	}
+	Panels []struct {
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+func (p prometheus) boards() []board {
+	p.Helper()
+	var list struct {
+		Items []struct{ Data map[string]string }
+	}
+	if err := json.Unmarshal([]byte(kubectl(p.T, "-n", operatorNamespace, "get", "configmaps", "-l", "grafana_dashboard=1", "-o", "json")), &list); err != nil {
+		p.Fatal(err)
+	}
+	var all []board
+	for _, item := range list.Items {
+		for _, raw := range item.Data {
+			var b board
+			if err := json.Unmarshal([]byte(raw), &b); err != nil {
+				p.Fatal(err)
+			}
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+var labelValues = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+
+// substitutions returns the values of the variables of a dashboard, as Grafana
+// computes them: the first value, or the one for all.
+func (p prometheus) substitutions(b board) *strings.Replacer {
+	p.Helper()
+	pairs := []string{"$__rate_interval", "1m"}
+	for _, v := range b.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		value := v.AllValue
+		text, _ := v.Query.(map[string]any)["query"].(string)
+		m := labelValues.FindStringSubmatch(strings.NewReplacer(pairs...).Replace(text))
+		if m == nil {
+			p.Errorf("%s: variable %s has the query %v", b.UID, v.Name, v.Query)
+			continue
+		}
+		var values []string
+		if err := p.get("label/"+m[2]+"/values", url.Values{"match[]": {m[1]}}, &values); err != nil {
+			p.Errorf("%s: variable %s: %v", b.UID, v.Name, err)
+		}
+		if len(values) == 0 {
+			p.Errorf("%s: variable %s has no values: %s", b.UID, v.Name, m[1])
+		} else if value == "" {
+			value = values[0]
+		}
+		pairs = append(pairs, "$"+v.Name, value)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// mayBeEmpty are the panels without data in a healthy cluster, with the reason. They
+// are executed all the same.
+var mayBeEmpty = map[string]string{
+	"Failed rollouts":            "no rollout has failed since the leader started",
+	"Drift repaired":             "nothing has changed a child since the leader started",
+	"Failed applies":             "all children could be written",
+	"Failed applies of its kind": "all children could be written",
+	"Transitions of its kind":    "the series begin with the first transition",
+	"Applies skipped":            "the series begin with the first skipped apply",
+	"Children written":           "the series begin with the first write",
+	"Refused requests":           "the series begin with the first rejected request",
+	"Time from deletion to gone": "no object of the kind was deleted",
+	"Time from edit to Ready":    "NaN or nothing without a change of the kind",
+	"Late changes":               "NaN or nothing without a change of the kind",
+	"Restarts":                   "only ImmortalContainers have these counters",
+	"Errors":                     "the counters are initialized, but a replica that is not the leader has no controllers",
+	"Abnormal objects":           "no object is abnormal",
+	"Abnormal states":            "the object is healthy",
+	"States":                     "the object is healthy",
+	"Its namespace":              "no object of the namespace is abnormal",
+	"Alerts":                     "no alert is pending or firing",
+	"Admission":                  "the series of a webhook begin with its first call",
+	"Duration of admission":      "the series of a webhook begin with its first call",
+	"Not yet observed":           "the series exist only for namespaces with objects",
+}
+
+// executed counts the expressions that Prometheus has accepted.
+type executed struct {
+	panels, rules, empty int
+	titles               map[string]bool // of panels without data
+}
+
+// executeAll executes the expressions of all panels and rules.
+func (p prometheus) executeAll() executed {
+	p.Helper()
+	e := executed{titles: map[string]bool{}}
+	boards := p.boards()
+	if len(boards) < 7 {
+		p.Errorf("the chart delivers %d dashboards", len(boards))
+	}
+	for _, b := range boards {
+		replace := p.substitutions(b)
+		for _, panel := range b.Panels {
+			found := 0
+			for _, target := range panel.Targets {
+				expr := replace.Replace(target.Expr)
+				result, err := p.query(expr)
+				if err != nil {
+					p.Errorf("%s: panel %q: %v", b.UID, panel.Title, err)
+				}
+				e.panels++
+				found += len(result)
+			}
+			if found > 0 {
+				continue
+			}
+			e.empty++
+			e.titles[panel.Title] = true
+			if mayBeEmpty[panel.Title] == "" {
+				p.Errorf("%s: panel %q has no data", b.UID, panel.Title)
+			}
+		}
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Name, Query, Health, LastError string }
+		}
+	}
+	if err := p.get("rules", nil, &rules); err != nil {
+		p.Fatal(err)
+	}
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			if r.Health != "ok" {
+				p.Errorf("rule %s is %s: %s", r.Name, r.Health, r.LastError)
+			}
+			if _, err := p.query(r.Query); err != nil {
+				p.Errorf("rule %s: %v", r.Name, err)
+			}
+			e.rules++
+		}
+	}
+	if e.rules == 0 {
+		p.Error("Prometheus has no rules")
+	}
+	return e
+}
+
+// promtool runs promtool of the add-on.
+func (p prometheus) promtool(args ...string) string {
+	p.Helper()
+	return kubectl(p.T, append([]string{"-n", "monitoring", "exec", "deployment/prometheus", "-c", "prometheus", "--", "promtool"}, args...)...)
+}
+
+var (
+	diagnosis = regexp.MustCompile(`(?s)\n## Diagnosis\n(.*?)\n## `)
+	shell     = regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```")
+)
+
+// runbook executes the commands in the section Diagnosis of a runbook, for an object
+// instead of the one of the example, and returns what they print.
+func runbook(ctx context.Context, alertname string, replace ...string) (string, error) {
+	raw, err := os.ReadFile("../docs/runbooks/" + alertname + ".md")
+	if err != nil {
+		return "", err
+	}
+	section := diagnosis.FindStringSubmatch(string(raw))
+	if section == nil {
+		return "", fmt.Errorf("the runbook of %s has no diagnosis", alertname)
+	}
+	var out strings.Builder
+	var failed []error
+	commands := 0
+	for _, block := range shell.FindAllStringSubmatch(section[1], -1) {
+		for line := range strings.Lines(block[1]) {
+			line = strings.NewReplacer(replace...).Replace(strings.TrimSpace(line))
+			if line == "" {
+				continue
+			}
+			commands++
+			printed, err := run(ctx, "", "bash", "-c", line)
+			fmt.Fprintf(&out, "$ %s\n%s", line, printed)
+			if err != nil {
+				fmt.Fprintf(&out, "%v\n", err)
+				if !mayFail(line) {
+					failed = append(failed, err)
+				}
+			}
+		}
+	}
+	if commands == 0 {
+		failed = append(failed, fmt.Errorf("the runbook of %s has no commands", alertname))
+	}
+	return out.String(), errors.Join(failed...)
+}
+
+// mayFail reports whether the exit status of a command is an answer: grep has found
+// nothing, the permission is missing, the pod has no previous container, or the
+// cluster has no cert-manager.
+func mayFail(command string) bool {
+	return slices.ContainsFunc([]string{"| grep", " can-i ", " --previous", "describe certificate"}, func(s string) bool {
+		return strings.Contains(command, s)
+	})
+}
+
+// TestPrometheus_AlertsFireAndResolve reads the operator's metrics with a real
+// Prometheus, configured by the ServiceMonitor and the PrometheusRule of the chart.
+func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
+	t.Parallel()
+	p := newPrometheus(t)
+	began := time.Now()
+	ns := namespace(t)
+	objects := webServer(ns, "shop", `{image: "nginx:1.27.3", service: {type: ClusterIP}}`)
+	for _, o := range []struct {
+		k          kind
+		name, spec string
+	}{
+		{immortalKind, "worker", `{image: "nginx:1.27.3"}`}, {memcachedKind, "cache", `{size: 1}`},
+		{demoApplicationKind, "demo", `{image: "nginx:1.27.3", replica: 1, ports: [{port: 80}]}`}, {webServerKind, "gone", `{image: nginx, replicas: 0, service: {type: ClusterIP}}`},
+	} {
+		objects += o.k.manifest(o.name, o.spec)
+	}
+	s := blockStage{t, ns}
+	s.apply(objects)
+	p.targetsUp()
+	for _, file := range []string{"config /etc/prometheus/prometheus.yml", "rules /etc/prometheus/rules-platform-operator-system-platform-operator.yml"} {
+		if out := p.promtool(append([]string{"check"}, strings.Fields(file)...)...); !strings.Contains(out, "SUCCESS") {
+			t.Errorf("promtool check %s: %s", file, out)
+		}
+	}
+	s.kubectl("wait", "--for=condition=Ready", "--all", "webservers,immortalcontainers,memcacheds,demoapplications", "--timeout=2m")
+	s.kubectl("delete", "webserver", "gone")
+
+	// A bad image, and a child that is deleted in a loop.
+	start := time.Now()
+	s.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"image":"nginx:crash","rollout":{"progressDeadlineSeconds":15}}}`)
+	for range 4 {
+		s.kubectl("wait", "--for=condition=Ready", "immortalcontainer/worker", "--timeout=2m")
+		s.kubectl("delete", "pod", "worker-immortalpod")
+	}
+	for alertname, shows := range map[string]string{
+		"PlatformOperatorContainerDying":    `[4-9]`,
+		"PlatformOperatorRolloutRolledBack": "this image always fails",
+	} {
+		took, err := p.fires(true, alertname, ns, start, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s fires after %s", alertname, took.Round(100*time.Millisecond))
+		out, err := runbook(t.Context(), alertname, "team-a", ns)
+		if err != nil {
+			t.Errorf("the runbook: %v", err)
+		}
+		if !regexp.MustCompile(shows).MatchString(out) {
+			t.Errorf("the commands of the runbook of %s do not show %q:\n%s", alertname, shows, out)
+		}
+	}
+	e := p.executeAll()
+	t.Logf("Prometheus executed %d expressions of panels and %d of rules; panels without data: %d (%s)",
+		e.panels, e.rules, e.empty, strings.Join(slices.Sorted(maps.Keys(e.titles)), ", "))
+
+	undone := time.Now()
+	s.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"image":"nginx:1.27.3"}}`)
+	s.kubectl("delete", "immortalcontainer", "worker")
+	for _, alertname := range []string{"PlatformOperatorContainerDying", "PlatformOperatorRolloutRolledBack"} {
+		took, err := p.fires(false, alertname, ns, undone, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s is resolved after %s", alertname, took.Round(100*time.Millisecond))
+	}
+	t.Logf("%s after Prometheus was ready", time.Since(began).Round(time.Second))
+}
