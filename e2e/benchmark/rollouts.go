@@ -88,7 +88,7 @@ func RolloutsChart(rows []Rollout) string {
 		sums[k].FailedPlain += r.FailedPlain
 	}
 	managed, plain := chart.Series{Name: "managed"}, chart.Series{Name: "plain Deployment and Service"}
-	c := chart.Bars{Title: "Failed requests by case", XLabel: "failed requests, in percent", Format: "%.2f %%"}
+	c := chart.Bars{Title: "Failed requests by case", XLabel: "failed requests, in percent, on a logarithmic scale", Format: "%.2f %%", LogFrom: 0.1}
 	for _, k := range order {
 		s := sums[k]
 		c.Labels = append(c.Labels, k.name+", "+k.kind)

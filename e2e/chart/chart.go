@@ -33,6 +33,9 @@ type Bars struct {
 	Title, XLabel string
 	Labels        []string
 	Series        []Series
+	// LogFrom, if it is positive, makes the axis logarithmic and is the value at which
+	// bars begin.
+	LogFrom float64
 	// Format writes the value at the end of a bar; the default is %g.
 	Format string
 }
@@ -53,7 +56,7 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}.t{font-weight:600;font-size:14
 `
 	lineWidth, lineHeight = 420, 260
 	barsWidth             = 860
-	barHeight             = 9
+	barHeight             = 12
 )
 
 // Lines draws several charts side by side, in columns.
@@ -100,7 +103,7 @@ func legend(b *strings.Builder, x, y float64, series []Series) {
 	for i, s := range series {
 		fmt.Fprintf(b, `<rect class="f%d" x="%s" y="%s" width="10" height="10"/>`+"\n", i%colors, num(x), num(y-9))
 		text(b, x+14, y, "s", "", s.Name)
-		x += 14 + 6.2*float64(len(s.Name)) + 14
+		x += 14 + 6.8*float64(len(s.Name)) + 14
 	}
 }
 
@@ -209,12 +212,8 @@ func (c Bars) SVG() string {
 			}
 		}
 	}
-	step := niceStep(highest / 5)
-	if highest = math.Ceil(highest/step-1e-9) * step; highest == 0 {
-		highest = step
-	}
-	x := func(v float64) float64 { return left + v/highest*width }
-	for v := 0.0; v <= highest+step/2; v += step {
+	x, ticks := c.x(left, width, highest)
+	for _, v := range ticks {
 		line(&b, "g", x(v), top, x(v), height-bottom)
 		text(&b, x(v), height-bottom+15, "s", "middle", label(v))
 	}
@@ -231,13 +230,33 @@ func (c Bars) SVG() string {
 				continue
 			}
 			at := y + float64(j)*barHeight
-			fmt.Fprintf(&b, `<rect class="f%d" x="%s" y="%s" width="%s" height="%d"/>`+"\n", j%colors, num(left), num(at), num(max(x(s.Values[i])-left, 1)), barHeight-1)
-			text(&b, max(x(s.Values[i]), left+1)+4, at+barHeight-1, "s", "", fmt.Sprintf(format, s.Values[i]))
+			fmt.Fprintf(&b, `<rect class="f%d" x="%s" y="%s" width="%s" height="%d"/>`+"\n", j%colors, num(left), num(at), num(x(s.Values[i])-left), barHeight-1)
+			text(&b, x(s.Values[i])+4, at+barHeight-2, "s", "", fmt.Sprintf(format, s.Values[i]))
 		}
 	}
 	line(&b, "a", left, top, left, height-bottom)
 	b.WriteString("</svg>\n")
 	return b.String()
+}
+
+// x returns the scale of the axis of the values, and the values to label.
+func (c Bars) x(left, width, highest float64) (scale func(float64) float64, ticks []float64) {
+	if c.LogFrom > 0 {
+		last := c.LogFrom
+		for ticks = []float64{last}; last < highest; ticks = append(ticks, last) {
+			last *= 10
+		}
+		span := max(math.Log(last/c.LogFrom), 1)
+		return func(v float64) float64 { return left + math.Log(max(v, c.LogFrom)/c.LogFrom)/span*width }, ticks
+	}
+	step := niceStep(highest / 5)
+	if highest = math.Ceil(highest/step-1e-9) * step; highest == 0 {
+		highest = step
+	}
+	for v := 0.0; v <= highest+step/2; v += step {
+		ticks = append(ticks, v)
+	}
+	return func(v float64) float64 { return left + v/highest*width }, ticks
 }
 
 // niceStep returns the smallest 1, 2 or 5 times a power of ten that is at least v.

@@ -57,6 +57,13 @@ func TestBars_DrawsAGroupForEachLabel(t *testing.T) {
 	}.SVG())
 }
 
+func TestBars_CanBeLogarithmic(t *testing.T) {
+	compare(t, "logarithmic.svg", Bars{
+		Title: "Failed requests", XLabel: "percent", Labels: []string{"image changed", "node lost"}, Format: "%g %%", LogFrom: 0.1,
+		Series: []Series{{"managed", []float64{0, 0.05}}, {"plain", []float64{1.1, 93}}},
+	}.SVG())
+}
+
 func TestNiceStep(t *testing.T) {
 	for v, want := range map[float64]float64{0: 1, 0.03: 0.05, 1: 1, 1.1: 2, 3: 5, 7: 10, 26: 50, 100: 100} {
 		if got := niceStep(v); math.Abs(got-want) > 1e-9 {

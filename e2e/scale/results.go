@@ -123,8 +123,8 @@ func (r results) chart() string {
 			chart.Series{Name: "maximum", Values: values["maximum RSS MiB"]},
 			chart.Series{Name: "after a restart", Values: values["RSS after restart MiB"]}),
 		line("CPU of a restart, until the queue is empty", "s", 3, chart.Series{Values: values["restart CPU s"]}),
-		line("Restart: an edit when the workers start → Deployment", "ms", 100, chart.Series{Values: values["first edit ms"]}),
-		line("Restart: start of the process → workers start", "s", 0, chart.Series{Values: values["workers start after s"]}),
+		line("First edit during a restart → Deployment", "ms", 100, chart.Series{Values: values["first edit ms"]}),
+		line("Restart: process starts → workers start", "s", 0, chart.Series{Values: values["workers start after s"]}),
 	)
 }
 
