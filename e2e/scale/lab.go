@@ -51,9 +51,7 @@ type lab struct {
 	client  dynamic.Interface
 	seen    *observer
 	results results
-	cancel  context.CancelFunc
-	// kubelet receives the result of the simulated kubelet.
-	kubelet chan error
+	cancel  context.CancelCauseFunc
 
 	// args and env are those of the operator's Deployment.
 	args, env []string
@@ -74,13 +72,9 @@ type lab struct {
 	peak float64
 }
 
-func setUp(ctx context.Context, o options) (*lab, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	l := &lab{options: o, cancel: cancel, kubelet: make(chan error, 1), forwarded: map[net.Conn]bool{}}
-	if err := l.setUp(ctx); err != nil {
-		return nil, errors.Join(err, l.tearDown(true))
-	}
-	return l, nil
+// newLab returns a lab that calls cancel if one of its parts fails.
+func newLab(o options, cancel context.CancelCauseFunc) *lab {
+	return &lab{options: o, cancel: cancel, forwarded: map[net.Conn]bool{}}
 }
 
 func (l *lab) setUp(ctx context.Context) (err error) {
@@ -100,7 +94,11 @@ func (l *lab) setUp(ctx context.Context) (err error) {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	node := &kubelet.Kubelet{Client: l.typed, Node: "simulated"}
-	go func() { l.kubelet <- node.Run(ctx) }()
+	go func() {
+		if err := node.Run(ctx); err != nil {
+			l.cancel(fmt.Errorf("the simulated node: %w", err))
+		}
+	}()
 	if err := l.install(ctx); err != nil {
 		return err
 	}
@@ -125,7 +123,7 @@ func (l *lab) tearDown(failed bool) error {
 	for _, op := range l.running {
 		errs = append(errs, op.stop())
 	}
-	l.cancel()
+	l.cancel(nil)
 	if l.dir == "" {
 		return errors.Join(errs...)
 	}
@@ -338,7 +336,7 @@ func (l *lab) serveAdmission(op *operator) {
 func (l *lab) standby() (*operator, error) {
 	l.replicas++
 	op, err := startOperator(l.operator, l.replicas, l.args, append(os.Environ(), l.env...),
-		filepath.Join(l.dir, fmt.Sprintf("operator-%d.log", l.replicas)))
+		filepath.Join(l.dir, fmt.Sprintf("operator-%d.log", l.replicas)), l.cancel)
 	if err != nil {
 		return nil, err
 	}

@@ -536,10 +536,10 @@ func (l *lab) measureEdits(ctx context.Context) error {
 	var err error
 	r.AdmissionBurst, err = l.measureAdmission(ctx, func() error {
 		began := time.Now()
-		burst, cancel := context.WithCancel(ctx)
-		defer cancel()
-		tenant := make(chan error, 1)
-		go func() { tenant <- l.editTenantUntil(burst) }()
+		changed, tenant := make(chan struct{}), make(chan error, 1)
+		go func() { tenant <- l.editTenantUntil(ctx, changed) }()
+		finish := sync.OnceValue(func() error { close(changed); return <-tenant })
+		defer finish()
 		err := inParallel(ctx, len(keys), func(i int) error {
 			return l.patch(ctx, webServers, keys[i].namespace, keys[i].name, `{"spec":{"image":"`+thirdImage+`"}}`)
 		})
@@ -553,8 +553,7 @@ func (l *lab) measureEdits(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		cancel()
-		if err := <-tenant; err != nil {
+		if err := finish(); err != nil {
 			return err
 		}
 		var ready []time.Time
@@ -580,19 +579,23 @@ func (l *lab) measureEdits(ctx context.Context) error {
 	return nil
 }
 
-// editTenantUntil changes an object of the other user each second until the context
-// ends.
-func (l *lab) editTenantUntil(ctx context.Context) error {
-	// An edit that has been sent is waited for.
-	edit := context.WithoutCancel(ctx)
-	for sleep(ctx, time.Second) == nil {
-		took, err := l.editTenant(edit)
+// editTenantUntil changes an object of the other user each second until end is closed.
+// It waits for the last change.
+func (l *lab) editTenantUntil(ctx context.Context, end <-chan struct{}) error {
+	for {
+		select {
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+		took, err := l.editTenant(ctx)
 		if err != nil {
 			return err
 		}
 		l.results.Load.TenantBurst = append(l.results.Load.TenantBurst, took)
 	}
-	return nil
 }
 
 // measureFailover ends the leader while another replica waits, and changes an object

@@ -153,11 +153,16 @@ func inCluster(ctx context.Context, o options, phase string, result *results) (e
 
 // runPhase measures in the network of a cluster.
 func runPhase(ctx context.Context, o options) (err error) {
-	l, err := setUp(ctx, o)
-	if err != nil {
+	interrupted := ctx
+	// Canceled if the operator or the simulated node fails.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l := newLab(o, cancel)
+	// The logs of an interrupted run are of no use.
+	defer func() { err = errors.Join(err, l.tearDown(err != nil && interrupted.Err() == nil)) }()
+	if err := l.setUp(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.tearDown(err != nil)) }()
 	switch o.phase {
 	case phaseRequests:
 		err = l.measureRequests(ctx)

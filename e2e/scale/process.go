@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,11 +29,13 @@ type operator struct {
 	leading   chan struct{}
 	leadingAt time.Time
 	exited    chan struct{}
+	// stopping is set before the process is told to end.
+	stopping atomic.Bool
 }
 
 // startOperator starts a replica with the arguments and the environment of its
-// Deployment. Replicas have different ports, because they share a network.
-func startOperator(program string, replica int, args, env []string, log string) (*operator, error) {
+// Deployment, and calls failed if it ends by itself. Replicas have different ports, because they share a network.
+func startOperator(program string, replica int, args, env []string, log string, failed context.CancelCauseFunc) (*operator, error) {
 	op := &operator{
 		metricsPort: 20000 + replica, webhookPort: 21000 + replica, leading: make(chan struct{}), exited: make(chan struct{}),
 	}
@@ -58,7 +61,10 @@ func startOperator(program string, replica int, args, env []string, log string) 
 		defer close(op.exited)
 		defer file.Close()
 		op.follow(stderr, file)
-		_ = op.cmd.Wait() // the log says why it ended
+		_ = op.cmd.Wait() // its state says more
+		if !op.stopping.Load() {
+			failed(fmt.Errorf("the operator ended by itself: %s", op.cmd.ProcessState))
+		}
 	}()
 	return op, nil
 }
@@ -88,7 +94,7 @@ func (op *operator) lead(ctx context.Context) error {
 	case <-op.leading:
 		return nil
 	case <-op.exited:
-		return errors.New("the operator ended")
+		return errors.New("the operator ended before its workers started")
 	case <-ctx.Done():
 		return fmt.Errorf("the workers have not started: %w", context.Cause(ctx))
 	}
@@ -96,6 +102,7 @@ func (op *operator) lead(ctx context.Context) error {
 
 // stop ends the process as the kubelet does.
 func (op *operator) stop() error {
+	op.stopping.Store(true)
 	_ = op.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	select {
 	case <-op.exited:

@@ -388,7 +388,7 @@ func per(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-time.After(d):
 		return nil
 	}
