@@ -39,7 +39,8 @@ be missing. [The style guide](style.md) says how messages are written.
 * ` + "`Ready`" + ` is ` + "`Unknown`" + ` with the reason and message of the problem if the object could not be
   observed, or cannot be deleted yet.
 * A change of ` + "`Ready`" + `, ` + "`Reconciling`" + ` or ` + "`Stalled`" + ` is also an event, whose note begins with the
-  type of the condition.
+  type of the condition. A rollout that a new object or an edit starts is announced when it
+  ends, or when something holds it up.
 
 | Kind | Where | Reason | Message | When, and what to do |
 |---|---|---|---|---|
