@@ -216,9 +216,16 @@ func incidentsOfOperator() []incident {
 		},
 		{
 			name: "node lost", alert: "PlatformOperatorObjectNotReady", ofObject: true,
+			// The operator runs on the other node: if it loses all replicas, the alert is
+			// PlatformOperatorDown.
 			prepare: func(r *incidentRun) error {
-				return errors.Join(r.apply(webServerKind.manifest("shop",
-					`{image: "nginx:1.27.3", replicas: 2, service: {type: ClusterIP}, rollout: {progressDeadlineSeconds: 30}, pod: {nodeSelector: {kubernetes.io/hostname: node2}}}`)),
+				return errors.Join(
+					r.kubectl("cordon", "node2"),
+					r.operator("rollout", "restart", "deployment/"+operatorName),
+					r.operator("rollout", "status", "deployment/"+operatorName, "--timeout=3m"),
+					r.kubectl("uncordon", "node2"),
+					r.apply(webServerKind.manifest("shop",
+						`{image: "nginx:1.27.3", replicas: 2, service: {type: ClusterIP}, rollout: {progressDeadlineSeconds: 30}, pod: {nodeSelector: {kubernetes.io/hostname: node2}}}`)),
 					r.ready("webserver/shop"))
 			},
 			cause: func(r *incidentRun) error {
