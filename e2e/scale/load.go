@@ -29,6 +29,7 @@ const (
 	// tenants is how many objects the other user has, in a namespace of its own.
 	tenants   = 20
 	failovers = 5
+	idleEdits = 10
 
 	namespaceScale, namespaceRaw, namespaceTenant = "scale", "raw", "tenant"
 )
@@ -482,7 +483,7 @@ func (l *lab) measureRest(ctx context.Context) error {
 	}
 	slices.Sort(times)
 	r.ScrapeTime = times[len(times)/2]
-	for range 20 {
+	for range idleEdits {
 		took, err := l.editTenant(ctx)
 		if err != nil {
 			return err

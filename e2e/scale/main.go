@@ -73,6 +73,10 @@ func run(ctx context.Context, o options) error {
 	}
 	began := time.Now()
 	var result results
+	var err error
+	if result.LoadAverage, err = loadAverage(); err != nil {
+		return err
+	}
 	// The audit log costs the API server more for the operator's requests than for
 	// others, so that only requests are counted with it.
 	for _, phase := range []string{phaseRequests, phaseLoad} {
@@ -81,7 +85,6 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	result.Version, result.Took = o.version, time.Since(began)
-	var err error
 	if result.Machine, err = machine(); err != nil {
 		return err
 	}

@@ -17,7 +17,9 @@ import (
 // results are everything that was measured.
 type results struct {
 	Version, Machine string `json:",omitzero"`
-	Took             time.Duration
+	// LoadAverage is that of the minute before the run, caused by other programs.
+	LoadAverage string `json:",omitzero"`
+	Took        time.Duration
 	// Environment is that of the operator's Deployment.
 	Environment []string
 	Requests    *requestResults `json:",omitempty"`
@@ -128,6 +130,16 @@ func (r results) chart() string {
 	)
 }
 
+// loadAverage returns the load average of the last minute.
+func loadAverage() (string, error) {
+	raw, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "", fmt.Errorf("reading the load average: %w", err)
+	}
+	average, _, _ := strings.Cut(string(raw), " ")
+	return average, nil
+}
+
 // machine describes the machine of the measurements.
 func machine() (string, error) {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
@@ -177,9 +189,9 @@ func (r results) goals() []goal {
 	add("requests at rest", fmt.Sprintf("0 in %s", restFor), q.Rest == 0, "%d", q.Rest)
 	add(fmt.Sprintf("writes at a restart with %d objects", q.RestartObjects), "0", q.RestartWrites == 0, "%d", q.RestartWrites)
 	add(fmt.Sprintf("data of the ConfigMap of %d objects changes", q.Shared), "1 read of it", q.ChangedReads <= 1,
-		"%d reads of it; each object %.2f children, %.2f status, %.2f events", q.ChangedReads,
+		"reads of it: %d; each object %.2f children, %.2f status, %.2f events", q.ChangedReads,
 		per(q.Changed.Children, q.Shared), per(q.Changed.Status, q.Shared), per(q.Changed.Events, q.Shared))
-	add("annotation of that ConfigMap changes", "0 requests", q.Annotated.sum() == 0, "%d requests, %d reads of it", q.Annotated.sum(), q.AnnotatedReads)
+	add("annotation of that ConfigMap changes", "0 requests", q.Annotated.sum() == 0, "requests: %d, of which reads of it: %d", q.Annotated.sum(), q.AnnotatedReads)
 
 	perObject := r.cpuPerObject()
 	add("CPU of the operator for each WebServer created", "≤ 5 ms", perObject <= 5*time.Millisecond, "%s", millis(perObject))
@@ -259,8 +271,8 @@ func (l latencies) text() string {
 // markdown returns the section of benchmarks.md.
 func (r results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "`make bench-scale SCALE=%d`, operator %s, %s; %s.\nTook %s.\n\n", r.Load.Objects, r.Version, time.Now().UTC().Format(time.DateOnly),
-		r.Machine, r.Took.Round(time.Second))
+	fmt.Fprintf(&b, "`make bench-scale SCALE=%d`, operator %s, %s; %s.\nThe load average was %s when it began; it took %s.\n\n", r.Load.Objects, r.Version, time.Now().UTC().Format(time.DateOnly),
+		r.Machine, r.LoadAverage, r.Took.Round(time.Second))
 	b.WriteString("| measure | goal | measured | |\n|---|---|---|---|\n")
 	for _, g := range r.goals() {
 		verdict := ""

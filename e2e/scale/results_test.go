@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // sampleResults meets some goals and misses others.
 func sampleResults() results {
 	return results{
-		Version: "v1", Machine: "2 cores", Took: 10 * time.Minute,
+		Version: "v1", Machine: "2 cores", LoadAverage: "0.50", Took: 10 * time.Minute,
 		Requests: &requestResults{
 			Operations: []operation{
 				{Name: "create WebServer", Objects: 2, Distinct: 8, Counts: counts{Children: 8, Status: 2, Events: 2}},
