@@ -73,8 +73,8 @@ type Resources struct {
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r in ['cpu', 'memory', 'ephemeral-storage'])",message="requests can contain cpu, memory and ephemeral-storage; other resources are requested by their limit"
 	// +kubebuilder:validation:XValidation:rule="self.all(r, !string(self[r]).matches('^-|[eE][-+]?[0-9]{3}'))",message="must not be negative, and an exponent must have at most two digits"
-	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || (!string(self['cpu']).matches('[.][0-9]*m|[.][0-9]{4,}|[nu]$|[eE][-+]?[0-9]{3}') && quantity(string(self['cpu'])).isLessThan(quantity('10k')))",message="cpu must be a multiple of 1m and less than 10k, such as 2, 0.5 or 500m"
-	// +kubebuilder:validation:XValidation:rule="['memory', 'ephemeral-storage'].all(r, !(r in self) || (!string(self[r]).matches('[mun]$|[.][0-9]+$|[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isLessThan(quantity('1Ei')) && (quantity(string(self[r])).compareTo(quantity('0')) == 0 || !quantity(string(self[r])).isLessThan(quantity('1Mi')))))",message="memory and ephemeral-storage must be whole numbers of bytes, from 1Mi and less than 1Ei, such as 64Mi"
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || (!string(self['cpu']).matches('[.][0-9]*m|[.][0-9]{4,}|[nu]$|[eE]-|[eE][-+]?[0-9]{3}') && quantity(string(self['cpu'])).isLessThan(quantity('10k')))",message="cpu must be a multiple of 1m and less than 10k, such as 2, 0.5 or 500m"
+	// +kubebuilder:validation:XValidation:rule="['memory', 'ephemeral-storage'].all(r, !(r in self) || (!string(self[r]).matches('[mun]$|[.][0-9]+$|[.][0-9]{4,}|[eE]-|[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isLessThan(quantity('1Ei')) && (quantity(string(self[r])).compareTo(quantity('0')) == 0 || !quantity(string(self[r])).isLessThan(quantity('1Mi')))))",message="memory and ephemeral-storage must be whole numbers of bytes, from 1Mi and less than 1Ei, such as 64Mi"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
 	// limits are the most resources that the container may use: cpu, memory,
@@ -82,10 +82,10 @@ type Resources struct {
 	// example.com/gpu.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule="self.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] || (r.contains('/') && !r.contains('kubernetes.io/') && !format.qualifiedName().validate(r).hasValue() && !string(self[r]).matches('[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isInteger()))",message="limits can contain cpu, memory, ephemeral-storage, and whole numbers of extended resources such as example.com/gpu"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] || (r.contains('/') && !r.contains('kubernetes.io/') && !r.startsWith('requests.') && !format.qualifiedName().validate('requests.' + r).hasValue() && !string(self[r]).matches('[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isInteger()))",message="limits can contain cpu, memory, ephemeral-storage, and whole numbers of extended resources such as example.com/gpu"
 	// +kubebuilder:validation:XValidation:rule="self.all(r, !string(self[r]).matches('^-|[eE][-+]?[0-9]{3}'))",message="must not be negative, and an exponent must have at most two digits"
-	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || (!string(self['cpu']).matches('[.][0-9]*m|[.][0-9]{4,}|[nu]$|[eE][-+]?[0-9]{3}') && quantity(string(self['cpu'])).isLessThan(quantity('10k')))",message="cpu must be a multiple of 1m and less than 10k, such as 2, 0.5 or 500m"
-	// +kubebuilder:validation:XValidation:rule="['memory', 'ephemeral-storage'].all(r, !(r in self) || (!string(self[r]).matches('[mun]$|[.][0-9]+$|[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isLessThan(quantity('1Ei')) && !quantity(string(self[r])).isLessThan(quantity('1Mi'))))",message="memory and ephemeral-storage must be whole numbers of bytes, from 1Mi and less than 1Ei, such as 64Mi"
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || (!string(self['cpu']).matches('[.][0-9]*m|[.][0-9]{4,}|[nu]$|[eE]-|[eE][-+]?[0-9]{3}') && quantity(string(self['cpu'])).isLessThan(quantity('10k')))",message="cpu must be a multiple of 1m and less than 10k, such as 2, 0.5 or 500m"
+	// +kubebuilder:validation:XValidation:rule="['memory', 'ephemeral-storage'].all(r, !(r in self) || (!string(self[r]).matches('[mun]$|[.][0-9]+$|[.][0-9]{4,}|[eE]-|[eE][-+]?[0-9]{3}') && quantity(string(self[r])).isLessThan(quantity('1Ei')) && !quantity(string(self[r])).isLessThan(quantity('1Mi'))))",message="memory and ephemeral-storage must be whole numbers of bytes, from 1Mi and less than 1Ei, such as 64Mi"
 	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[+]?[0.]*[1-9]')",message="cpu must be more than 0; leave it out for no limit"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
@@ -303,6 +303,7 @@ type ExecAction struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self[0] != ''",message="the first element is the program to run, and must not be empty"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, !a.contains('\\x00'))",message="must not contain NUL characters"
 	Command []string `json:"command"`
 }
 
@@ -314,6 +315,7 @@ type HTTPGetAction struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[^[:space:][:cntrl:]]*$')",message="must begin with / and have no white space"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('//')",message="must not begin with //, which the kubelet reads as the name of a host"
 	Path string `json:"path,omitempty"`
 
 	// port is the number or the name of a port of the container.

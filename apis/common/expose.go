@@ -32,6 +32,7 @@ type Expose struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`
 	// +kubebuilder:validation:XValidation:rule="self.all(h, !isIP(h))",message="a host is a name, not an address"
+	// +kubebuilder:validation:XValidation:rule="self.all(h, !h.matches('(^|[.])([0-9]+|0x[0-9a-f]*)$'))",message="the last part of a host must not be a number, because clients would read the host as an address"
 	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o == h))",message="each host can be listed once"
 	Hosts []string `json:"hosts"`
 

@@ -14,6 +14,7 @@ type Monitoring struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?$`
 	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$') ? !self.matches('[0-9]{6}') : duration(self) <= duration('24h')",message="must be 24h or less"
 	Interval string `json:"interval,omitempty"`
 
 	// labels of the PodMonitor, by which a Prometheus can select it.

@@ -37,6 +37,8 @@ type Pod struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue())",message="keys must be names such as example.com/key"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('platform-operator.io/') && !k.contains('security.beta.kubernetes.io/') && !k.contains('security.alpha.kubernetes.io/') && !k.startsWith('kubernetes.io/config.') && k != 'controller.kubernetes.io/pod-deletion-cost')",message="annotations of the operator, and annotations that change the privileges of a pod, cannot be set"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('scheduler.alpha.kubernetes.io/'))",message="annotations of the scheduler are deprecated: use tolerations, affinity and nodeSelector"
+	// +kubebuilder:validation:XValidation:rule="['kubernetes.io/ingress-bandwidth', 'kubernetes.io/egress-bandwidth'].all(k, !(k in self) || isQuantity(self[k]))",message="a bandwidth must be a quantity such as 10M"
 	// +kubebuilder:validation:XValidation:rule="self.map(k, bytes(k).size() + bytes(self[k]).size()).sum() <= 163840",message="keys and values must have at most 163840 bytes in all"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
@@ -418,6 +420,7 @@ type KeyToPath struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^\.?[^./](\.?[^.])*\.?$`
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must not contain NUL characters"
 	Path string `json:"path"`
 
 	// mode of the file; 420 is 0644. Unset means defaultMode.
@@ -491,7 +494,7 @@ type EmptyDirVolume struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[mun]$|[.][0-9]+$|[eE][-+]?[0-9]{3}') && quantity(string(self)).isLessThan(quantity('1Ei')) && !quantity(string(self)).isLessThan(quantity('0'))",message="must be a whole number of bytes, less than 1Ei, and not be negative, such as 64Mi"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[mun]$|[.][0-9]+$|[.][0-9]{4,}|[eE]-|[eE][-+]?[0-9]{3}') && quantity(string(self)).isLessThan(quantity('1Ei')) && !quantity(string(self)).isLessThan(quantity('0'))",message="must be a whole number of bytes, less than 1Ei, and not be negative, such as 64Mi"
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
 }
 
@@ -595,6 +598,7 @@ type DownwardAPIFile struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^\.?[^./](\.?[^.])*\.?$`
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must not contain NUL characters"
 	Path string `json:"path"`
 
 	// fieldRef selects a field of the pod.
@@ -645,6 +649,7 @@ type VolumeMount struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[^/:]+)+$') && !self.matches('/[.]{1,2}(/|$)')",message="must be an absolute path such as /data, without ':', without a slash at its end, without empty, '.' and '..' parts, and not / itself"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00') && !self.matches('^/(proc(/.*)?|dev|dev/termination-log)$')",message="must not contain NUL characters, and must not be /dev, /dev/termination-log, or in /proc, which the container runtime mounts"
 	MountPath string `json:"mountPath"`
 
 	// subPath is the path within the volume to mount; relative, without "..".
@@ -653,6 +658,7 @@ type VolumeMount struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^\.?[^./](\.?[^.])*\.?$`
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must not contain NUL characters"
 	SubPath string `json:"subPath,omitempty"`
 
 	// readOnly makes the mount read-only.

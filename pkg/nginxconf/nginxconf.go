@@ -5,17 +5,52 @@ package nginxconf
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
+
+// luaBlock ends the names of directives that contain Lua.
+const luaBlock = "_by_lua_block"
+
+// elsewhere are directives that nginx does not accept in a server block.
+var elsewhere = map[string]bool{}
+
+func init() {
+	for _, name := range strings.Fields(`
+		events http mail server stream upstream user daemon env load_module lock_file master_process pcre_jit pid
+		thread_pool timer_resolution worker_connections worker_cpu_affinity worker_priority worker_processes
+		worker_rlimit_core worker_rlimit_nofile worker_shutdown_timeout working_directory accept_mutex multi_accept
+		geo map split_clients log_format limit_conn_zone limit_req_zone proxy_cache_path fastcgi_cache_path
+		uwsgi_cache_path scgi_cache_path map_hash_bucket_size map_hash_max_size server_names_hash_bucket_size
+		server_names_hash_max_size variables_hash_bucket_size variables_hash_max_size`) {
+		elsewhere[name] = true
+	}
+}
+
+// ServerBlock returns why nginx would reject text as the content of a server block, as
+// far as it does not depend on the modules.
+func ServerBlock(text string) error {
+	names, err := Directives(text)
+	for _, name := range names {
+		switch {
+		case elsewhere[name]:
+			return fmt.Errorf("%q is not allowed in a server block", name)
+		case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }):
+			return fmt.Errorf("%q is not the name of a directive", name)
+		}
+	}
+	return err
+}
 
 // Directives parses text as nginx parses an included file, and returns the
 // names of the directives at the top level of the text. The error describes why
 // nginx would reject the text regardless of what the directives mean; the names
-// before the error are returned nevertheless. Lua blocks, which have a syntax
-// of their own, are not supported.
+// before the error are returned nevertheless. Lua blocks have a syntax of their
+// own: the text is not read any further than the first of them.
 func Directives(text string) (names []string, err error) {
 	// The states are those of nginx's ngx_conf_read_token.
 	var (
 		words                int // of the current directive
+		first                string
 		word                 strings.Builder
 		depth                int
 		line                 = 1
@@ -26,8 +61,11 @@ func Directives(text string) (names []string, err error) {
 		unexpected           = func(what string) error { return fmt.Errorf("line %d: unexpected %s", line, what) }
 		space                = func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 		endWord              = func() {
+			if words == 0 {
+				first = word.String()
+			}
 			if words == 0 && depth == 0 {
-				names = append(names, word.String())
+				names = append(names, first)
 			}
 			words++
 			word.Reset()
@@ -66,6 +104,9 @@ func Directives(text string) (names []string, err error) {
 			case c == ';':
 				words = 0
 			case c == '{':
+				if strings.HasSuffix(first, luaBlock) {
+					return names, nil
+				}
 				words = 0
 				depth++
 			case c == '}':
@@ -103,6 +144,9 @@ func Directives(text string) (names []string, err error) {
 				words = 0
 			}
 			if c == '{' {
+				if strings.HasSuffix(first, luaBlock) {
+					return names, nil
+				}
 				words = 0
 				depth++
 			}

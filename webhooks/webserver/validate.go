@@ -1,11 +1,14 @@
 package webserver
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -22,8 +25,8 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		errs = append(errs, field.Invalid(spec.Child("service", "nodePort"), *s.NodePort,
 			fmt.Sprintf("must be between %d and %d, the node ports of this cluster", platform.NodePortRange.From, platform.NodePortRange.To)))
 	}
-	if c := w.Spec.Config; c != nil && !strings.Contains(c.Inline, "_by_lua_block") {
-		if _, err := nginxconf.Directives(c.Inline); err != nil {
+	if c := w.Spec.Config; c != nil {
+		if err := nginxconf.ServerBlock(c.Inline); err != nil {
 			errs = append(errs, field.Invalid(spec.Child("config", "inline"), excerpt(c.Inline), "nginx cannot read it: "+err.Error()))
 		}
 	}
@@ -32,9 +35,34 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		ports = append(ports, "https")
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
+	errs = append(errs, schemes(w.Spec.Probes, w.Spec.TLS != nil, spec.Child("probes"))...)
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
 	errs = append(errs, validate.PodLabels(w.Spec.Pod, naming.LabelWebServer, spec.Child("pod"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
+}
+
+// schemes rejects HTTPS probes of the HTTP port and the reverse, which always fail.
+func schemes(p *common.Probes, tls bool, at *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, one := range []struct {
+		name  string
+		probe *common.Probe
+	}{{"startup", p.Startup}, {"readiness", p.Readiness}, {"liveness", p.Liveness}} {
+		if one.probe == nil || one.probe.HTTPGet == nil {
+			continue
+		}
+		get := one.probe.HTTPGet
+		https := get.Scheme == corev1.URISchemeHTTPS
+		port := get.Port.String()
+		if https && (port == "http" || port == "80") || !https && tls && (port == "https" || port == "443") {
+			errs = append(errs, field.Invalid(at.Child(one.name, "httpGet", "scheme"), cmp.Or(string(get.Scheme), "HTTP"),
+				"port "+port+" has the other scheme: use HTTP for port http, and HTTPS for port https"))
+		}
+	}
+	return errs
 }
 
 // withoutFiles returns a spec without the content of files, which the schema
