@@ -30,7 +30,8 @@ type AnyKind struct {
 	Paused      func(Object) bool
 	Teardown    func(context.Context, client.Client, Object) (done bool, err error) // nil: none
 
-	observe func(context.Context, Reader, Object) (Model, error)
+	observe func(context.Context, Reader, Object) (observed any, err error)
+	model   func(o Object, observed any) Model
 }
 
 // Erase returns a kind without its type parameters. The functions of the result
@@ -40,15 +41,16 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
 		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Log: k.Log,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
-		observe: func(ctx context.Context, r Reader, o Object) (Model, error) {
-			var observed S
-			if k.Observe != nil {
-				var err error
-				if observed, err = k.Observe(ctx, r, o.(T)); err != nil {
-					return nil, err
-				}
+		observe: func(ctx context.Context, r Reader, o Object) (any, error) {
+			var none S
+			if k.Observe == nil {
+				return none, nil
 			}
-			return k.Model(o.(T), observed), nil
+			return k.Observe(ctx, r, o.(T))
+		},
+		model: func(o Object, observed any) Model {
+			s, _ := observed.(S) // a nil interface if S is one
+			return k.Model(o.(T), s)
 		},
 	}
 	if k.References != nil {
@@ -76,16 +78,25 @@ func (k AnyKind) Watched() []client.Object {
 // Observe reads what the model of an object depends on, including the
 // ConfigMaps and Secrets that it refers to, and returns the model.
 func (k AnyKind) Observe(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (Model, error) {
+	observed, err := k.observeAll(ctx, r, refs, obj)
+	if err != nil {
+		return nil, err
+	}
+	return k.model(obj, observed), nil
+}
+
+// observeAll reads what the model of an object depends on.
+func (k AnyKind) observeAll(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (observed any, err error) {
 	if k.Secrets != nil {
 		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
 	}
 	if k.References != nil {
-		var err error
 		if r.Snapshots, err = k.ownConfigMaps(ctx, r, obj); err != nil {
 			return nil, err
 		}
 		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Snapshots)
 	}
+	r.reads.addReferences(r.Sources, r.Secrets)
 	return k.observe(ctx, r, obj)
 }
 
@@ -96,13 +107,21 @@ func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Mod
 	if r.Snapshots, err = k.ownConfigMaps(ctx, r, obj); err != nil {
 		return nil, err
 	}
-	return k.observe(ctx, r, obj)
+	return k.modelOf(ctx, r, obj)
 }
 
 // Offline returns the model of an object as if it had just been created in a
 // cluster in which only the given ConfigMaps exist.
 func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]configsource.Source) (Model, error) {
-	return k.observe(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
+	return k.modelOf(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
+}
+
+func (k AnyKind) modelOf(ctx context.Context, r Reader, obj Object) (Model, error) {
+	observed, err := k.observe(ctx, r, obj)
+	if err != nil {
+		return nil, err
+	}
+	return k.model(obj, observed), nil
 }
 
 // noObjects is a cluster without objects.

@@ -4,6 +4,9 @@
 //	request ─▶ get (cache) ─▶ being deleted? ─▶ Teardown ─▶ remove the finalizer
 //	               │
 //	            Observe       cached reads, one value                   reads
+//	               │
+//	            unchanged since a reconcile that found nothing to do? ─▶ end
+//	               │
 //	            Model         pure: decides, once
 //	            Plan          pure: the desired children
 //	            apply         a request for each child that differs     writes
@@ -145,6 +148,9 @@ type Reader struct {
 	// lacks reports whether the type of an object is not available. If it is
 	// nil, all types are available.
 	lacks func(client.Object) bool
+	// reads, if not nil, records the references that were read. Reader records
+	// all other reads.
+	reads *reads
 }
 
 // Watch is a type whose changes trigger a reconcile of an object that does

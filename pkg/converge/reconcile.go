@@ -71,6 +71,8 @@ type memory struct {
 	suspect bool
 
 	freed bool // the finalizer was removed; a cached object is outdated
+
+	rest rest // what the last reconcile read, if it found nothing to do
 }
 
 // NewReconciler returns the reconciler of one kind. refs reads the ConfigMaps
@@ -109,6 +111,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		v := r.classify(req.NamespacedName, err)
 		return v.Result, v.Err
 	}
+	if after, ok := r.unchanged(ctx, obj); ok {
+		return reconcile.Result{RequeueAfter: after}, nil
+	}
 	return r.converge(ctx, obj, owner)
 }
 
@@ -118,13 +123,16 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 	owner.Suspect = r.takeSuspicion(key)
 
-	seen := uidRecorder{Reader: r.client, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
-	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
+	read := r.read(obj)
+	read.versions = map[types.UID]string{}
+	seen := uidRecorder{Reader: recorder{Reader: r.client, reads: read}, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
+	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks, reads: read}, r.refs, obj)
+	fulfilled := false
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
 		model = unobserved{obj} // a failed read does not prove that anything is missing
 	} else {
-		model, err = r.observeAndWrite(ctx, obj, owner, model, seen, out)
+		model, fulfilled, err = r.observeAndWrite(ctx, obj, owner, model, seen, read, out)
 	}
 	if err != nil && owner.Suspect {
 		r.suspect(key)
@@ -138,7 +146,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		return out.Problem.Result, out.Problem.Err // a write conflict is not reported
 	}
 	model.UpdateStatus(out)
-	wait, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent(), out.Problem)
+	wait, written, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent(), out.Problem)
 	if err != nil {
 		v := r.classify(key, errors.Join(out.Problem.Err, err))
 		return v.Result, v.Err
@@ -151,6 +159,13 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) && out.Problem.Err == nil {
 			result.RequeueAfter = after
 		}
+	}
+	if fulfilled && !written && wait == 0 && out.Problem.Class == fault.None {
+		now := rest{reads: read.sum}
+		if result.RequeueAfter > 0 {
+			now.until = out.Now.Add(result.RequeueAfter)
+		}
+		r.keepRest(key, now)
 	}
 	return result, out.Problem.Err
 }
@@ -169,15 +184,16 @@ func (u unobserved) UpdateStatus(out Outcome) {
 
 // observeAndWrite applies the model's plan. If children exist that are not in
 // the cache, and that applying them would not find, it observes again including
-// them, and returns the new model.
-func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen uidRecorder, out Outcome) (Model, error) {
+// them, and returns the new model. fulfilled reports that there was nothing to
+// write.
+func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen uidRecorder, read *reads, out Outcome) (_ Model, fulfilled bool, err error) {
 	plan, err := model.Plan()
 	found, unread := r.findUnlabelled(ctx, obj, owner, plan, err != nil, seen, out)
 	if len(found) > 0 {
 		seen.unlabelled = found
 		again, unobserved := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
 		if unobserved != nil {
-			return model, fmt.Errorf("observing: %w", unobserved)
+			return model, false, fmt.Errorf("observing: %w", unobserved)
 		}
 		model = again
 		plan, err = model.Plan()
@@ -187,7 +203,8 @@ func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner appl
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
 	r.applier.ForgetOthers(owner, plan.Apply)
-	return model, errors.Join(err, unread, unwritten)
+	err = errors.Join(err, unread, unwritten)
+	return model, err == nil && len(found) == 0 && r.confirm(plan, out, read), err
 }
 
 // write applies a plan. A child that cannot be written blocks only those that
@@ -331,7 +348,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 		// shows that the deletion is still being retried.
 		r.event(obj, "Warning", v.Reason, "Delete", problem.Message)
 		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
-		if _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
+		if _, _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
 			log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
 		}
 		return v.Result, v.Err
@@ -535,29 +552,29 @@ func (r *Reconciler) wonRace(key types.NamespacedName) {
 // writeStatus writes the status if it differs. If only counts differ, which may
 // soon change again, it writes nothing and returns how long to wait. An urgent
 // status is always written.
-func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (time.Duration, error) {
+func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (wait time.Duration, written bool, err error) {
 	key := client.ObjectKeyFromObject(after)
 	if equality.Semantic.DeepEqual(before, after) {
 		r.settled(key)
-		return 0, nil
+		return 0, false, nil
 	}
 	if b, a := before.GetStatus(), after.GetStatus(); !urgent && b.ObservedGeneration == a.ObservedGeneration && equality.Semantic.DeepEqual(b.Conditions, a.Conditions) {
 		if left := r.unsettled(key); left > 0 {
-			return left, nil
+			return left, false, nil
 		}
 	}
 	// The resource version rejects the write of a former leader that was
 	// suspended and resumed.
-	err := r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	err = r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
 	if apierrors.IsNotFound(err) {
-		return 0, nil // deleted meanwhile
+		return 0, true, nil // deleted meanwhile
 	}
 	if err != nil {
-		return 0, fmt.Errorf("writing the status: %w", err)
+		return 0, false, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
 	r.announce(before, after, problem)
-	return 0, nil
+	return 0, true, nil
 }
 
 // announce sends an event for every condition that changed its status or
