@@ -42,6 +42,10 @@ import (
 // many in every rollout.
 const maxAllocations = 300
 
+// maxVisited is how many objects of the caches a reconcile may visit to find those
+// that it lists.
+const maxVisited = 50
+
 // scenes are what the cost of a reconcile must not depend on.
 var scenes = []struct {
 	name    string
@@ -61,6 +65,10 @@ func TestReconcile_IsCheapIfNothingChanged(t *testing.T) {
 				s.rest()
 				if n := testing.AllocsPerRun(5, s.reconcile); n > maxAllocations {
 					t.Errorf("a reconcile that changes nothing needs %.0f allocations, want at most %d", n, maxAllocations)
+				}
+				*s.cache.visited = 0
+				if s.reconcile(); *s.cache.visited > maxVisited {
+					t.Errorf("a reconcile visits %d objects of the caches, want at most %d", *s.cache.visited, maxVisited)
 				}
 			})
 		}
@@ -116,7 +124,7 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
-	s.cache = cache{scheme: s.scheme, types: map[reflect.Type]toolscache.Indexer{}}
+	s.cache = cache{scheme: s.scheme, types: map[reflect.Type]toolscache.Indexer{}, visited: new(int)}
 	for _, o := range append(k.Watched(), k.New()) {
 		s.cache.types[reflect.TypeOf(o)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, s.indexers())
 	}
@@ -352,6 +360,11 @@ func (s *scene) indexers() toolscache.Indexers {
 		}
 		return []string{naming.Unowned}
 	})
+	for _, w := range s.kind.Watches {
+		if w.Index != "" {
+			add(w.Index, w.IndexValues)
+		}
+	}
 	return all
 }
 
@@ -359,6 +372,8 @@ func (s *scene) indexers() toolscache.Indexers {
 type cache struct {
 	scheme *runtime.Scheme
 	types  map[reflect.Type]toolscache.Indexer
+	// visited counts the objects that were visited by lists.
+	visited *int
 }
 
 func (c cache) Get(_ context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
@@ -391,6 +406,7 @@ func (c cache) List(_ context.Context, into client.ObjectList, opts ...client.Li
 	if err != nil {
 		return err
 	}
+	*c.visited += len(found)
 	all := make([]runtime.Object, 0, len(found))
 	for _, f := range found {
 		o := f.(client.Object)

@@ -163,6 +163,17 @@ type Watch struct {
 	// OwnerName returns the name of the object, in the same namespace, that a change
 	// affects, or "" if there is none.
 	OwnerName func(client.Object) string
+	// Index is the name of an index of these objects by OwnerName, for Observe. No
+	// other kind may have the same.
+	Index string
+}
+
+// IndexValues returns the values of an object in Index.
+func (w Watch) IndexValues(o client.Object) []string {
+	if name := w.OwnerName(o); name != "" {
+		return []string{name}
+	}
+	return nil
 }
 
 // LogText contains the texts of a kind's log lines, which are those of the

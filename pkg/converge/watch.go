@@ -97,6 +97,9 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		b = b.Watches(c, optional.handler)
 	}
 	for _, rel := range k.Watches {
+		if err := indexByOwner(mgr, rel); err != nil {
+			return err
+		}
 		b = b.Watches(rel.Object, first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			name := rel.OwnerName(o)
 			if name == "" {
@@ -128,6 +131,18 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
 	}
 	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k) })
+}
+
+// indexByOwner adds the index that a watch declares.
+func indexByOwner(mgr manager.Manager, w Watch) error {
+	if w.Index == "" {
+		return nil
+	}
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), w.Object, w.Index, w.IndexValues)
+	if err != nil {
+		return fmt.Errorf("indexing %T by owner: %w", w.Object, err)
+	}
+	return nil
 }
 
 // requests returns a request for each object of a kind.

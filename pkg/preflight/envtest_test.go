@@ -79,7 +79,7 @@ func version(env string, contract bool) converge.AnyKind {
 		Watches:  []converge.Watch{rollout.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
 		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Observed, error) {
-			return rollout.Observe(ctx, r, a, a.Name, labels(a))
+			return rollout.Observe(ctx, r, a, a.Name, "app", labels(a))
 		},
 		Model: func(a *application, s rollout.Observed) converge.Model {
 			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {

@@ -135,7 +135,7 @@ func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []
 
 func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Options) Report {
 	r := Report{Version: o.Version, Objects: []Object{}}
-	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}}
+	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}, indexes: map[string]client.IndexerFunc{}}
 	w := world{
 		client: s, applier: apply.NewApplier(s, c, apply.NoRecorder{}), now: time.Now(),
 		refs: configsource.NewReader(&versions{Client: c, namespaces: o.Namespaces}, c),
@@ -167,6 +167,9 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		}
 		for _, t := range k.Unowned {
 			load(t)
+		}
+		for _, w := range k.Watches {
+			s.indexes[w.Index] = w.IndexValues
 		}
 		for _, t := range k.Watched() {
 			load(t, ours)

@@ -404,7 +404,9 @@ func TestSnapshot_AnswersLikeTheCaches(t *testing.T) {
 		}}}
 	}
 	mine := map[string]string{naming.LabelManagedBy: naming.ManagedBy, "app": "web"}
-	s := &snapshot{Client: newServer(t, child("a", "x", mine), child("b", "y", mine), child("foreign", "x", nil)), types: map[schema.GroupVersionKind]*held{}}
+	s := &snapshot{Client: newServer(t, child("a", "x", mine), child("b", "y", mine), child("foreign", "x", nil)), types: map[schema.GroupVersionKind]*held{}, indexes: map[string]client.IndexerFunc{
+		"by-name": func(o client.Object) []string { return []string{o.GetName()} },
+	}}
 	if err := s.load(ctx, appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), ours); err != nil {
 		t.Fatal(err)
 	}
@@ -429,6 +431,7 @@ func TestSnapshot_AnswersLikeTheCaches(t *testing.T) {
 		{names(client.MatchingLabels{"app": "web"}), "a b"},
 		{names(client.MatchingLabels{"app": "other"}), ""},
 		{names(client.MatchingFields{naming.IndexOwner: "u-x"}), "a"},
+		{names(client.MatchingFields{"by-name": "b"}), "b"},
 		{names(client.MatchingFields{"spec.x": "u-x"}), "there is no index for spec.x=u-x"},
 	} {
 		if tc.got != tc.want {

@@ -32,6 +32,7 @@ type snapshot struct {
 	client.Client
 	namespaces []string
 	types      map[schema.GroupVersionKind]*held
+	indexes    map[string]client.IndexerFunc // those that the kinds declare
 }
 
 // held are the objects of one type.
@@ -207,7 +208,7 @@ func (s *snapshot) List(ctx context.Context, into client.ObjectList, opts ...cli
 		if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(c.GetLabels())) {
 			continue
 		}
-		indexed, err := indexedAs(c, o.FieldSelector)
+		indexed, err := s.isIndexedAs(c, o.FieldSelector)
 		if err != nil {
 			return err
 		}
@@ -218,9 +219,9 @@ func (s *snapshot) List(ctx context.Context, into client.ObjectList, opts ...cli
 	return meta.SetList(into, found)
 }
 
-// indexedAs reports whether an object matches a field selector for an index
+// isIndexedAs reports whether an object matches a field selector for an index
 // that the operator's caches of children have; see operator.New.
-func indexedAs(o client.Object, by fields.Selector) (bool, error) {
+func (s *snapshot) isIndexedAs(o client.Object, by fields.Selector) (bool, error) {
 	if by == nil || by.Empty() {
 		return true, nil
 	}
@@ -230,6 +231,11 @@ func indexedAs(o client.Object, by fields.Selector) (bool, error) {
 		}
 		if _, ok := by.RequiresExactMatch(naming.IndexUnowned); ok {
 			return !naming.IsChild(o), nil
+		}
+		for name, values := range s.indexes {
+			if want, ok := by.RequiresExactMatch(name); ok {
+				return slices.Contains(values(o), want), nil
+			}
 		}
 	}
 	return false, errors.New("there is no index for " + by.String())

@@ -16,7 +16,7 @@ import (
 // to. key is the label whose value is the object's name, and fixed are the
 // other labels of the pods.
 func Pods(key string, fixed map[string]string) converge.Watch {
-	return converge.Watch{Object: &corev1.Pod{}, OwnerName: func(pod client.Object) string {
+	return converge.Watch{Object: &corev1.Pod{}, Index: podIndex(key), OwnerName: func(pod client.Object) string {
 		l := pod.GetLabels()
 		for k, v := range fixed {
 			if l[k] != v {
@@ -27,9 +27,27 @@ func Pods(key string, fixed map[string]string) converge.Watch {
 	}}
 }
 
+// podIndex returns the name of the index of pods by the value of a label.
+func podIndex(label string) string { return "pods-by-" + label }
+
+// listPods reads the pods of an object from the cache, by the index of Pods. label
+// is the one whose value is the name of the object, and labels are all labels that
+// select its pods. Without an index, each reconcile would visit all pods in the
+// namespace.
+func listPods(ctx context.Context, r client.Reader, owner client.Object, label string, labels map[string]string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := r.List(ctx, &pods, client.InNamespace(owner.GetNamespace()), client.MatchingFields{podIndex(label): owner.GetName()}, client.MatchingLabels(labels))
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of %q: %w", owner.GetName(), err)
+	}
+	return pods.Items, nil
+}
+
 // Observe reads from the cache what the rollouts of an object depend on. Pods
-// are read even at rest, because replaced pods may run a different image.
-func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment string, labels map[string]string) (Observed, error) {
+// are read even at rest, because replaced pods may run a different image, and
+// even without a Deployment, because they may outlive it. label is the one that
+// Pods was called with.
+func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment, label string, labels map[string]string) (Observed, error) {
 	var s Observed
 	var err error
 	if s.Deployment, err = converge.GetOwned(ctx, r, owner, deployment, &appsv1.Deployment{}); err != nil {
@@ -44,13 +62,6 @@ func Observe(ctx context.Context, r client.Reader, owner client.Object, deployme
 			s.Revisions = append(s.Revisions, c)
 		}
 	}
-	if s.Deployment == nil {
-		return s, nil
-	}
-	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(owner.GetNamespace()), client.MatchingLabels(labels)); err != nil {
-		return s, fmt.Errorf("listing the pods of %q: %w", owner.GetName(), err)
-	}
-	s.Pods = pods.Items
-	return s, nil
+	s.Pods, err = listPods(ctx, r, owner, label, labels)
+	return s, err
 }

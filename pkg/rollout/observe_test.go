@@ -26,8 +26,9 @@ func TestObserve_ShowsTheImageOfPodsThatWereReplaced(t *testing.T) {
 	p := pod(d.Spec.Template.Annotations[naming.AnnotationTemplate], corev1.ContainerStatus{Name: "web", Ready: true, ImageID: "sha256:moved"})
 	p.Namespace, p.Name, p.Labels = "ns", "web-1", map[string]string{"app": "web"}
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(d, &p).
-		WithIndex(&appsv1.ControllerRevision{}, naming.IndexOwner, func(client.Object) []string { return nil }).Build()
-	seen, err := Observe(t.Context(), c, owner, "web", map[string]string{"app": "web"})
+		WithIndex(&appsv1.ControllerRevision{}, naming.IndexOwner, func(client.Object) []string { return nil }).
+		WithIndex(&corev1.Pod{}, podIndex("app"), Pods("app", nil).IndexValues).Build()
+	seen, err := Observe(t.Context(), c, owner, "web", "app", map[string]string{"app": "web"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ package workload
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -104,17 +103,8 @@ type Observed struct {
 func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
 	o := Observed{Offline: r.Offline, Sources: r.Sources, Snapshots: r.Snapshots, Secrets: r.Secrets}
 	var errs [3]error
-	o.Observed, errs[0] = rollout.Observe(ctx, r, obj, obj.GetName(), k.Labels(obj))
+	o.Observed, errs[0] = rollout.Observe(ctx, r, obj, obj.GetName(), k.PodLabel, k.Labels(obj))
 	o.Children, errs[1] = observeChildren(ctx, r, obj, k.Web)
 	o.Service, errs[2] = converge.GetOwned(ctx, r, obj, k.ServiceName(obj), &corev1.Service{})
-	if err := errors.Join(errs[:]...); err != nil || o.Pods != nil {
-		return o, err
-	}
-	// Pods may outlive their Deployment.
-	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(obj.GetNamespace()), client.MatchingLabels(k.Labels(obj))); err != nil {
-		return o, fmt.Errorf("listing the pods of %q: %w", obj.GetName(), err)
-	}
-	o.Pods = pods.Items
-	return o, nil
+	return o, errors.Join(errs[:]...)
 }
