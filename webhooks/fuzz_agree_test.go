@@ -15,6 +15,7 @@ import (
 // cost limit of the API server. The schema enforces all other rules of the Go
 // code too, so that they apply while the webhook is down.
 var goOnly = []string{
+	`has the other scheme`,                              // depends on tls
 	`set spec\.resources\.requests\.\w+ to more than 0`, // a request of 0
 	`nginx cannot read it`,
 	`the node ports of this cluster`,
