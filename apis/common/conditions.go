@@ -41,6 +41,11 @@ const (
 	ReasonMinimumReplicasUnavailable = "MinimumReplicasUnavailable"
 	// ReasonProgressing: children are being created or rolled out.
 	ReasonProgressing = "Progressing"
+	// ReasonRolloutWaiting: too many other objects are being rolled out because
+	// of the same kind of change.
+	ReasonRolloutWaiting = "RolloutWaiting"
+	// ReasonRolloutHeld: these rollouts failed.
+	ReasonRolloutHeld = "RolloutHeld"
 	// ReasonWaiting: the operator waits for a change that needs no
 	// intervention, such as the deletion of an earlier child of the same name.
 	ReasonWaiting = "Waiting"

@@ -145,6 +145,11 @@ var cases = map[string]struct{ fires, quiet, want string }{
 		quiet: `platform_operator_object_abnormal{kind="WebServer", namespace="a", name="web", state="Stalled", reason="Conflict"} 1x15`,
 		want:  `{kind="WebServer", name="web", namespace="a"} 1`,
 	},
+	"PlatformOperatorRolloutsHeld": {
+		fires: `platform_operator_objects_abnormal{kind="WebServer", namespace="a", state="Held", pod="x"} 20x15`,
+		quiet: `platform_operator_objects_abnormal{kind="WebServer", namespace="a", state="RolledBack"} 20x15`,
+		want:  `{kind="WebServer", namespace="a"} 20`,
+	},
 	"PlatformOperatorContainerDying": {
 		fires: `platform_operator_object_abnormal{kind="ImmortalContainer", namespace="a", name="i", state="Dying", reason="Running"} 1x15`,
 		quiet: `platform_operator_object_abnormal{kind="ImmortalContainer", namespace="a", name="i", state="NotReady", reason="Running"} 1x15`,

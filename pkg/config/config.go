@@ -77,6 +77,11 @@ type Platform struct {
 	// together with this field.
 	RestartOnSecretChange bool `json:"restartOnSecretChange"`
 
+	// SharedRollouts is how many objects of one kind and namespace may be rolled
+	// out at once because a ConfigMap or Secret that they use changed. 0 means
+	// no limit.
+	SharedRollouts int32 `json:"sharedRollouts"`
+
 	// Metrics configures the metrics of the operator.
 	Metrics Metrics `json:"metrics"`
 
@@ -129,13 +134,14 @@ type Memcached struct {
 // docs/benchmarks.md.
 func Default() Platform {
 	return Platform{
-		APIVersion:    Version,
-		Workers:       8,
-		Images:        Images{Latest: LatestWarn, Pull: PullAny},
-		MaxReplicas:   1000,
-		NodePortRange: PortRange{From: 30000, To: 32767},
-		ServiceTypes:  []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer},
-		Metrics:       Metrics{Namespaces: true},
+		APIVersion:     Version,
+		Workers:        8,
+		Images:         Images{Latest: LatestWarn, Pull: PullAny},
+		MaxReplicas:    1000,
+		SharedRollouts: 10,
+		NodePortRange:  PortRange{From: 30000, To: 32767},
+		ServiceTypes:   []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer},
+		Metrics:        Metrics{Namespaces: true},
 		// Every class exists because an administrator of the cluster created it.
 		IngressClasses: []string{"*"}, LoadBalancerClasses: []string{"*"},
 		DeletionPolicies: []common.DeletionPolicy{common.DeletionPolicyDelete, common.DeletionPolicyOrphan},

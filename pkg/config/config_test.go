@@ -40,6 +40,7 @@ images:
   latest: Refuse
   pull: Always
 maxReplicas: 50
+sharedRollouts: 0
 nodePortRange: {from: 20000, to: 20010}
 serviceTypes: [ClusterIP, LoadBalancer]
 gateways:
@@ -76,7 +77,7 @@ memcached: {image: "registry.example/memcached:1.6"}
 						Allowed: []string{"registry.example", "docker.io/library", "localhost:5000", "registry.example:8443/team/"},
 						Latest:  LatestRefuse, Pull: PullAlways,
 					},
-					MaxReplicas: 50, NodePortRange: PortRange{From: 20000, To: 20010},
+					MaxReplicas: 50, SharedRollouts: 0, NodePortRange: PortRange{From: 20000, To: 20010},
 					ServiceTypes: []corev1.ServiceType{"ClusterIP", "LoadBalancer"},
 					Gateways: []Gateway{
 						{Namespace: "gateways", Name: "public"},
@@ -172,6 +173,7 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		"registry that is a folder":    {"images: {allowed: [library]}\n", []string{"images.allowed[0]", "docker.io/library"}},
 		"registry with a space":        {"images: {allowed: ['a.b/c d']}\n", []string{"images.allowed[0]"}},
 		"registry by its other name":   {"images: {allowed: [index.docker.io/library]}\n", []string{"images.allowed[0]", "must begin with docker.io"}},
+		"fewer than no rollouts":       {"sharedRollouts: -1\n", []string{"sharedRollouts is -1"}},
 		"no replicas":                  {"maxReplicas: 0\n", []string{"maxReplicas is 0", "between 1 and 10000"}},
 		"more than the kinds take":     {"maxReplicas: 10001\n", []string{"maxReplicas is 10001"}},
 		"no service type":              {"serviceTypes: []\n", []string{"serviceTypes", "ClusterIP"}},

@@ -46,6 +46,9 @@ func (p Platform) Validate() error {
 		}
 	}
 	p.Images.validate(&f)
+	if p.SharedRollouts < 0 {
+		f.add("sharedRollouts is %d, must not be negative", p.SharedRollouts)
+	}
 	if p.MaxReplicas < 1 || p.MaxReplicas > mostReplicas {
 		f.add("maxReplicas is %d, must be between 1 and %d", p.MaxReplicas, mostReplicas)
 	}

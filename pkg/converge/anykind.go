@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/configsource"
+	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
 
 // AnyKind is a Kind without its type parameters, so that kinds can be listed.
@@ -28,6 +29,8 @@ type AnyKind struct {
 	References  func(Object) []configsource.Reference // nil: none
 	Secrets     func(Object) []string                 // nil: none
 	Paused      func(Object) bool
+	Limiter     *rolloutlimit.Limiter
+	Rolling     func(client.Object) bool
 	Teardown    func(context.Context, client.Client, Object) (done bool, err error) // nil: none
 
 	observe func(context.Context, Reader, Object) (observed any, err error)
@@ -40,6 +43,7 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := AnyKind{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
 		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Log: k.Log,
+		Limiter: k.Limiter, Rolling: k.Rolling,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		observe: func(ctx context.Context, r Reader, o Object) (any, error) {
 			var none S

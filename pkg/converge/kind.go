@@ -29,6 +29,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
 
 // Object is an object of a kind that the operator reconciles.
@@ -111,6 +112,11 @@ type Kind[T Object, S any] struct {
 	// digests of their content. The operator needs permission to read all
 	// Secrets. If it is nil, no Secrets are read.
 	Secrets func(T) []string
+	// Limiter limits how many objects are rolled out at once. Rolling reports
+	// whether a child occupies one of its slots. If Limiter is nil, there is no
+	// limit.
+	Limiter *rolloutlimit.Limiter
+	Rolling func(client.Object) bool
 	// Observe reads, only from the cache, what Model depends on. If it returns
 	// an error, only conditions are written. If it is nil, nothing is observed.
 	Observe func(context.Context, Reader, T) (S, error)

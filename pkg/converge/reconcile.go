@@ -87,6 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	obj := r.kind.New()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
+			r.kind.Limiter.Release(req.NamespacedName)
 			if r.forget(req.NamespacedName) { // logged once, even if events of its children follow
 				log.FromContext(ctx).Info(r.kind.Log.Gone)
 			}

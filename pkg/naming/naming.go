@@ -65,6 +65,10 @@ const (
 	// AnnotationFailedRevision is set on a Deployment that was rolled back. Its
 	// value is the name of the revision that failed.
 	AnnotationFailedRevision = Domain + "/failed-revision"
+	// AnnotationSharedRollout is set on a Deployment whose rollout was started
+	// by the change of a ConfigMap or Secret instead of the object. Its value is
+	// the hash of the pod template.
+	AnnotationSharedRollout = Domain + "/shared-rollout"
 )
 
 // Indexes of the caches.

@@ -16,6 +16,7 @@ import (
 // do not start. Until then it keeps the template of the last decision.
 func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent) apply.Intent {
 	in := d.Mark(build(d.Template))
+	d.markShared(in, seen.Deployment)
 	mounts := map[string]bool{}
 	mentioned(d.Template, mounts)
 	for _, other := range plan.Apply {
@@ -28,7 +29,9 @@ func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*cor
 		if err != nil || last.Template == nil {
 			return apply.Intent{}, false
 		}
-		return last.Mark(build(last.Template)), true
+		otherwise := last.Mark(build(last.Template))
+		last.markShared(otherwise, seen.Deployment)
+		return otherwise, true
 	}
 	return in
 }

@@ -163,6 +163,8 @@ type Decision struct {
 	// reports that the revision that should serve is not available, so the
 	// current one is kept.
 	pinned, held bool
+	// shared reports that the change of a shared object starts the rollout.
+	shared bool
 	// unasked reports that the inputs of the spec are not known.
 	unasked bool
 }

@@ -60,6 +60,7 @@ const (
 	stateNotReady   = "NotReady"
 	stateStalled    = "Stalled"
 	stateRolledBack = "RolledBack"
+	stateHeld       = "Held"
 	stateDying      = "Dying"
 )
 
@@ -83,6 +84,7 @@ type suspect struct {
 	deadline time.Duration
 	stalled  bool
 	rolled   bool
+	held     bool
 	reason   string      // of Ready
 	deaths   []time.Time // of the container, oldest first, at most often
 }
@@ -310,10 +312,11 @@ func (o *Objects) suspect(kind string, before, now Object, initial bool) {
 		}
 	}
 	s.stalled = meta.IsStatusConditionTrue(st.Conditions, common.ConditionStalled)
+	s.held = ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == common.ReasonRolloutHeld
 	s.rolled = ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == common.ReasonRolledBack
 	o.countDeaths(kind, before, now, s, at)
 
-	if settled && s.edited.IsZero() && s.deleting.IsZero() && !s.stalled && !s.rolled && len(s.deaths) == 0 {
+	if settled && s.edited.IsZero() && s.deleting.IsZero() && !s.stalled && !s.rolled && !s.held && len(s.deaths) == 0 {
 		delete(o.suspects, uid)
 		return
 	}
@@ -352,6 +355,9 @@ func (s *suspect) states(now time.Time) (all []string) {
 	}
 	if s.rolled {
 		all = append(all, stateRolledBack)
+	}
+	if s.held {
+		all = append(all, stateHeld)
 	}
 	if !s.notReady.IsZero() && now.Sub(s.notReady) > s.deadline && s.deleting.IsZero() {
 		all = append(all, stateNotReady)

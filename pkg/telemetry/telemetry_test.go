@@ -207,6 +207,10 @@ func TestObjects_AbnormalOnesAreNamed(t *testing.T) {
 		`object_abnormal{kind="WebServer",name="web",namespace="a",reason="RolledBack",state="Stalled"} 1`)
 	f.want("rollouts_failed_total", `rollouts_failed_total{action="Rollback",cause="Other",kind="WebServer"} 1`)
 	w = f.update(w, func(w *webserverv1.WebServer) {
+		w.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionReady, "False", common.ReasonRolloutHeld)}
+	})
+	f.want("objects_abnormal", `objects_abnormal{kind="WebServer",namespace="a",state="Held"} 1`)
+	w = f.update(w, func(w *webserverv1.WebServer) {
 		w.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionReady, "True", common.ReasonServing)}
 	})
 	f.want("object_abnormal")

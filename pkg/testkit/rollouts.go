@@ -52,7 +52,7 @@ func (e *Env) rollouts(ctx context.Context, since string) error {
 }
 
 // Rollout writes the status of a Deployment that is rolled out. If its image has
-// the tag "bad", the rollout has failed: one new pod crashes, the previous pods
+// the tag "bad", or it mounts a ConfigMap with the key "crash", the rollout has failed: one new pod crashes, the previous pods
 // keep serving, and the deadline is exceeded.
 func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	if d.Status.ObservedGeneration == d.Generation || !d.DeletionTimestamp.IsZero() {
@@ -63,7 +63,7 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 		n = *d.Spec.Replicas
 	}
 	before := d.DeepCopy()
-	failed := n > 0 && crashes(d.Spec.Template.Spec)
+	failed := n > 0 && (crashes(d.Spec.Template.Spec) || e.mountsCrash(ctx, d))
 	if failed || hasFailed(before) {
 		if err := e.crashing(ctx, d, failed); err != nil {
 			return err
@@ -100,6 +100,20 @@ func crashes(pod corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return strings.HasSuffix(c.Image, ":bad") })
 }
 
+// mountsCrash reports whether a Deployment mounts a ConfigMap with the key
+// "crash".
+func (e *Env) mountsCrash(ctx context.Context, d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.ConfigMap == nil {
+			return false
+		}
+		var c corev1.ConfigMap
+		err := e.Admin.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: v.ConfigMap.Name}, &c)
+		_, crash := c.Data["crash"]
+		return err == nil && crash
+	})
+}
+
 func hasFailed(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Reason == "ProgressDeadlineExceeded" })
 }
@@ -111,6 +125,9 @@ func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) er
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 	err := client.IgnoreNotFound(e.Admin.Delete(ctx, p.DeepCopy(), client.GracePeriodSeconds(0)))
 	if err == nil && there {
+		if !crashes(p.Spec) { // because of what it mounts
+			p.Spec.Containers[0].Image += ":bad"
+		}
 		err = e.Admin.Create(ctx, p)
 	}
 	if err == nil && there {

@@ -22,6 +22,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
 
 // Kind describes a kind whose pods a Deployment runs.
@@ -51,6 +52,8 @@ type Kind[T converge.Object] struct {
 	Object func(T, Observed) Object
 
 	Platform config.Platform
+
+	limiter *rolloutlimit.Limiter // nil: rollouts are not limited
 }
 
 // Converge returns the kind as the reconcile loop handles it.
@@ -58,6 +61,9 @@ func (k Kind[T]) Converge() converge.AnyKind {
 	children := []client.Object{
 		&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+	}
+	if k.ConfigMaps != nil || k.Secrets != nil {
+		k.limiter = rolloutlimit.New(int(k.Platform.SharedRollouts))
 	}
 	var optional []client.Object
 	if k.Web {
@@ -74,6 +80,8 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		Watches:    []converge.Watch{rollout.Pods(k.PodLabel, k.FixedPodLabels)},
 		Unowned:    []client.Object{&policyv1.PodDisruptionBudget{}},
 		References: k.ConfigMaps,
+		Limiter:    k.limiter,
+		Rolling:    func(o client.Object) bool { d, ok := o.(*appsv1.Deployment); return ok && rollout.IsShared(d) },
 		Observe:    k.observe,
 		Model:      func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
 	}

@@ -11,6 +11,16 @@ var (
 		Text: "The platform configuration does not allow spec.expose.", Quote: "validation errors",
 		When: "The platform configuration changed after the object was admitted.",
 	})
+	msgRolloutWaits = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutWaiting},
+		Text: "A ConfigMap or Secret changed, and the rollout waits until those of other objects in this namespace have succeeded.",
+		When: "More objects use what changed than the platform configuration (sharedRollouts) allows to be rolled out at once. The object keeps serving what it had, and a change of its spec is rolled out immediately.",
+	})
+	msgRolloutHeld = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutHeld},
+		Text: "A ConfigMap or Secret changed, and the rollout is held because those of other objects in this namespace failed. Correct the ConfigMap or Secret.",
+		When: "As many rollouts failed as the platform configuration (sharedRollouts) allows at once. The object keeps serving what it had, and continues by itself once the cause is corrected.",
+	})
 	msgNoRoutes = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonFeatureUnavailable},
 		Text: "HTTPRoute (gateway.networking.k8s.io/v1) is not available in this cluster. Install the Gateway API, or use type Ingress.",

@@ -144,7 +144,7 @@ func Alerts() []Alert {
 		},
 		{
 			Name: "PlatformOperatorObjectNotReady", For: "5m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
-			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!="Paused"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled"}`,
+			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!~"Paused|RolloutHeld|RolloutWaiting"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled"}`,
 			Summary:     objectName + " is not Ready.",
 			Description: objectName + " has not been Ready for longer than its deadline. Reason: {{ $labels.reason }}.",
 		},
@@ -153,6 +153,12 @@ func Alerts() []Alert {
 			Expr:        `max by (kind, namespace, name) (platform_operator_object_abnormal{state="RolledBack"}) > 0`,
 			Summary:     "A rollout of " + objectName + " was rolled back.",
 			Description: "The last change of " + objectName + " failed, and the previous revision is serving again. The change is not in effect.",
+		},
+		{
+			Name: "PlatformOperatorRolloutsHeld", For: "5m", Severity: Warning, Dashboard: fleetDashboard, Vars: []string{"kind"},
+			Expr:        `sum by (kind, namespace) (platform_operator_objects_abnormal{state="Held"}) > 0`,
+			Summary:     "Rollouts of {{ $labels.kind }} objects in {{ $labels.namespace }} are held.",
+			Description: "{{ $value }} {{ $labels.kind }} objects in {{ $labels.namespace }} are not rolled out, because a ConfigMap or Secret that they use changed and the rollouts of other objects failed.",
 		},
 		{
 			Name: "PlatformOperatorContainerDying", For: "0m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
