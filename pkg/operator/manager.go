@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -94,6 +95,14 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 			c.GetCertificate = o.Admission.GetCertificate
 		}
 	}}}
+	var lock resourcelock.Interface
+	recorder := &lateRecorder{}
+	if o.LeaderElection {
+		var err error
+		if lock, err = newLock(cfg, o.Namespace, recorder); err != nil {
+			return nil, err
+		}
+	}
 	mgr, err := manager.New(cfg, manager.Options{
 		Scheme: scheme,
 		Logger: expectRefusedEvents(log.Log),
@@ -107,19 +116,19 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 			FieldOwner: naming.FieldManager,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
 		},
-		Metrics:                       metricsOptions(o),
-		HealthProbeBindAddress:        o.ProbeAddress,
-		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              naming.ManagedBy,
-		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &grace,
-		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
-		WebhookServer:                 newWebhookServer(server),
+		Metrics:                             metricsOptions(o),
+		HealthProbeBindAddress:              o.ProbeAddress,
+		LeaderElection:                      o.LeaderElection,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		GracefulShutdownTimeout:             &grace,
+		Controller:                          config.Controller{SkipNameValidation: &o.SkipNameValidation},
+		WebhookServer:                       newWebhookServer(server),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
+	recorder.EventRecorder = mgr.GetEventRecorderFor(naming.ManagedBy) //nolint:staticcheck // of the elector, which uses the core/v1 API
 	if err := errors.Join(indexOwners(mgr, o.Children), indexForeign(mgr, o.Children)); err != nil {
 		return nil, err
 	}
