@@ -53,7 +53,7 @@ var scenes = []struct {
 }{
 	{"fresh", func(*scene) {}},
 	{"history", func(s *scene) { s.addHistory(10, 300<<10) }},
-	{"5000 foreign pods", func(s *scene) { s.addForeignPods(5000) }},
+	{"5000 other pods", func(s *scene) { s.addOtherPods(5000) }},
 }
 
 func TestReconcile_IsCheapIfNothingChanged(t *testing.T) {
@@ -290,9 +290,9 @@ func (s *scene) addHistory(n, size int) {
 	}
 }
 
-// addForeignPods adds pods of other objects in the same namespace, only to the
+// addOtherPods adds pods of other objects in the same namespace, only to the
 // cache.
-func (s *scene) addForeignPods(n int) {
+func (s *scene) addOtherPods(n int) {
 	s.Helper()
 	pods := s.cache.types[reflect.TypeFor[*corev1.Pod]()]
 	for i := range n {

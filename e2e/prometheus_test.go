@@ -193,7 +193,7 @@ func (p prometheus) fires(want bool, name, ns string, since time.Time, limit tim
 			return time.Since(since), nil
 		}
 		if time.Since(since) > limit {
-			return 0, fmt.Errorf("%s in namespace %q: firing is %t after %s (%v); alerts: %v", name, ns, got, limit, err, all)
+			return 0, fmt.Errorf("%s in namespace %q: firing is %t after %s (%v); alerts: %v", name, ns, got, limit, err, all) //nolint:errorlint // err may be nil
 		}
 		select {
 		case <-p.Context().Done():
@@ -424,18 +424,21 @@ func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
 	p := newPrometheus(t)
 	began := time.Now()
 	ns := namespace(t)
-	objects := webServer(ns, "shop", `{image: "nginx:1.27.3", service: {type: ClusterIP}}`)
+	var objects strings.Builder
+	objects.WriteString(webServer(ns, "shop", `{image: "nginx:1.27.3", service: {type: ClusterIP}}`))
 	for _, o := range []struct {
 		k          kind
 		name, spec string
 	}{
-		{immortalKind, "worker", `{image: "nginx:1.27.3"}`}, {memcachedKind, "cache", `{size: 1}`},
-		{demoApplicationKind, "demo", `{image: "nginx:1.27.3", replica: 1, ports: [{port: 80}]}`}, {webServerKind, "gone", `{image: nginx, replicas: 0, service: {type: ClusterIP}}`},
+		{immortalKind, "worker", `{image: "nginx:1.27.3"}`},
+		{memcachedKind, "cache", `{size: 1}`},
+		{demoApplicationKind, "demo", `{image: "nginx:1.27.3", replica: 1, ports: [{port: 80}]}`},
+		{webServerKind, "gone", `{image: nginx, replicas: 0, service: {type: ClusterIP}}`},
 	} {
-		objects += o.k.manifest(o.name, o.spec)
+		objects.WriteString(o.k.manifest(o.name, o.spec))
 	}
 	s := blockStage{t, ns}
-	s.apply(objects)
+	s.apply(objects.String())
 	p.targetsUp()
 	for _, file := range []string{"config /etc/prometheus/prometheus.yml", "rules /etc/prometheus/rules-platform-operator-system-platform-operator.yml"} {
 		if out := p.promtool(append([]string{"check"}, strings.Fields(file)...)...); !strings.Contains(out, "SUCCESS") {

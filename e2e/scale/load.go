@@ -116,14 +116,14 @@ func (l *lab) measureLoad(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := quiet(ctx, l.current.pid()); err != nil {
+	if err := quiet(ctx, l.current.pid()); err != nil {
 		return err
 	}
 	r.EmptyMemory, _ = memory(l.current.pid())
 	if _, _, err := l.create(ctx, namespaceTenant, "tenant", tenants); err != nil {
 		return err
 	}
-	if _, _, err := l.createRaw(ctx, raw, "warm-up", tenants); err != nil {
+	if _, err := l.createRaw(ctx, raw, "warm-up", tenants); err != nil {
 		return err
 	}
 	if r.AdmissionIdle, err = l.measureAdmission(ctx, func() error {
@@ -158,7 +158,7 @@ func (l *lab) measureLoad(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := quiet(ctx, l.current.pid()); err != nil {
+		if err := quiet(ctx, l.current.pid()); err != nil {
 			return err
 		}
 		population += size
@@ -194,7 +194,7 @@ func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (bat
 		if b.Makespan, b.Median, err = l.create(ctx, namespaceScale, fmt.Sprintf("batch-%d", i), size); err != nil {
 			return err
 		}
-		_, err = quiet(ctx, l.current.pid())
+		err = quiet(ctx, l.current.pid())
 		b.ClusterCPU, b.CPU = cpus(pids)-before, cpu(l.current.pid())-operatorBefore
 		return err
 	}
@@ -203,10 +203,10 @@ func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (bat
 		pids["operator"] = l.current.pid()
 		before := cpus(pids)
 		var err error
-		if b.Raw, _, err = l.createRaw(ctx, raw, fmt.Sprintf("batch-%d", i), size); err != nil {
+		if b.Raw, err = l.createRaw(ctx, raw, fmt.Sprintf("batch-%d", i), size); err != nil {
 			return err
 		}
-		_, err = quiet(ctx, l.current.pid())
+		err = quiet(ctx, l.current.pid())
 		b.RawCPU = cpus(pids) - before
 		return err
 	}
@@ -348,15 +348,15 @@ func release(u *unstructured.Unstructured) {
 }
 
 // createRaw creates children without the operator, and waits until all Deployments are
-// available.
-func (l *lab) createRaw(ctx context.Context, raw rawObjects, prefix string, n int) (makespan, median time.Duration, err error) {
+// available. It returns the time that this took.
+func (l *lab) createRaw(ctx context.Context, raw rawObjects, prefix string, n int) (time.Duration, error) {
 	var keys []id
 	for i := range n {
 		keys = append(keys, id{deployments, namespaceRaw, fmt.Sprintf("%s-%d", prefix, i)})
 	}
 	sent := make([]time.Time, n)
 	began := time.Now()
-	err = inParallel(ctx, n, func(i int) error {
+	err := inParallel(ctx, n, func(i int) error {
 		sent[i] = time.Now()
 		names := strings.NewReplacer(namePlaceholder, keys[i].name, namespacePlaceholder, namespaceRaw)
 		for _, o := range raw {
@@ -371,9 +371,10 @@ func (l *lab) createRaw(ctx context.Context, raw rawObjects, prefix string, n in
 		return nil
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("creating children without the operator: %w", err)
+		return 0, fmt.Errorf("creating children without the operator: %w", err)
 	}
-	return l.awaitReady(ctx, keys, sent, began)
+	makespan, _, err := l.awaitReady(ctx, keys, sent, began)
+	return makespan, err
 }
 
 // inParallel calls do with 0 to n-1.
@@ -423,7 +424,7 @@ func (l *lab) grown(ctx context.Context, population, created int, makespan, used
 	if p.FirstEdit, err = l.editTenant(ctx); err != nil {
 		return err
 	}
-	if _, err := quiet(ctx, l.current.pid()); err != nil {
+	if err := quiet(ctx, l.current.pid()); err != nil {
 		return err
 	}
 	p.RestartCPU = cpu(l.current.pid())
@@ -462,7 +463,7 @@ func (l *lab) editTenant(ctx context.Context) (time.Duration, error) {
 // measureRest measures what all objects cost while nothing changes.
 func (l *lab) measureRest(ctx context.Context) error {
 	r := l.results.Load
-	if _, err := quiet(ctx, l.current.pid()); err != nil {
+	if err := quiet(ctx, l.current.pid()); err != nil {
 		return err
 	}
 	r.RestMemory, _ = memory(l.current.pid())
@@ -489,7 +490,7 @@ func (l *lab) measureRest(ctx context.Context) error {
 			return err
 		}
 		r.TenantIdle = append(r.TenantIdle, took)
-		if _, err := quiet(ctx, l.current.pid()); err != nil {
+		if err := quiet(ctx, l.current.pid()); err != nil {
 			return err
 		}
 	}
@@ -540,7 +541,7 @@ func (l *lab) measureEdits(ctx context.Context) error {
 		changed, tenant := make(chan struct{}), make(chan error, 1)
 		go func() { tenant <- l.editTenantUntil(ctx, changed) }()
 		finish := sync.OnceValue(func() error { close(changed); return <-tenant })
-		defer finish()
+		defer func() { _ = finish() }()
 		err := inParallel(ctx, len(keys), func(i int) error {
 			return l.patch(ctx, webServers, keys[i].namespace, keys[i].name, `{"spec":{"image":"`+thirdImage+`"}}`)
 		})
@@ -570,7 +571,7 @@ func (l *lab) measureEdits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := quiet(ctx, l.current.pid()); err != nil {
+	if err := quiet(ctx, l.current.pid()); err != nil {
 		return err
 	}
 	r.EditsCPU = cpu(l.current.pid()) - before
@@ -610,7 +611,7 @@ func (l *lab) measureFailover(ctx context.Context) error {
 	if err := sleep(ctx, quietFor); err != nil {
 		return err
 	}
-	if _, err := quiet(ctx, next.pid()); err != nil {
+	if err := quiet(ctx, next.pid()); err != nil {
 		return err
 	}
 	l.serveAdmission(next)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -46,7 +47,7 @@ func startOperator(program string, replica int, args, env []string, log string, 
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}
 	op.cmd = exec.Command(program, args...)
-	op.cmd.Env = append(env, "POD_NAME="+fmt.Sprintf("platform-operator-%d", replica))
+	op.cmd.Env = append(slices.Clone(env), "POD_NAME="+fmt.Sprintf("platform-operator-%d", replica))
 	// So that no operator outlives this process.
 	op.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := op.cmd.StderrPipe()
@@ -184,22 +185,22 @@ func controlPlane() map[string]int {
 // Lease and its timers need less than a hundredth of a second of it.
 const quietFor = 2 * time.Second
 
-// quiet waits until the operator is idle, and returns the time at which it became so.
-func quiet(ctx context.Context, pid int) (time.Time, error) {
+// quiet waits until the operator is idle.
+func quiet(ctx context.Context, pid int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	since, before := time.Now(), cpu(pid)
 	for {
 		select {
 		case <-ctx.Done():
-			return since, fmt.Errorf("the operator does not become idle: %w", context.Cause(ctx))
+			return fmt.Errorf("the operator does not become idle: %w", context.Cause(ctx))
 		case <-time.After(100 * time.Millisecond):
 		}
 		if now := cpu(pid); now > before+2*time.Second/userHz {
 			since, before = time.Now(), now
 		}
 		if time.Since(since) >= quietFor {
-			return since, nil
+			return nil
 		}
 	}
 }

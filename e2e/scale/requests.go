@@ -87,7 +87,7 @@ func auditLog() string {
 
 // record returns the requests of the operator while do runs and until it is idle.
 func (l *lab) record(ctx context.Context, do func() error) ([]request, error) {
-	if _, err := quiet(ctx, l.current.pid()); err != nil {
+	if err := quiet(ctx, l.current.pid()); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(auditLog())
@@ -97,7 +97,7 @@ func (l *lab) record(ctx context.Context, do func() error) ([]request, error) {
 	if err := do(); err != nil {
 		return nil, err
 	}
-	if _, err := quiet(ctx, l.current.pid()); err != nil {
+	if err := quiet(ctx, l.current.pid()); err != nil {
 		return nil, err
 	}
 	return readAudit(info.Size())

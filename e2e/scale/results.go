@@ -33,11 +33,11 @@ const (
 
 // write updates benchmarks.md and the files that it refers to.
 func (r results) write(docs string) error {
-	if err := os.MkdirAll(filepath.Join(docs, "benchmarks"), 0o755); err != nil { //nolint:gosec // documentation
+	if err := os.MkdirAll(filepath.Join(docs, "benchmarks"), 0o755); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	for name, content := range map[string]string{"scale.csv": r.csv(), "scale.svg": r.chart()} {
-		if err := os.WriteFile(filepath.Join(docs, "benchmarks", name), []byte(content), 0o644); err != nil { //nolint:gosec // documentation
+		if err := os.WriteFile(filepath.Join(docs, "benchmarks", name), []byte(content), 0o644); err != nil {
 			return fmt.Errorf("writing the growth: %w", err)
 		}
 	}

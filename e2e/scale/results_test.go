@@ -61,7 +61,7 @@ func TestResults_AreWrittenIntoDocs(t *testing.T) {
 		got := strings.ReplaceAll(string(raw), time.Now().UTC().Format(time.DateOnly), "TODAY")
 		golden := filepath.Join("testdata", filepath.Base(name))
 		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil { //nolint:gosec // a path in testdata
 				t.Fatal(err)
 			}
 		}

@@ -328,15 +328,15 @@ func TestReader_KeepsTheVersionOfUnchangedContent(t *testing.T) {
 		copies []*corev1.ConfigMap
 		want   string
 	}{
-		"an annotation":           {texts{"a": "x"}, whole, snapshots(full), "u/4"},
-		"another key":             {texts{"a": "x", "b": "y"}, keyed, snapshots(part), "u/4"},
-		"the content":             {texts{"a": "y"}, whole, snapshots(full), "u/5"},
-		"a further key":           {texts{"a": "x", "b": "y"}, whole, snapshots(full), "u/5"},
-		"back to an earlier one":  {texts{"a": "x"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), copied("cfg@u/4", texts{"a": "y"})), "u/5"},
-		"the latest of several":   {texts{"a": "y"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), copied("cfg@u/4", texts{"a": "y"})), "u/4"},
-		"the latest is no whole":  {texts{"a": "x"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), part), "u/5"},
-		"an earlier object":       {texts{"a": "x"}, whole, snapshots(copied("cfg@v/4", texts{"a": "x"})), "u/5"},
-		"a key that went is gone": {texts{}, keyed, snapshots(part), "u/5"},
+		"an annotation":          {texts{"a": "x"}, whole, snapshots(full), "u/4"},
+		"another key":            {texts{"a": "x", "b": "y"}, keyed, snapshots(part), "u/4"},
+		"the content":            {texts{"a": "y"}, whole, snapshots(full), "u/5"},
+		"a further key":          {texts{"a": "x", "b": "y"}, whole, snapshots(full), "u/5"},
+		"back to an earlier one": {texts{"a": "x"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), copied("cfg@u/4", texts{"a": "y"})), "u/5"},
+		"the latest of several":  {texts{"a": "y"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), copied("cfg@u/4", texts{"a": "y"})), "u/4"},
+		"the latest is no whole": {texts{"a": "x"}, whole, snapshots(copied("cfg@u/3", texts{"a": "x"}), part), "u/5"},
+		"an earlier object":      {texts{"a": "x"}, whole, snapshots(copied("cfg@v/4", texts{"a": "x"})), "u/5"},
+		"a key was removed":      {texts{}, keyed, snapshots(part), "u/5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &cluster{}

@@ -582,8 +582,8 @@ func TestReconciler_RecordsEventsForTransitionsOnly(t *testing.T) {
 	}
 }
 
-// A user who has changed the spec knows that. The event of its end follows, or
-// that of what holds it up.
+// A user who has changed the spec knows that. The event of its end, or of
+// the problem that delays it, follows.
 func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
 	l := newLoop(t, object())
 	up := l.state

@@ -21,8 +21,9 @@ import (
 // the objects contain (docs/decisions/0029-unchanged-objects.md).
 //
 // The reads are those of Observe, so that a kind cannot forget one. Each counts
-// with the identity and the version of what it returned, or with the fact that
-// it found nothing. What else a reconcile depends on is covered as follows:
+// with the identity and the version of the objects that it returned, or with the
+// fact that it found none. Other inputs are covered as
+// follows:
 //
 //   - children that were applied: all of them must have been observed in the
 //     version that was compared with the intent;
@@ -32,7 +33,7 @@ import (
 //   - children that disappeared from the cache: they are searched for first.
 
 // fingerprint identifies everything that was read to decide about one object.
-// The hash has a random seed, so that nobody can construct a collision. 0 is
+// The hash has a random seed, so that a collision cannot be constructed. 0 is
 // never remembered.
 type fingerprint uint64
 
@@ -137,7 +138,7 @@ type rest struct {
 	until time.Time   // when time alone may change a decision, or zero
 }
 
-// read starts a record of what is read to decide about an object.
+// read starts a record of the reads that decide about an object.
 func (r *Reconciler) read(obj Object) *reads {
 	seen := &reads{}
 	seen.addObject(reflect.TypeOf(obj), obj)

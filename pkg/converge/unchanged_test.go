@@ -121,7 +121,7 @@ func TestReconciler_DecidesAgainAfterAChange(t *testing.T) {
 		"that creates an object that was missing": {func(l *loop) { l.configMap("other", nil) }, full},
 		"that adds an object to a list":           {func(l *loop) { l.configMap("another", map[string]string{"team": "a"}) }, full},
 		"of a child that disappeared from the cache": {func(l *loop) {
-			l.Reconciler.disappeared(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			l.disappeared(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: "web-child", UID: "child-1", Annotations: map[string]string{naming.AnnotationOwner: "owner-1"},
 				OwnerReferences: []metav1.OwnerReference{{Name: "web", UID: "owner-1", Controller: new(true)}},
 			}})

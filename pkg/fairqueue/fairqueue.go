@@ -326,7 +326,7 @@ func (q *Queue[T]) next() *lane[T] {
 		}
 	}
 	q.skipped[chosen] = 0
-	return can[chosen]
+	return can[chosen] //nolint:gosec // chosen is an index of can
 }
 
 // inTurn returns the lane of a class whose group has the fewest running items;

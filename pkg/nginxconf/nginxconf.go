@@ -11,19 +11,21 @@ import (
 // luaBlock ends the names of directives that contain Lua.
 const luaBlock = "_by_lua_block"
 
-// elsewhere are directives that nginx does not accept in a server block.
-var elsewhere = map[string]bool{}
-
-func init() {
-	for _, name := range strings.Fields(`
-		events http mail server stream upstream user daemon env load_module lock_file master_process pcre_jit pid
-		thread_pool timer_resolution worker_connections worker_cpu_affinity worker_priority worker_processes
-		worker_rlimit_core worker_rlimit_nofile worker_shutdown_timeout working_directory accept_mutex multi_accept
-		geo map split_clients log_format limit_conn_zone limit_req_zone proxy_cache_path fastcgi_cache_path
-		uwsgi_cache_path scgi_cache_path map_hash_bucket_size map_hash_max_size server_names_hash_bucket_size
-		server_names_hash_max_size variables_hash_bucket_size variables_hash_max_size`) {
-		elsewhere[name] = true
+// inOtherContexts reports whether nginx accepts a directive, but not in a server
+// block.
+func inOtherContexts(directive string) bool {
+	switch directive {
+	case "events", "http", "mail", "server", "stream", "upstream", "user", "daemon", "env", "load_module",
+		"lock_file", "master_process", "pcre_jit", "pid", "thread_pool", "timer_resolution", "worker_connections",
+		"worker_cpu_affinity", "worker_priority", "worker_processes", "worker_rlimit_core", "worker_rlimit_nofile",
+		"worker_shutdown_timeout", "working_directory", "accept_mutex", "multi_accept", "geo", "map",
+		"split_clients", "log_format", "limit_conn_zone", "limit_req_zone", "proxy_cache_path",
+		"fastcgi_cache_path", "uwsgi_cache_path", "scgi_cache_path", "map_hash_bucket_size", "map_hash_max_size",
+		"server_names_hash_bucket_size", "server_names_hash_max_size", "variables_hash_bucket_size",
+		"variables_hash_max_size":
+		return true
 	}
+	return false
 }
 
 // ServerBlock returns why nginx would reject text as the content of a server block, as
@@ -32,7 +34,7 @@ func ServerBlock(text string) error {
 	names, err := Directives(text)
 	for _, name := range names {
 		switch {
-		case elsewhere[name]:
+		case inOtherContexts(name):
 			return fmt.Errorf("%q is not allowed in a server block", name)
 		case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }):
 			return fmt.Errorf("%q is not the name of a directive", name)

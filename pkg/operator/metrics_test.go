@@ -86,7 +86,7 @@ func TestMetrics_UnknownTokensDoNotLockOutKnownOnes(t *testing.T) {
 	var busy sync.WaitGroup
 	v.held.Add(reviewsAtATime)
 	for i := range reviewsAtATime {
-		busy.Go(func() { get("198.51.100."+string(rune('1'+i)), "slow"+string(rune('a'+i))) })
+		busy.Go(func() { get(fmt.Sprintf("198.51.100.%d", i+1), fmt.Sprintf("slow%d", i)) })
 	}
 	v.held.Wait()
 	defer busy.Wait()
@@ -104,7 +104,7 @@ func TestMetrics_OneAddressDoesNotTakeAllReviews(t *testing.T) {
 	v.held.Add(reviewsPerAddress)
 	var busy sync.WaitGroup
 	for i := range reviewsPerAddress {
-		busy.Go(func() { get("198.51.100.1", "slow"+string(rune('a'+i))) })
+		busy.Go(func() { get("198.51.100.1", fmt.Sprintf("slow%d", i)) })
 	}
 	v.held.Wait()
 	defer busy.Wait()
