@@ -19,6 +19,13 @@ func (d *Decision) StartsRollout(live *appsv1.Deployment) bool {
 	return hash != "" && hash != d.Serving.hash
 }
 
+// WasDecided reports whether an earlier reconcile decided on the same revision, so
+// that pods which differ from it were changed by another client.
+func (d *Decision) WasDecided() bool {
+	r := d.question.Status.Revisions
+	return r != nil && r.CurrentName == d.Desired.name
+}
+
 // Hash identifies the template of a revision.
 func (r Revision) Hash() string { return r.hash }
 

@@ -108,6 +108,21 @@ func (l *Limiter) Request(key types.NamespacedName, revision string) (Decision, 
 	return Wait, nil
 }
 
+// Occupies reports whether an object occupies a slot.
+func (l *Limiter) Occupies(key types.NamespacedName) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.namespaces[key.Namespace]
+	if n == nil {
+		return false
+	}
+	_, has := n.rolling[key.Name]
+	return has
+}
+
 // Edited records that a user started the rollout of a revision. It never waits,
 // even if the first attempt to write it fails.
 func (l *Limiter) Edited(key types.NamespacedName, revision string) {

@@ -173,7 +173,8 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 }
 
 // limit returns an error if the rollout that the decision starts has to wait.
-// That is never so for a change of the object itself.
+// That is never so for a change of the object itself, or for the repair of its
+// Deployment.
 func (k Kind[T]) limit(obj T, d *rollout.Decision, live *appsv1.Deployment) error {
 	key, revision := client.ObjectKeyFromObject(obj), d.Desired.Hash()
 	if k.limiter == nil || !obj.GetDeletionTimestamp().IsZero() {
@@ -183,6 +184,8 @@ func (k Kind[T]) limit(obj T, d *rollout.Decision, live *appsv1.Deployment) erro
 	switch {
 	case k.Paused != nil && k.Paused(obj):
 		k.limiter.Release(key)
+	case d.StartsRollout(live) && d.WasDecided() && !k.limiter.Occupies(key):
+		// A template that another client changed is repaired at once.
 	case d.StartsRollout(live):
 		if obj.GetStatus().ObservedGeneration != obj.GetGeneration() {
 			k.limiter.Edited(key, revision)
