@@ -17,7 +17,10 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 		}
 		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")
 	}
-	values := kubectl(t, "-n", operatorNamespace, "get", "deployment", operatorName, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	values, err := run(t.Context(), "", "helm", "get", "values", operatorName, "-n", operatorNamespace, "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	restarts := func() string {
 		return kubectl(t, "-n", ns, "get", "pods", "-l", "webserver_cr=stays", "-o", "jsonpath={.items[*].metadata.name}")
 	}
@@ -37,16 +40,9 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	kubectl(t, "-n", ns, "delete", "webserver", "mortal", "orphan", "--timeout=60s")
 	eventuallyPrints(t, "", "-n", ns, "get", "deployments", "-o", `jsonpath={.items[?(@.metadata.name=="mortal")].metadata.name}`)
 
-	image, digest, _ := strings.Cut(values, "@")
-	repository, tag, _ := strings.Cut(image, ":")
-	args := []string{
-		"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes", "-f", "values.yaml",
-		"--set-string", "image.repository=" + repository, "--set-string", "image.tag=" + tag,
-	}
-	if digest != "" {
-		args = append(args, "--set-string", "image.digest="+digest)
-	}
-	if _, err := run(t.Context(), "", "helm", args...); err != nil {
+	// With the same values, because later tests need the ServiceMonitor.
+	if _, err := run(t.Context(), values, "helm", "upgrade", "--install", operatorName, "../charts/platform-operator",
+		"-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	leads(t)
