@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -49,6 +50,9 @@ func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 	}
 	elected, stop := start()
 	<-elected
+	if !ledBy("platform-operator") {
+		t.Error(`no metric leader_election_master_status{name="platform-operator"}, which alerts and dashboards use`)
+	}
 	for range 3 {
 		next, stopNext := start()
 		began := time.Now()
@@ -58,4 +62,22 @@ func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 		stop = stopNext
 	}
 	stop()
+}
+
+// ledBy reports whether the metric of the leader election has a name.
+func ledBy(name string) bool {
+	families, _ := metrics.Registry.Gather()
+	for _, f := range families {
+		if f.GetName() != "leader_election_master_status" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "name" && l.GetValue() == name {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

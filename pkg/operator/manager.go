@@ -120,10 +120,12 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		HealthProbeBindAddress:              o.ProbeAddress,
 		LeaderElection:                      o.LeaderElection,
 		LeaderElectionResourceLockInterface: lock,
-		LeaderElectionReleaseOnCancel:       true,
-		GracefulShutdownTimeout:             &grace,
-		Controller:                          config.Controller{SkipNameValidation: &o.SkipNameValidation},
-		WebhookServer:                       newWebhookServer(server),
+		// The metric leader_election_master_status has it as the label name.
+		LeaderElectionID:              naming.ManagedBy,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &grace,
+		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
+		WebhookServer:                 newWebhookServer(server),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
