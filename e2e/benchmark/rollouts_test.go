@@ -2,14 +2,13 @@ package benchmark
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "draw the chart in docs again from its data")
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+)
 
 func TestRollouts_AreReadAsTheyWereWritten(t *testing.T) {
 	rows := []Rollout{
@@ -49,17 +48,5 @@ func TestRolloutsChart_ShowsTheDataInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := RolloutsChart(rows)
-	if *update {
-		if err := os.WriteFile(drawing, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(drawing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("the chart differs from its data; -update draws it again:\n%s", diff)
-	}
+	golden.File(t, drawing, []byte(RolloutsChart(rows)))
 }

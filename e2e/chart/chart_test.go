@@ -3,34 +3,18 @@ package chart
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func compare(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs, -update rewrites it:\n%s", file, diff)
-	}
+	golden.File(t, filepath.Join("testdata", name), []byte(got))
 	for d := xml.NewDecoder(strings.NewReader(got)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break

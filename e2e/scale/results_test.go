@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+)
 
 // sampleResults meets some goals and misses others.
 func sampleResults() results {
@@ -59,19 +58,7 @@ func TestResults_AreWrittenIntoDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := strings.ReplaceAll(string(raw), time.Now().UTC().Format(time.DateOnly), "TODAY")
-		golden := filepath.Join("testdata", filepath.Base(name))
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil { //nolint:gosec // a path in testdata
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s, -update rewrites it:\n%s", name, diff)
-		}
+		golden.File(t, filepath.Join("testdata", filepath.Base(name)), []byte(got))
 	}
 }
 
