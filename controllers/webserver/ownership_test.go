@@ -117,6 +117,7 @@ func TestWebServer_RemovesAdditionsToExclusivePaths(t *testing.T) {
 		return len(p.Containers) == 1 && !slices.ContainsFunc(p.Volumes, func(v corev1.Volume) bool { return v.Name == "host" }) &&
 			!p.HostPID && p.ServiceAccountName == "" && p.SchedulerName == corev1.DefaultSchedulerName && p.Containers[0].LivenessProbe == nil
 	})
+	l.Settle()
 	l.Requests()
 	l.Restart()
 	l.Expect("restart: the API server's defaults are no additions")

@@ -215,6 +215,15 @@ func (l *Sandbox) Expect(what string, want ...string) {
 // cost one write (docs/decisions/0002-settling-status.md).
 const settle = 5 * time.Second
 
+// Settle waits until the operator has sent no request for longer than counts in the
+// status may be postponed. An operator that starts earlier writes them.
+func (l *Sandbox) Settle() {
+	l.Helper()
+	if _, err := l.Audit.Quiet(l.Context(), l.Namespace, settle+time.Second); err != nil {
+		l.Fatal(err)
+	}
+}
+
 // ExpectOf is Expect for an operation that took that long. Each time it exceeds the
 // delay of counts in the status, as it may on a busy machine, one additional write
 // of the status is allowed.
