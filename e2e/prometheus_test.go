@@ -273,7 +273,7 @@ func (p prometheus) substitutions(b board) *strings.Replacer {
 }
 
 // mayBeEmpty are the panels without data in a healthy cluster, with the reason. They
-// are executed all the same.
+// are executed anyway.
 var mayBeEmpty = map[string]string{
 	"Failed rollouts":            "no rollout has failed since the leader started",
 	"Drift repaired":             "nothing has changed a child since the leader started",

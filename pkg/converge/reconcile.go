@@ -464,34 +464,28 @@ func (r *Reconciler) ownConfigMaps(ctx context.Context, obj Object) ([]apply.Int
 
 // deletedFor returns how long this process has known that an object is being
 // deleted. The deletion timestamp is not used, because another clock sets it.
-func (r *Reconciler) deletedFor(key types.NamespacedName) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	now := r.now()
-	if m.deleted.IsZero() {
-		m.deleted = now
-		r.objects[key] = m
-	}
-	return now.Sub(m.deleted)
+func (r *Reconciler) deletedFor(key types.NamespacedName) (known time.Duration) {
+	r.change(key, func(m *memory) {
+		now := r.now()
+		if m.deleted.IsZero() {
+			m.deleted = now
+		}
+		known = now.Sub(m.deleted)
+	})
+	return known
 }
 
 // lose records that a child was deleted before it could be released, and
 // reports whether that was not known before.
-func (r *Reconciler) lose(obj Object, in apply.Intent) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(obj)
-	m := r.objects[key]
-	if m.lost[in.Ref()] {
-		return false
-	}
-	if m.lost == nil {
-		m.lost = map[apply.Ref]bool{}
-	}
-	m.lost[in.Ref()] = true
-	r.objects[key] = m
-	return true
+func (r *Reconciler) lose(obj Object, in apply.Intent) (isNew bool) {
+	r.change(client.ObjectKeyFromObject(obj), func(m *memory) {
+		isNew = !m.lost[in.Ref()]
+		if m.lost == nil {
+			m.lost = map[apply.Ref]bool{}
+		}
+		m.lost[in.Ref()] = true
+	})
+	return isNew
 }
 
 // keepFinalizer makes an object have the finalizer exactly as long as its
@@ -530,12 +524,12 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 	if v.Class != fault.Quiet {
 		return v
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	m.races++
-	r.objects[key] = m
-	if m.races > fewRaces {
+	races := 0
+	r.change(key, func(m *memory) {
+		m.races++
+		races = m.races
+	})
+	if races > fewRaces {
 		return fault.Lasting(err)
 	}
 	return v
@@ -543,11 +537,7 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 
 // wonRace records a reconcile that did not end with a write conflict.
 func (r *Reconciler) wonRace(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	m.races = 0
-	r.objects[key] = m
+	r.change(key, func(m *memory) { m.races = 0 })
 }
 
 // writeStatus writes the status if it differs. If only counts differ, which may
@@ -628,25 +618,25 @@ func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
 	}
 }
 
-// takeSuspicion reports whether children of an object may have been deleted by
-// others since the last call. A reconcile that fails records the suspicion again.
-func (r *Reconciler) takeSuspicion(key types.NamespacedName) bool {
+// change changes what is remembered about an object that is being reconciled.
+func (r *Reconciler) change(key types.NamespacedName, do func(*memory)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
-	was := m.suspect
-	m.suspect = false
+	do(&m)
 	r.objects[key] = m
+}
+
+// takeSuspicion reports whether children of an object may have been deleted by
+// others since the last call. A reconcile that fails records the suspicion again.
+func (r *Reconciler) takeSuspicion(key types.NamespacedName) (was bool) {
+	r.change(key, func(m *memory) { was, m.suspect = m.suspect, false })
 	return was
 }
 
 // suspect records that children of an object may have been deleted by others.
 func (r *Reconciler) suspect(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	m.suspect = true
-	r.objects[key] = m
+	r.change(key, func(m *memory) { m.suspect = true })
 }
 
 // forget removes the state of an object, and reports whether there was any.
@@ -661,11 +651,7 @@ func (r *Reconciler) forget(key types.NamespacedName) bool {
 }
 
 func (r *Reconciler) free(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	m.freed = true
-	r.objects[key] = m
+	r.change(key, func(m *memory) { m.freed = true })
 }
 
 func (r *Reconciler) isFreed(key types.NamespacedName) bool {
@@ -675,22 +661,17 @@ func (r *Reconciler) isFreed(key types.NamespacedName) bool {
 }
 
 func (r *Reconciler) settled(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	m.since = time.Time{}
-	r.objects[key] = m
+	r.change(key, func(m *memory) { m.since = time.Time{} })
 }
 
 // unsettled returns how long changed counts may still remain unwritten.
-func (r *Reconciler) unsettled(key types.NamespacedName) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	now := r.now()
-	if m.since.IsZero() {
-		m.since = now
-		r.objects[key] = m
-	}
-	return settle - now.Sub(m.since)
+func (r *Reconciler) unsettled(key types.NamespacedName) (left time.Duration) {
+	r.change(key, func(m *memory) {
+		now := r.now()
+		if m.since.IsZero() {
+			m.since = now
+		}
+		left = settle - now.Sub(m.since)
+	})
+	return left
 }

@@ -188,25 +188,18 @@ func (r *Reconciler) confirm(plan Plan, out Outcome, seen *reads) bool {
 
 // takeRest returns what the last reconcile remembered, and forgets it: only a
 // reconcile that ends at rest remembers it again.
-func (r *Reconciler) takeRest(key types.NamespacedName) rest {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	last := m.rest
-	m.rest = rest{}
-	r.objects[key] = m
-	if len(m.vanished) > 0 {
-		return rest{} // a child disappeared, and has to be searched for
-	}
+func (r *Reconciler) takeRest(key types.NamespacedName) (last rest) {
+	r.change(key, func(m *memory) {
+		if len(m.vanished) == 0 { // a child that disappeared has to be searched for
+			last = m.rest
+		}
+		m.rest = rest{}
+	})
 	return last
 }
 
 func (r *Reconciler) keepRest(key types.NamespacedName, now rest) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	m.rest = now
-	r.objects[key] = m
+	r.change(key, func(m *memory) { m.rest = now })
 }
 
 // addTo records which types are not available, and what is known about them.

@@ -84,33 +84,26 @@ func isOfType(o, empty client.Object) bool { return reflect.TypeOf(o) == reflect
 
 // takeVanished returns the children of an object that have disappeared from the
 // cache since the last call.
-func (r *Reconciler) takeVanished(key types.NamespacedName) map[childKey]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.objects[key]
-	vanished := m.vanished
-	m.vanished = nil
-	r.objects[key] = m
+func (r *Reconciler) takeVanished(key types.NamespacedName) (vanished map[childKey]bool) {
+	r.change(key, func(m *memory) { vanished, m.vanished = m.vanished, nil })
 	return vanished
 }
 
 // keepVanished makes the next reconcile search for the children again.
 func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, k := range children {
-		r.addVanished(key, k)
-	}
+	r.change(key, func(m *memory) {
+		for _, k := range children {
+			m.addVanished(k)
+		}
+	})
 }
 
-// addVanished records that a child has disappeared. The caller holds mu.
-func (r *Reconciler) addVanished(key types.NamespacedName, child childKey) {
-	m := r.objects[key]
+// addVanished records that a child has disappeared.
+func (m *memory) addVanished(child childKey) {
 	if m.vanished == nil {
 		m.vanished = map[childKey]bool{}
 	}
 	m.vanished[child] = true
-	r.objects[key] = m
 }
 
 // disappeared records that a child is no longer in the cache, for the next
@@ -126,13 +119,14 @@ func (r *Reconciler) disappeared(o client.Object) {
 	m := r.objects[key]
 	pruned := m.pruned[o.GetUID()]
 	delete(m.pruned, o.GetUID())
-	if known && !pruned {
-		m.suspect = true
-		r.objects[key] = m
+	if !known || pruned {
+		return
 	}
-	if known && !pruned && o.GetDeletionTimestamp().IsZero() {
-		r.addVanished(key, childKey{gvk.Kind, client.ObjectKeyFromObject(o)})
+	m.suspect = true
+	if o.GetDeletionTimestamp().IsZero() {
+		m.addVanished(childKey{gvk.Kind, client.ObjectKeyFromObject(o)})
 	}
+	r.objects[key] = m
 }
 
 // ownerOf returns the object that a child belongs to, if this process has
