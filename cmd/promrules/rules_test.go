@@ -206,3 +206,19 @@ func TestRecords_AreTheShareOfSlowChanges(t *testing.T) {
 		}
 	}
 }
+
+// The histogram has a bound at 10 seconds and the next one at 100, so that any other
+// threshold would depend on an interpolation between them.
+func TestQueueStarved_FiresIfMoreThan1PercentWaitsFor10Seconds(t *testing.T) {
+	expr := load(t)["PlatformOperatorQueueStarved"].Expr
+	for late, want := range map[int]int{0: 0, 8: 0, 12: 1, 1000: 1} {
+		series := fmt.Sprintf(`workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="1"} 0+%[1]dx15
+			workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="10"} 0+%[1]dx15
+			workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="100"} 0+1000x15
+			workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="+Inf"} 0+1000x15
+			workqueue_queue_duration_seconds_count{job="platform-operator-metrics", controller="webserver"} 0+1000x15`, 1000-late)
+		if got := eval(t, series, expr, 15*time.Minute); len(got) != want {
+			t.Errorf("%d of 1000 requests waited for more than 10 seconds: got %q, want %d alerts", late, got, want)
+		}
+	}
+}

@@ -130,11 +130,13 @@ func Alerts() []Alert {
 			Description: "{{ $value | humanizePercentage }} of the reconciles of the controller {{ $labels.controller }} of platform-operator ended with an error for 15 minutes.",
 		},
 		{
+			// 10 seconds is a bound of a bucket, and the next one is 100: compared with a value
+			// between them, a wait of 11 seconds would count as up to 100.
 			Name: "PlatformOperatorQueueStarved", For: "10m", Severity: Warning, Dashboard: operatorDashboard,
-			Expr: `histogram_quantile(0.99, sum by (controller, le) (rate(workqueue_queue_duration_seconds_bucket{job="` + Job + `"}[5m]))) > 30` +
+			Expr: `histogram_quantile(0.99, sum by (controller, le) (rate(workqueue_queue_duration_seconds_bucket{job="` + Job + `"}[5m]))) > 10` +
 				` or sum by (controller) (rate(workqueue_queue_duration_seconds_count{job="` + Job + `"}[5m])) == 0 and sum by (controller) (workqueue_depth{job="` + Job + `"}) > 0`,
 			Summary:     "Objects wait long in the queue {{ $labels.controller }} of the platform operator.",
-			Description: "Requests wait more than 30 seconds in the queue of the controller {{ $labels.controller }} of platform-operator, or are not handled at all. Changes of objects take effect late.",
+			Description: "More than 1% of the requests wait for more than 10 seconds in the queue of the controller {{ $labels.controller }} of platform-operator, or none is handled. Changes of objects take effect late.",
 		},
 		{
 			Name: "PlatformOperatorObjectStalled", For: "15m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
