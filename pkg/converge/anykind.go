@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/configsource"
-	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
 
 // AnyKind is a Kind without its type parameters, so that kinds can be listed.
@@ -29,8 +28,7 @@ type AnyKind struct {
 	References  func(Object) []configsource.Reference // nil: none
 	Secrets     func(Object) []string                 // nil: none
 	Paused      func(Object) bool
-	Limiter     *rolloutlimit.Limiter
-	Rolling     func(client.Object) bool
+	Limiter     Limiter
 	Teardown    func(context.Context, client.Client, Object) (done bool, err error) // nil: none
 
 	observe func(context.Context, Reader, Object) (observed any, err error)
@@ -43,8 +41,8 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := AnyKind{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
 		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Log: k.Log,
-		Limiter: k.Limiter, Rolling: k.Rolling,
-		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
+		Limiter: k.Limiter,
+		Paused:  func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		observe: func(ctx context.Context, r Reader, o Object) (any, error) {
 			var none S
 			if k.Observe == nil {

@@ -8,6 +8,7 @@
 //	            unchanged since a reconcile that found nothing to do? ─▶ end
 //	               │
 //	            Model         pure: decides, once
+//	            Limiter       makes a model wait for the rollouts of other objects
 //	            Plan          pure: the desired children
 //	            apply         a request for each child that differs     writes
 //	            UpdateStatus  pure; runs even if Plan or apply failed, but not if
@@ -23,13 +24,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
 
 // Object is an object of a kind that the operator reconciles.
@@ -112,11 +113,9 @@ type Kind[T Object, S any] struct {
 	// digests of their content. The operator needs permission to read all
 	// Secrets. If it is nil, no Secrets are read.
 	Secrets func(T) []string
-	// Limiter limits how many objects are rolled out at once. Rolling reports
-	// whether a child occupies one of its slots. If Limiter is nil, there is no
-	// limit.
-	Limiter *rolloutlimit.Limiter
-	Rolling func(client.Object) bool
+	// Limiter limits how many objects are rolled out at once. If it is nil, there
+	// is no limit.
+	Limiter Limiter
 	// Observe reads, only from the cache, what Model depends on. If it returns
 	// an error, only conditions are written. If it is nil, nothing is observed.
 	Observe func(context.Context, Reader, T) (S, error)
@@ -130,6 +129,21 @@ type Kind[T Object, S any] struct {
 	// whether it is done. If it is nil, there is nothing to clean up. The loop
 	// itself releases the children if the deletion policy is Orphan.
 	Teardown func(context.Context, client.Client, T) (done bool, err error)
+}
+
+// Limiter limits how many objects of a kind are rolled out at once. Unlike a
+// Model it has state, so only the reconcile loop uses it.
+type Limiter interface {
+	// Run enables the limit, which allows all rollouts before that. cache holds
+	// the children of the owners of a kind. wake triggers a reconcile of an
+	// object whose rollout may start now, or that has to report why it does not.
+	Run(ctx context.Context, cache client.Reader, kind string, wake func(types.NamespacedName))
+	// Limit makes a model keep the revision that was decided last if the rollout
+	// that it starts has to wait.
+	Limit(Object, Model)
+	// Release is called for an object whose pods are not replaced, because it is
+	// paused or was deleted.
+	Release(types.NamespacedName)
 }
 
 // Reader is the argument of Observe that provides everything it may read.

@@ -87,7 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	obj := r.kind.New()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.kind.Limiter.Release(req.NamespacedName)
+			if r.kind.Limiter != nil {
+				r.kind.Limiter.Release(req.NamespacedName)
+			}
 			if r.forget(req.NamespacedName) { // logged once, even if events of its children follow
 				log.FromContext(ctx).Info(r.kind.Log.Gone)
 			}
@@ -127,7 +129,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	read := r.read(obj)
 	read.versions = map[types.UID]string{}
 	seen := uidRecorder{Reader: recorder{Reader: r.client, reads: read}, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
-	model, err := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks, reads: read}, r.refs, obj)
+	model, err := r.observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks, reads: read}, obj)
 	fulfilled := false
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
@@ -171,6 +173,20 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	return result, out.Problem.Err
 }
 
+// observe returns the model of an object, which waits for the rollouts of other
+// objects if necessary.
+func (r *Reconciler) observe(ctx context.Context, from Reader, obj Object) (Model, error) {
+	model, err := r.kind.Observe(ctx, from, r.refs, obj)
+	switch {
+	case err != nil || r.kind.Limiter == nil:
+	case r.kind.Paused(obj):
+		r.kind.Limiter.Release(client.ObjectKeyFromObject(obj))
+	default:
+		r.kind.Limiter.Limit(obj, model)
+	}
+	return model, err
+}
+
 // unobserved is the model of an object for which Observe failed: only the
 // conditions that report the error change.
 type unobserved struct{ obj Object }
@@ -192,7 +208,7 @@ func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner appl
 	found, unread := r.findUnlabelled(ctx, obj, owner, plan, err != nil, seen, out)
 	if len(found) > 0 {
 		seen.unlabelled = found
-		again, unobserved := r.kind.Observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, r.refs, obj)
+		again, unobserved := r.observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, obj)
 		if unobserved != nil {
 			return model, false, fmt.Errorf("observing: %w", unobserved)
 		}

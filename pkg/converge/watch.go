@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -118,7 +116,10 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		if err != nil {
 			return fmt.Errorf("looking up the kind of %s: %w", k.Log.Key, err)
 		}
-		b = b.WatchesRawSource(limited(mgr.GetCache(), k, gvk.Kind))
+		b = b.WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
+			k.Limiter.Run(ctx, mgr.GetCache(), gvk.Kind, func(key types.NamespacedName) { raised(q).Add(reconcile.Request{NamespacedName: key}) })
+			return nil
+		}))
 	}
 	if k.References != nil {
 		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return configsource.Names(k.References(o)) })
@@ -155,27 +156,6 @@ func indexByOwner(mgr manager.Manager, w Watch) error {
 		return fmt.Errorf("indexing %T by owner: %w", w.Object, err)
 	}
 	return nil
-}
-
-// limited enables the kind's Limiter. The objects that it wakes are those whose
-// rollout may start now, or that have to report why it does not.
-func limited(cache client.Reader, k AnyKind, kind string) source.Source {
-	return source.Func(func(ctx context.Context, q queue) error {
-		k.Limiter.Run(func(namespace string) ([]string, error) {
-			l := &appsv1.DeploymentList{}
-			if err := cache.List(ctx, l, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-				return nil, fmt.Errorf("listing %T: %w", l, err)
-			}
-			var names []string
-			for i := range l.Items {
-				if owner := metav1.GetControllerOf(&l.Items[i]); owner != nil && owner.Kind == kind && k.Rolling(&l.Items[i]) {
-					names = append(names, owner.Name)
-				}
-			}
-			return names, nil
-		}, func(key types.NamespacedName) { raised(q).Add(reconcile.Request{NamespacedName: key}) })
-		return nil
-	})
 }
 
 // requests returns a request for each object of a kind.

@@ -110,6 +110,16 @@ func DecideOrKeep(q Input, seen Observed, decide func() (Decision, error), rules
 	if err == nil {
 		return d, true, nil
 	}
+	return keepLast(q, seen, rules, err)
+}
+
+// Hold returns what DecideOrKeep returns if it may not decide, for the given
+// reason.
+func (d Decision) Hold(seen Observed, why error) (last Decision, asked bool, err error) {
+	return keepLast(d.question, seen, d.rules, why)
+}
+
+func keepLast(q Input, seen Observed, rules Rules, why error) (d Decision, asked bool, err error) {
 	last, unreadable := lastAllowed(q, seen, rules)
 	if last.Template == nil && q.Rollout != nil { // it may be the pinned one that is refused
 		unpinned := *q.Rollout
@@ -117,7 +127,7 @@ func DecideOrKeep(q Input, seen Observed, decide func() (Decision, error), rules
 		q.Rollout = &unpinned
 		last, unreadable = lastAllowed(q, seen, rules)
 	}
-	return last, false, errors.Join(err, unreadable)
+	return last, false, errors.Join(why, unreadable)
 }
 
 // lastAllowed is LastKnown without a template that must not be used.

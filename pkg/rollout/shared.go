@@ -10,20 +10,17 @@ import (
 
 // StartsRollout reports whether the decision replaces the pods of a Deployment
 // by those of a revision that the spec asks for. A rollback and a pinned
-// revision do not count: they restore what is known.
+// revision do not count: they restore what is known. Neither does the repair of
+// a template that another client changed after it was rolled out.
 func (d *Decision) StartsRollout(live *appsv1.Deployment) bool {
 	if live == nil || d.Template == nil || d.pinned || d.Serving.name != d.Desired.name || d.memory.failed.is(d.Desired) {
 		return false
 	}
+	if r := d.question.Status.Revisions; r != nil && r.CurrentName == d.Desired.name {
+		return false
+	}
 	hash := live.Spec.Template.Annotations[naming.AnnotationTemplate]
 	return hash != "" && hash != d.Serving.hash
-}
-
-// WasDecided reports whether an earlier reconcile decided on the same revision, so
-// that pods which differ from it were changed by another client.
-func (d *Decision) WasDecided() bool {
-	r := d.question.Status.Revisions
-	return r != nil && r.CurrentName == d.Desired.name
 }
 
 // Hash identifies the template of a revision.

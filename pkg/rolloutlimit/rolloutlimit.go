@@ -28,8 +28,7 @@ const (
 	Hold
 )
 
-// Limiter limits the rollouts of one kind. A nil Limiter allows all of them. It
-// is safe for concurrent use.
+// Limiter limits the rollouts of one kind. It is safe for concurrent use.
 type Limiter struct {
 	limit int
 
@@ -47,8 +46,7 @@ type namespace struct {
 	edits   map[string]string // rollouts that a user started, which need no slot
 }
 
-// New returns a Limiter with a number of slots for each namespace. 0 means no
-// limit.
+// New returns a Limiter with a number of slots for each namespace.
 func New(limit int) *Limiter {
 	return &Limiter{limit: limit, namespaces: map[string]*namespace{}}
 }
@@ -67,9 +65,6 @@ func (l *Limiter) Run(list func(namespace string) ([]string, error), wake func(t
 // Request asks for a slot for the rollout of an object. revision identifies
 // what is rolled out.
 func (l *Limiter) Request(key types.NamespacedName, revision string) (Decision, error) {
-	if l == nil || l.limit == 0 {
-		return Start, nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.list == nil {
@@ -108,27 +103,9 @@ func (l *Limiter) Request(key types.NamespacedName, revision string) (Decision, 
 	return Wait, nil
 }
 
-// Occupies reports whether an object occupies a slot.
-func (l *Limiter) Occupies(key types.NamespacedName) bool {
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.namespaces[key.Namespace]
-	if n == nil {
-		return false
-	}
-	_, has := n.rolling[key.Name]
-	return has
-}
-
 // Edited records that a user started the rollout of a revision. It never waits,
 // even if the first attempt to write it fails.
 func (l *Limiter) Edited(key types.NamespacedName, revision string) {
-	if l == nil || l.limit == 0 {
-		return
-	}
 	l.Release(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,9 +115,6 @@ func (l *Limiter) Edited(key types.NamespacedName, revision string) {
 // Rolling records that an object occupies a slot, and whether its rollout
 // failed.
 func (l *Limiter) Rolling(key types.NamespacedName, failed bool) {
-	if l == nil || l.limit == 0 {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.of(key.Namespace)
@@ -155,9 +129,6 @@ func (l *Limiter) Rolling(key types.NamespacedName, failed bool) {
 // Release records that an object occupies no slot and waits for none, because
 // its rollout succeeded, is no longer necessary, or the object was deleted.
 func (l *Limiter) Release(key types.NamespacedName) {
-	if l == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.namespaces[key.Namespace]

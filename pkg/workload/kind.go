@@ -52,8 +52,6 @@ type Kind[T converge.Object] struct {
 	Object func(T, Observed) Object
 
 	Platform config.Platform
-
-	limiter *rolloutlimit.Limiter // nil: rollouts are not limited
 }
 
 // Converge returns the kind as the reconcile loop handles it.
@@ -61,9 +59,6 @@ func (k Kind[T]) Converge() converge.AnyKind {
 	children := []client.Object{
 		&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Service{},
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-	}
-	if k.ConfigMaps != nil || k.Secrets != nil {
-		k.limiter = rolloutlimit.New(int(k.Platform.SharedRollouts))
 	}
 	var optional []client.Object
 	if k.Web {
@@ -80,13 +75,14 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		Watches:    []converge.Watch{rollout.Pods(k.PodLabel, k.FixedPodLabels)},
 		Unowned:    []client.Object{&policyv1.PodDisruptionBudget{}},
 		References: k.ConfigMaps,
-		Limiter:    k.limiter,
-		Rolling:    func(o client.Object) bool { d, ok := o.(*appsv1.Deployment); return ok && rollout.IsShared(d) },
 		Observe:    k.observe,
 		Model:      func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
 	}
 	if k.Platform.RestartOnSecretChange {
 		c.Secrets = k.Secrets
+	}
+	if limit := int(k.Platform.SharedRollouts); limit > 0 && (k.ConfigMaps != nil || k.Secrets != nil) {
+		c.Limiter = limiter{rolloutlimit.New(limit)}
 	}
 	return converge.Erase(c)
 }

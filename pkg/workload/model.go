@@ -6,17 +6,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
-	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
 
 // Object is one object of a kind whose pods a Deployment runs, as one reconcile
@@ -153,16 +150,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		Rollout:       s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, IgnoreLogLines: s.IgnoreLogLines,
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
-		func() (rollout.Decision, error) {
-			d, err := decide(m.object, q, o.Observed)
-			if err == nil {
-				if err = k.limit(obj, &d, o.Deployment); err != nil {
-					return rollout.Decision{}, err // the revision that was decided last keeps serving
-				}
-			}
-			return d, err
-		},
-		k.rules(obj, s))
+		func() (rollout.Decision, error) { return decide(m.object, q, o.Observed) }, k.rules(obj, s))
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
 		MinReplicas: s.least(), Ports: s.Ports, Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
@@ -170,42 +158,6 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
 	}
 	return m
-}
-
-// limit returns an error if the rollout that the decision starts has to wait.
-// That is never so for a change of the object itself, or for the repair of its
-// Deployment.
-func (k Kind[T]) limit(obj T, d *rollout.Decision, live *appsv1.Deployment) error {
-	key, revision := client.ObjectKeyFromObject(obj), d.Desired.Hash()
-	if k.limiter == nil || !obj.GetDeletionTimestamp().IsZero() {
-		return nil
-	}
-	rolling, failed := d.SharedRollout(live)
-	switch {
-	case k.Paused != nil && k.Paused(obj):
-		k.limiter.Release(key)
-	case d.StartsRollout(live) && d.WasDecided() && !k.limiter.Occupies(key):
-		// A template that another client changed is repaired at once.
-	case d.StartsRollout(live):
-		if obj.GetStatus().ObservedGeneration != obj.GetGeneration() {
-			k.limiter.Edited(key, revision)
-			return nil
-		}
-		switch decision, err := k.limiter.Request(key, revision); {
-		case err != nil:
-			return err
-		case decision == rolloutlimit.Wait:
-			return fault.Waiting(0, msgRolloutWaits)
-		case decision == rolloutlimit.Hold:
-			return fault.Waiting(0, msgRolloutHeld)
-		}
-		d.MarkShared()
-	case rolling:
-		k.limiter.Rolling(key, failed)
-	default:
-		k.limiter.Release(key)
-	}
-	return nil
 }
 
 // rules returns which templates the pods of an object may have.

@@ -1,0 +1,73 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
+)
+
+// limiter limits the rollouts that shared ConfigMaps and Secrets start.
+type limiter struct{ *rolloutlimit.Limiter }
+
+// Run enables the limit.
+func (l limiter) Run(ctx context.Context, cache client.Reader, kind string, wake func(types.NamespacedName)) {
+	l.Limiter.Run(func(namespace string) ([]string, error) {
+		all := &appsv1.DeploymentList{}
+		if err := cache.List(ctx, all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing %T: %w", all, err)
+		}
+		var names []string
+		for i := range all.Items {
+			if owner := metav1.GetControllerOf(&all.Items[i]); owner != nil && owner.Kind == kind && rollout.IsShared(&all.Items[i]) {
+				names = append(names, owner.Name)
+			}
+		}
+		return names, nil
+	}, wake)
+}
+
+// Limit makes the model keep the revision that was decided last if the rollout
+// that it starts has to wait. A change of the object itself never waits. If the
+// model could not decide what the spec asks for, the object keeps its slot.
+func (l limiter) Limit(obj converge.Object, model converge.Model) {
+	m := model.(*Model)
+	if m.Err != nil {
+		return
+	}
+	key, d, live := client.ObjectKeyFromObject(obj), &m.Decision, m.observed.Deployment
+	rolling, failed := d.SharedRollout(live)
+	switch {
+	case d.StartsRollout(live) && obj.GetStatus().ObservedGeneration != obj.GetGeneration():
+		l.Edited(key, d.Desired.Hash())
+	case d.StartsRollout(live):
+		switch decision, err := l.Request(key, d.Desired.Hash()); {
+		case err != nil:
+			m.hold(err)
+		case decision == rolloutlimit.Wait:
+			m.hold(fault.Waiting(0, msgRolloutWaits))
+		case decision == rolloutlimit.Hold:
+			m.hold(fault.Waiting(0, msgRolloutHeld))
+		default:
+			d.MarkShared()
+		}
+	case rolling:
+		l.Rolling(key, failed)
+	default:
+		l.Release(key)
+	}
+}
+
+// hold keeps the revision that was decided last, for the given reason.
+func (m *Model) hold(why error) {
+	m.Decision, m.current, m.Err = m.Decision.Hold(m.observed.Observed, why)
+	m.auxiliary.Pods = m.Decision.PodLabels(m.observed.Deployment)
+}
