@@ -303,7 +303,7 @@ func (q *Queue[T]) GetWithPriority() (T, int, bool) {
 // processed now.
 func (q *Queue[T]) next() *lane[T] {
 	var can [classes]*lane[T]
-	chosen := -1
+	var chosen *lane[T]
 	overdue := false
 	for c := range can {
 		if q.turns[c].Len() == 0 {
@@ -313,20 +313,20 @@ func (q *Queue[T]) next() *lane[T] {
 		if can[c] = q.inTurn(c); can[c] == nil {
 			continue
 		}
-		if late := c > 0 && q.skipped[c] >= patience[c]; chosen < 0 || late && !overdue {
-			chosen, overdue = c, late
+		if late := c > 0 && q.skipped[c] >= patience[c]; chosen == nil || late && !overdue {
+			chosen, overdue = can[c], late
 		}
 	}
-	if chosen < 0 {
-		return nil
-	}
 	for c, l := range can {
-		if l != nil && c != chosen {
+		switch l {
+		case nil:
+		case chosen:
+			q.skipped[c] = 0
+		default:
 			q.skipped[c]++
 		}
 	}
-	q.skipped[chosen] = 0
-	return can[chosen] //nolint:gosec // chosen is an index of can
+	return chosen
 }
 
 // inTurn returns the lane of a class whose group has the fewest running items;
