@@ -5,6 +5,7 @@ package charts_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,29 @@ func TestPods_ViolationsAreDetected(t *testing.T) {
 		loosen(&p)
 		if got := strings.Join(violations(t, p), "\n"); !strings.Contains(got, want) {
 			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+}
+
+// TestDeployment_RunsOnDifferentNodes checks that the replicas are distributed by
+// nodes, also in a cluster whose nodes have no zone, and that one node is enough.
+func TestDeployment_RunsOnDifferentNodes(t *testing.T) {
+	for name, objects := range renderings(t) {
+		spec := pods(t, objects)["Deployment"].Spec
+		var keys []string
+		for _, c := range spec.TopologySpreadConstraints {
+			keys = append(keys, c.TopologyKey+" "+string(c.WhenUnsatisfiable))
+			// Pods of the previous template do not count, nor do nodes with taints, such as
+			// a control plane or a node that is cordoned or lost.
+			if c.MaxSkew != 1 || c.MinDomains != nil || c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != corev1.NodeInclusionPolicyHonor ||
+				!slices.Equal(c.MatchLabelKeys, []string{"pod-template-hash"}) {
+				t.Errorf("%s: constraint %+v", name, c)
+			}
+		}
+		// The scheduler ignores nodes that lack the label of one of the preferences, so
+		// that there can be only one.
+		if want := []string{"kubernetes.io/hostname DoNotSchedule", "topology.kubernetes.io/zone ScheduleAnyway"}; !slices.Equal(keys, want) {
+			t.Errorf("%s: constraints %q, want %q", name, keys, want)
 		}
 	}
 }
