@@ -4,13 +4,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -102,22 +102,12 @@ func (m material) snapshots() []configsource.Snapshot {
 // generated reports whether nginx runs with a generated configuration, which is
 // tested, and not with that of the image.
 func generated(w *webserverv1.WebServer) bool {
-	return configured(w) || stock(w.Spec.Image)
+	return configured(w) || nginxconf.Official(w.Spec.Image)
 }
 
 // configured reports whether the spec requires a generated configuration.
 func configured(w *webserverv1.WebServer) bool {
 	return w.Spec.Config != nil || w.Spec.Content != nil || w.Spec.TLS != nil || monitored(w)
-}
-
-// stock reports whether an image is the official one of nginx, whose only server is
-// equivalent to the generated one. Another image may have servers of its own.
-func stock(image string) bool {
-	name, _, _ := strings.Cut(image, "@")
-	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		name = name[:i]
-	}
-	return slices.Contains([]string{"nginx", "library/nginx", "docker.io/nginx", "docker.io/library/nginx"}, name)
 }
 
 func monitored(w *webserverv1.WebServer) bool {

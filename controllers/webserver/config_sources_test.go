@@ -133,19 +133,6 @@ func names(t *testing.T, w *webserverv1.WebServer, sources map[string]configsour
 	return all
 }
 
-// Another image may have servers of its own, which a generated configuration would
-// hide.
-func TestStock_ReportsOfficialNginxImages(t *testing.T) {
-	for image, want := range map[string]bool{
-		"nginx": true, "nginx:1.27.4": true, "docker.io/library/nginx:1": true, "library/nginx@sha256:ab": true, "nginx:1@sha256:ab": true,
-		"registry.example:5000/nginx": false, "registry.example/nginx:1": false, "nginx-shop": false, "nginx/nginx": false, "localhost:5000": false, "": false,
-	} {
-		if got := stock(image); got != want {
-			t.Errorf("%q: %v, want %v", image, got, want)
-		}
-	}
-}
-
 // The same content has the same name, whatever its source, and different content
 // has a different name, so that an earlier pod template finds its own content.
 func TestSnapshots_AreNamedByTheirContent(t *testing.T) {

@@ -18,16 +18,16 @@ const drainSeconds = 5
 // Paths in the pod, and keys of the ConfigMap that is mounted at configPath. nginx
 // includes the files in that folder that end in .conf.
 const (
-	configPath  = "/etc/nginx/conf.d"
+	configPath  = nginxconf.Folder
 	contentPath = "/usr/share/nginx/html"
 	tlsPath     = "/etc/nginx/tls"
 
-	serverFile  = "default.conf"      // the configuration that is used
-	testFile    = "default.conf.test" // the same with constant paths of certificate and key
-	snippetFile = "server.snippet"    // the user's snippet
+	serverFile  = nginxconf.ServerFile  // the configuration that is used
+	testFile    = "default.conf.test"   // the same with constant paths of certificate and key
+	snippetFile = nginxconf.SnippetFile // the user's snippet
 
 	drainingFile = "/run/draining"
-	statusPort   = 9180 // of stub_status, only on the loopback interface
+	statusPort   = nginxconf.StatusPort
 )
 
 // site contains what the generated nginx configuration depends on.

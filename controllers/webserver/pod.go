@@ -11,6 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -21,10 +22,10 @@ const (
 	// testVolume is mounted in place of "config" for the configuration test.
 	testVolume  = "config-test"
 	metricsName = "metrics"
-	metricsPort = 9113
+	metricsPort = nginxconf.ExporterPort
 	// nginxPort is the port that the official nginx image listens on.
-	nginxPort = 80
-	tlsPort   = 443
+	nginxPort = nginxconf.HTTPPort
+	tlsPort   = nginxconf.HTTPSPort
 	// nginxUser is the UID and GID of "nginx" in the official image (docker-nginx,
 	// stable/debian/Dockerfile: --uid 101, --gid 101).
 	nginxUser = 101

@@ -43,34 +43,63 @@ func ServerBlock(text string) error {
 	return err
 }
 
+// directive is a directive, or the part of one that was read before an error.
+type directive struct {
+	line  int
+	block int      // the block that contains it; 0 is the text itself
+	words []string // without quotes and escapes
+	opens bool     // a block
+}
+
+func (d directive) name() string { return d.words[0] }
+
 // Directives parses text as nginx parses an included file, and returns the
 // names of the directives at the top level of the text. The error describes why
 // nginx would reject the text regardless of what the directives mean; the names
 // before the error are returned nevertheless. Lua blocks have a syntax of their
 // own: the text is not read any further than the first of them.
 func Directives(text string) (names []string, err error) {
+	all, _, err := parse(text)
+	for _, d := range all {
+		if d.block == 0 {
+			names = append(names, d.name())
+		}
+	}
+	return names, err
+}
+
+// parse returns the directives in the order of the text, and whether the whole
+// text was read.
+func parse(text string) (all []directive, complete bool, err error) {
 	// The states are those of nginx's ngx_conf_read_token.
 	var (
-		words                int // of the current directive
-		first                string
+		within               bool // a directive has begun
 		word                 strings.Builder
-		depth                int
+		blocks               = []int{0} // those that are open
+		last                 int        // the block that was opened last
 		line                 = 1
+		begun                int    // the line in which the word begins
 		between              = true // no word has begun
 		comment, escaped     bool
 		variable, afterQuote bool
 		quote                byte // of the current word; 0 for none
 		unexpected           = func(what string) error { return fmt.Errorf("line %d: unexpected %s", line, what) }
 		space                = func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+		current              = func() *directive { return &all[len(all)-1] }
 		endWord              = func() {
-			if words == 0 {
-				first = word.String()
+			if !within {
+				all = append(all, directive{line: begun, block: blocks[len(blocks)-1]})
+				within = true
 			}
-			if words == 0 && depth == 0 {
-				names = append(names, first)
-			}
-			words++
+			current().words = append(current().words, word.String())
 			word.Reset()
+		}
+		open = func() (lua bool) {
+			current().opens = true
+			within = false
+			last++
+			blocks = append(blocks, last)
+			return strings.HasSuffix(current().name(), luaBlock)
 		}
 	)
 	for i := range len(text) {
@@ -84,7 +113,7 @@ func Directives(text string) (names []string, err error) {
 		}
 		if escaped {
 			escaped = false
-			word.WriteByte(c)
+			word.WriteString(unescape(c))
 			continue
 		}
 		if afterQuote {
@@ -95,28 +124,26 @@ func Directives(text string) (names []string, err error) {
 			case c == ';' || c == '{' || c == ')':
 				between, afterQuote = true, false
 			default:
-				return names, unexpected(fmt.Sprintf("%q after a closing quote", c))
+				return all, false, unexpected(fmt.Sprintf("%q after a closing quote", c))
 			}
 		}
 		if between {
 			switch {
 			case space(c):
-			case (c == ';' || c == '{') && words == 0, c == '}' && words > 0, c == '}' && depth == 0:
-				return names, unexpected(fmt.Sprintf("%q", c))
+			case (c == ';' || c == '{') && !within, c == '}' && within, c == '}' && len(blocks) == 1:
+				return all, false, unexpected(fmt.Sprintf("%q", c))
 			case c == ';':
-				words = 0
+				within = false
 			case c == '{':
-				if strings.HasSuffix(first, luaBlock) {
-					return names, nil
+				if open() {
+					return all, false, nil
 				}
-				words = 0
-				depth++
 			case c == '}':
-				depth--
+				blocks = blocks[:len(blocks)-1]
 			case c == '#':
 				comment = true
 			default:
-				between = false
+				between, begun = false, line
 				switch c {
 				case '"', '\'':
 					quote = c
@@ -143,14 +170,10 @@ func Directives(text string) (names []string, err error) {
 			between = true
 			endWord()
 			if c == ';' {
-				words = 0
+				within = false
 			}
-			if c == '{' {
-				if strings.HasSuffix(first, luaBlock) {
-					return names, nil
-				}
-				words = 0
-				depth++
+			if c == '{' && open() {
+				return all, false, nil
 			}
 		default:
 			word.WriteByte(c)
@@ -159,11 +182,27 @@ func Directives(text string) (names []string, err error) {
 	}
 	switch {
 	case quote != 0:
-		return names, unexpected(fmt.Sprintf("end, expecting a closing %c", quote))
-	case words > 0 || !between:
-		return names, unexpected(`end, expecting ";"`)
-	case depth > 0:
-		return names, unexpected(`end, expecting "}"`)
+		return all, false, unexpected(fmt.Sprintf("end, expecting a closing %c", quote))
+	case within || !between:
+		return all, false, unexpected(`end, expecting ";"`)
+	case len(blocks) > 1:
+		return all, false, unexpected(`end, expecting "}"`)
 	}
-	return names, nil
+	return all, true, nil
+}
+
+// unescape returns the characters for an escaped one. nginx keeps the backslash
+// unless it is one of its own escapes.
+func unescape(c byte) string {
+	switch c {
+	case '"', '\'', '\\':
+		return string(c)
+	case 't':
+		return "\t"
+	case 'r':
+		return "\r"
+	case 'n':
+		return "\n"
+	}
+	return "\\" + string([]byte{c})
 }

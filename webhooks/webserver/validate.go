@@ -3,6 +3,7 @@ package webserver
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		if err := nginxconf.ServerBlock(c.Inline); err != nil {
 			errs = append(errs, field.Invalid(spec.Child("config", "inline"), excerpt(c.Inline), "nginx cannot read it: "+err.Error()))
 		}
+		for _, conflict := range surroundings(w).Conflicts(c.Inline) {
+			errs = append(errs, field.Invalid(spec.Child("config", "inline"), excerpt(c.Inline), conflict))
+		}
 	}
 	ports := []string{"http"}
 	if w.Spec.TLS != nil {
@@ -39,6 +43,23 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
 	errs = append(errs, validate.PodLabels(w.Spec.Pod, naming.LabelWebServer, spec.Child("pod"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
+}
+
+// surroundings returns what the configuration is combined with.
+func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
+	return nginxconf.Surroundings{
+		TLS:        w.Spec.TLS != nil,
+		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled,
+		Known:      official(w),
+	}
+}
+
+// official reports whether nginx runs with the nginx.conf of the official image.
+func official(w *webserverv1.WebServer) bool {
+	replaced := w.Spec.Pod != nil && slices.ContainsFunc(w.Spec.Pod.VolumeMounts, func(m common.VolumeMount) bool {
+		return slices.Contains([]string{"/etc", "/etc/nginx", "/etc/nginx/nginx.conf"}, m.MountPath)
+	})
+	return nginxconf.Official(w.Spec.Image) && !replaced
 }
 
 // schemes rejects HTTPS probes of the HTTP port and the reverse, which always fail.
