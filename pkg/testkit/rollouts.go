@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,8 +17,8 @@ import (
 )
 
 // Rollouts simulates the Deployment controller and the kubelets: every Deployment
-// is rolled out and available immediately, unless its image has the tag "bad". It
-// returns when ctx ends.
+// is rolled out and available soon, independently of the others, unless its image
+// has the tag "bad". It returns when ctx ends.
 func (e *Env) Rollouts(ctx context.Context) error { return e.rollouts(ctx, e.since) }
 
 func (e *Env) rollouts(ctx context.Context, since string) error {
@@ -26,10 +27,13 @@ func (e *Env) rollouts(ctx context.Context, since string) error {
 		return fmt.Errorf("watching Deployments: %w", err)
 	}
 	defer w.Stop()
+	c := &deploymentController{env: e, pending: map[client.ObjectKey]*appsv1.Deployment{}, failed: make(chan error, 1)}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-c.failed:
+			return err
 		case ev, open := <-w.ResultChan():
 			if !open {
 				if ctx.Err() != nil {
@@ -38,17 +42,69 @@ func (e *Env) rollouts(ctx context.Context, since string) error {
 				return e.rollouts(ctx, "") // the server closed the watch; since may be too old for another one
 			}
 			if d, ok := ev.Object.(*appsv1.Deployment); ok && ev.Type != watch.Deleted {
-				// Pods are not ready at the instant when their Deployment changes.
-				select {
-				case <-ctx.Done():
-				case <-time.After(50 * time.Millisecond):
-				}
-				if err := e.Rollout(ctx, d); err != nil && ctx.Err() == nil {
-					return err
-				}
+				c.enqueue(ctx, d)
 			}
 		}
 	}
+}
+
+// deploymentController rolls out Deployments, at most one version of each at a time.
+// Different Deployments do not wait for each other: hundreds of tests and runs share
+// one deploymentController.
+type deploymentController struct {
+	env    *Env
+	failed chan error
+
+	mu      sync.Mutex
+	pending map[client.ObjectKey]*appsv1.Deployment // the latest version of each that is being rolled out
+}
+
+func (c *deploymentController) enqueue(ctx context.Context, d *appsv1.Deployment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := client.ObjectKeyFromObject(d)
+	_, busy := c.pending[key]
+	if !busy && d.Status.ObservedGeneration == d.Generation {
+		return
+	}
+	c.pending[key] = d
+	if !busy {
+		go c.work(ctx, key)
+	}
+}
+
+func (c *deploymentController) work(ctx context.Context, key client.ObjectKey) {
+	for {
+		// Pods are not ready at the instant when their Deployment changes.
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		c.mu.Lock()
+		d := c.pending[key]
+		c.mu.Unlock()
+		if err := c.env.Rollout(ctx, d); err != nil && ctx.Err() == nil {
+			select {
+			case c.failed <- err:
+			default: // another failure is reported already
+			}
+		}
+		if c.done(key, d) {
+			return
+		}
+	}
+}
+
+// done removes a Deployment, unless it has changed since.
+func (c *deploymentController) done(key client.ObjectKey, d *appsv1.Deployment) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[key] != d {
+		return false
+	}
+	delete(c.pending, key)
+	return true
 }
 
 // Rollout writes the status of a Deployment that is rolled out. If its image has
