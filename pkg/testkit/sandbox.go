@@ -205,7 +205,8 @@ func (l *Sandbox) Requests() []Request {
 }
 
 // Expect fails unless exactly these requests were sent since the last call, in any
-// order: "patch deployments 200".
+// order: "patch deployments 200". It waits for them, because the operator may begin
+// late on a busy machine.
 func (l *Sandbox) Expect(what string, want ...string) {
 	l.Helper()
 	l.ExpectOf(0, "", what, want...)
@@ -229,11 +230,8 @@ func (l *Sandbox) Settle() {
 // of the status is allowed.
 func (l *Sandbox) ExpectOf(took time.Duration, status, what string, want ...string) {
 	l.Helper()
-	got := []string{}
-	for _, r := range l.Requests() {
-		got = append(got, fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code))
-	}
-	got = l.withoutLostRaces(got)
+	l.await(want)
+	got := l.withoutLostRaces(summaries(l.Requests()))
 	want = append([]string{}, want...) // never nil, like got
 	for range took / settle {
 		if count(got, status) <= count(want, status) {
@@ -247,6 +245,37 @@ func (l *Sandbox) ExpectOf(took time.Duration, status, what string, want ...stri
 	if d := cmp.Diff(want, got); d != "" {
 		l.Errorf("%s: requests (-want +got):\n%s", what, d)
 	}
+}
+
+// await waits until the operator has sent these requests since the last call of
+// Requests. It does not fail the test if they are missing: the caller compares them.
+func (l *Sandbox) await(want []string) {
+	l.Helper()
+	err := Eventually(l.Context(), "the expected requests", func(ctx context.Context) (bool, error) {
+		rs, err := l.Audit.Requests(ctx, l.Namespace)
+		if err != nil {
+			return false, err
+		}
+		got := summaries(rs[l.seen:])
+		for _, w := range want {
+			if count(got, w) < count(want, w) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		l.Log(err)
+	}
+}
+
+// summaries returns the requests as Expect describes them.
+func summaries(rs []Request) []string {
+	all := []string{}
+	for _, r := range rs {
+		all = append(all, fmt.Sprintf("%s %s %d", r.Verb, r.Resource, r.Code))
+	}
+	return all
 }
 
 // withoutLostRaces removes the writes of children that the API server rejected
