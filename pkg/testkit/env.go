@@ -212,7 +212,7 @@ func (e *Env) watch(ctx context.Context, list client.ObjectList, since string) (
 func Eventually(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	began := time.Now()
+	began, pause := time.Now(), 20*time.Millisecond
 	var last error
 	for {
 		done, err := ok(ctx)
@@ -225,11 +225,14 @@ func Eventually(ctx context.Context, what string, ok func(context.Context) (bool
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waited %s in vain for %s: %w", time.Since(began).Round(time.Second), what, errors.Join(last, ctx.Err()))
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
+		// Parallel waits would otherwise keep the API server busy, and what they
+		// wait for would take longer.
+		pause = min(pause*5/4, 200*time.Millisecond)
 	}
 }
 
 // patience is the time limit of every wait. It is long because a test machine may
 // be slow, and costs nothing if nothing is wrong.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute

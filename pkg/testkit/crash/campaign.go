@@ -53,11 +53,11 @@ type Campaign struct {
 	// Quiet must be longer than the operator postpones any write; 0 means 1.2 s.
 	Quiet time.Duration
 	// Within is the time within which the operator must finish after its restart; 0
-	// means 60 s, which is for a busy machine: on an idle one it takes a second or
-	// two.
+	// means 2 minutes, which is for a busy machine: on an idle one it takes a second
+	// or two.
 	Within time.Duration
 	// Parallel is how many runs are executed at the same time, each in a namespace
-	// of its own; 0 means 8, because runs mostly wait.
+	// of its own; 0 means 12, because runs mostly wait.
 	Parallel int
 }
 
@@ -286,8 +286,8 @@ type pool struct {
 
 func newPool(c Campaign) *pool {
 	c.Quiet = cmp.Or(c.Quiet, 1200*time.Millisecond)
-	c.Within = cmp.Or(c.Within, 60*time.Second)
-	c.Parallel = cmp.Or(c.Parallel, 8)
+	c.Within = cmp.Or(c.Within, 2*time.Minute)
+	c.Parallel = cmp.Or(c.Parallel, 12)
 	return &pool{campaign: c, places: make(chan struct{}, c.Parallel)}
 }
 
