@@ -227,7 +227,7 @@ func TestWebServer_RequestBudget(t *testing.T) {
 // causes a request that is refused.
 func TestWebServer_RequestsATakenNodePortOnce(t *testing.T) {
 	t.Parallel()
-	const port = 31234 // no other test uses it
+	const port = 30076 // in the range that is not used for dynamic allocation
 	platform := sideBySide()
 	platform.WebServer.NodePort = port
 	l := env.NewSandbox(t, subjectWith(platform))

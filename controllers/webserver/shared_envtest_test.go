@@ -67,6 +67,7 @@ func (r *rollouts) counts() (most, current, begun int) {
 }
 
 func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
+	t.Parallel()
 	const objects, limit = 30, 3
 	platform := sideBySide()
 	platform.SharedRollouts = limit

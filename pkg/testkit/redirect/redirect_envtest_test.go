@@ -113,9 +113,13 @@ func TestBudget(t *testing.T)         { t.Parallel(); env.Budget(t, specimen()) 
 func TestOrphaning(t *testing.T)      { t.Parallel(); env.Orphaning(t, specimen()) }
 func TestOrphaningRaced(t *testing.T) { t.Parallel(); env.OrphaningRaced(t, specimen()) }
 func TestDrifting(t *testing.T)       { t.Parallel(); env.Drifting(t, specimen()) }
-func TestCrash(t *testing.T)          { crash.Test(t, env, crash.Kind{KindUnderTest: specimen()}) }
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash.Test(t, env, crash.Kind{KindUnderTest: specimen()})
+}
 
 func TestUnowned(t *testing.T) {
+	t.Parallel()
 	named := metav1.ObjectMeta{Name: "web"}
 	env.Unowned(t, specimen(),
 		&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}},
