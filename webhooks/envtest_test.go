@@ -91,17 +91,45 @@ func runMain(m *testing.M) (code int, err error) {
 		cancel()
 		err = errors.Join(err, <-ended)
 	}()
-	for started, until := mgr.GetWebhookServer().StartedChecker(), time.Now().Add(time.Minute); started(nil) != nil; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(until) {
-			return 1, fmt.Errorf("admission does not start: %w", started(nil))
-		}
-	}
 	asked := rest.CopyConfig(cfg)
 	asked.WarningHandler = warned
 	if admin, err = client.New(asked, client.Options{Scheme: scheme}); err != nil {
 		return 1, err
 	}
+	if err := waitForAdmission(ctx); err != nil {
+		return 1, err
+	}
 	return m.Run(), nil
+}
+
+// waitForAdmission waits until the webhooks reject an object of each kind: the API
+// server serves the CRDs and observes the configurations some time after they are
+// written.
+func waitForAdmission(ctx context.Context) error {
+	until := time.Now().Add(2 * time.Minute)
+	for _, text := range []string{
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: probe}, spec: {image: "nginx:1", replicas: 6}}`,
+		`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: probe}, spec: {image: "nginx:1", replica: 6}}`,
+		`{apiVersion: paas.cmft.com/v1beta1, kind: DemoApplication, metadata: {name: probe}, spec: {image: "nginx:1", replica: 6}}`,
+		`{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {name: probe}, spec: {size: 6}}`,
+	} {
+		for {
+			u := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+				return err
+			}
+			u.SetNamespace("default")
+			err := admin.Create(ctx, u, client.DryRunAll)
+			if err != nil && strings.Contains(err.Error(), "as set in the platform configuration") {
+				break
+			}
+			if time.Now().After(until) {
+				return errors.Join(fmt.Errorf("admission does not reject %s", text), err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return nil
 }
 
 // said decodes a manifest.
