@@ -201,8 +201,7 @@ vulncheck: $(GOVULNCHECK) ## Ask vuln.go.dev for known vulnerabilities in what w
 .PHONY: test
 test: ## Run all tests, the quick ones first
 	@$(MAKE) test-unit
-	@$(MAKE) test-chart
-	@$(MAKE) test-fuzz
+	@$(MAKE) --jobs=2 --output-sync test-chart test-fuzz
 	@$(MAKE) test-envtest
 	@$(MAKE) test-e2e
 
@@ -236,10 +235,16 @@ test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted 
 	@assets="$$(bin/cluster assets)"; HELM="$$(bin/cluster tool helm)" KUBECTL="$$assets/kubectl" KUBEBUILDER_ASSETS="$$assets" \
 		go test -tags=chart -count=1 $(GO_TEST_FLAGS) ./charts/
 
+# Only the tests in files with the tag, because test-unit runs the others. Most of
+# them wait for the operator rather than compute, so more of them run in parallel
+# than there are processors. Packages share a server, one after the other.
+envtests = $(shell grep -rlE '^//go:build envtest$$' --include='*_test.go' --exclude-dir=e2e . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | sort -u | paste -sd '|')
+
 .PHONY: test-envtest
 test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, without nodes
 	$(call say,'tests against an API server')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver config/crd/bases go test -tags=envtest -p 1 -timeout=20m $(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver config/crd/bases go test -tags=envtest -p 1 -parallel=8 -timeout=20m -run '^($(envtests))$$' \
+		$(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
 
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
