@@ -212,6 +212,21 @@ func (l *Sandbox) Expect(what string, want ...string) {
 	l.ExpectOf(0, "", what, want...)
 }
 
+// ExpectNone fails if requests were sent since the last call, other than some that
+// depend on timing.
+func (l *Sandbox) ExpectNone(what string, except ...string) {
+	l.Helper()
+	got := summaries(l.Requests())
+	for _, r := range except {
+		if i := slices.Index(got, r); i >= 0 {
+			got = slices.Delete(got, i, i+1)
+		}
+	}
+	if len(got) > 0 {
+		l.Errorf("%s: got requests %q, want none except %q", what, got, except)
+	}
+}
+
 // settle is how long counts in the status may be postponed, so that several changes
 // cost one write (docs/decisions/0002-settling-status.md).
 const settle = 5 * time.Second

@@ -84,6 +84,13 @@ func (s KindUnderTest) each(name, request string, code string) []string {
 	return rs
 }
 
+// readsOfTheOwner returns the requests that a deletion may cause: the watches of a
+// child and of the object are independent. If the operator observes the deletion of
+// the child first, it reads the object before it would create the child again.
+func (s KindUnderTest) readsOfTheOwner(name string) []string {
+	return slices.Repeat([]string{"get " + s.Resource + " 404"}, len(s.Children(name))+len(s.Created))
+}
+
 // creation returns the requests of a creation: the children, the status, and the
 // status again for readiness.
 func (s KindUnderTest) creation(name string) []string {
@@ -137,7 +144,7 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	for _, child := range s.Children(name) {
 		l.Gone(child, child.GetName())
 	}
-	l.Expect("delete")
+	l.ExpectNone("delete", s.readsOfTheOwner(name)...)
 }
 
 // Orphaning counts the requests of a deletion with the policy Orphan, and checks
