@@ -122,7 +122,7 @@ func namespace(t *testing.T) string {
 // eventually waits until ok returns nil, and otherwise fails with its last error.
 func eventually(t *testing.T, what string, ok func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline, pause := time.Now().Add(patience), 100*time.Millisecond
 	for {
 		err := ok()
 		if err == nil {
@@ -134,8 +134,11 @@ func eventually(t *testing.T, what string, ok func() error) {
 		select {
 		case <-t.Context().Done():
 			t.Fatal(t.Context().Err())
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(pause):
 		}
+		// Each attempt may start a kubectl, which takes processor time from the pods
+		// that are waited for.
+		pause = min(pause*5/4, 500*time.Millisecond)
 	}
 }
 

@@ -51,13 +51,13 @@ func TestNamespace_QuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("create", "quota", "small", "--hard=pods=2")
-	s.apply(someServer("service: {type: ClusterIP}", "replicas: 2", "rollout: {progressDeadlineSeconds: 10}"))
+	s.apply(someServer("service: {type: ClusterIP}", "replicas: 2"))
 	s.serves("webserver/web")
 	s.apply("apiVersion: immortalcontainer.flugel.it/v1alpha1\nkind: ImmortalContainer\nmetadata: {name: web}\nspec: {image: \"nginx:1.27.4\"}\n")
 	s.stalled("immortalcontainer/web", "QuotaExceeded", "exceeded quota: small")
 
 	// A rollout without quota waits beyond its deadline, and all pods keep serving.
-	s.kubectl("patch", "webserver", "web", "--type=merge", "-p", `{"spec":{"pod":{"annotations":{"example.com/a":"b"}}}}`)
+	s.patch("webserver/web", `{`+shortDeadline+`,"pod":{"annotations":{"example.com/a":"b"}}}`)
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
 	s.stalled("webserver/web", "ReplicaFailure", "exceeded quota: small")
 	s.prints("True 2", "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status} {.status.readyReplicas}`)

@@ -119,7 +119,10 @@ func TestWebServer_RequestBudget(t *testing.T) {
 	// seconds by which counts may lag: then they are written once in between.
 	step("image changed", map[string]int{"patch deployments 200": 1, "patch controllerrevisions 201": 1, status: 3})
 	kubectl(t, "-n", ns, "delete", "webserver", "web")
-	step("deleted", nil)
+	// The watches of the children are independent of that of the WebServer: if the
+	// deletion of a child is observed first, its owner is read before the child would
+	// be created again.
+	step("deleted", map[string]int{"get webservers 404": 5})
 }
 
 // leads waits until one of the running replicas holds the Lease.

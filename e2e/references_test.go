@@ -40,15 +40,14 @@ func TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling(t *testing.T) {
 func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
-	const rollout = `rollout: {progressDeadlineSeconds: 10}`
-	s.apply(demoApplicationKind.manifest("app", `{image: "nginx:1.27.4", `+rollout+`}`) +
-		webServerKind.manifest("web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, `+rollout+`}`))
+	s.apply(demoApplicationKind.manifest("app", `{image: "nginx:1.27.4"}`) +
+		webServerKind.manifest("web", `{image: "nginx:1.27.4", service: {type: ClusterIP}}`))
 	objects := []string{"demoapp/app", "webserver/web"}
 	for _, object := range objects {
 		s.serves(object)
 	}
-	s.patch("demoapp/app", `{"envFrom":[{"configMapRef":{"name":"late-settings"}}]}`)
-	s.patch("webserver/web", `{"pod":{"volumes":[{"name":"v","secret":{"secretName":"late-users"}}],"volumeMounts":[{"name":"v","mountPath":"/users"}]}}`)
+	s.patch("demoapp/app", `{`+shortDeadline+`,"envFrom":[{"configMapRef":{"name":"late-settings"}}]}`)
+	s.patch("webserver/web", `{`+shortDeadline+`,"pod":{"volumes":[{"name":"v","secret":{"secretName":"late-users"}}],"volumeMounts":[{"name":"v","mountPath":"/users"}]}}`)
 	for object, missing := range map[string]string{"demoapp/app": "late-settings", "webserver/web": "late-users"} {
 		eventually(t, object+" to name what is missing", func() error {
 			o, err := s.look(object)
@@ -104,9 +103,8 @@ func TestReferences_MissingConfigMapKeepsTheRestReconciled(t *testing.T) {
 		s.prints("2", "get", "deployment", name, "-o", "jsonpath={.status.readyReplicas}")
 		s.stalled(k.resource+"/"+name, "ReferenceNotFound", "input")
 	}
-	if got := s.kubectl("exec", "deploy/app", "--", "sh", "-c", "echo $MODE"); got != "kept" {
-		t.Errorf("the re-created pods have MODE=%s, want the snapshot's", got)
-	}
+	// kubectl may choose a pod that is terminating, whose container has already ended.
+	s.prints("kept", "exec", "deploy/app", "--", "sh", "-c", "echo $MODE")
 	// Through the Service: a list of pods also contains those that are terminating.
 	pageHas(t, "http://"+s.kubectl("get", "service", "web-service", "-o", "jsonpath={.spec.clusterIP}"), "kept")
 }

@@ -17,6 +17,9 @@ const (
 	healthyImage = "nginx:1.27.4"
 	// missingImage is not in the registry, so its pods never run.
 	missingImage = "nginx:nosuch"
+	// shortDeadline is a part of the change that must fail. The rollouts before it
+	// have the default deadline, because pods may start slowly on a busy machine.
+	shortDeadline = `"rollout":{"progressDeadlineSeconds":10}`
 )
 
 // manifest returns an object of the kind, with its spec in flow style.
@@ -102,13 +105,13 @@ func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
 		}},
 	}
 	for _, tc := range cases {
-		s.apply(tc.kind.manifest(tc.name, `{image: "`+healthyImage+`", rollout: {progressDeadlineSeconds: 10, maxUnavailable: 0}}`))
+		s.apply(tc.kind.manifest(tc.name, `{image: "`+healthyImage+`", rollout: {maxUnavailable: 0}}`))
 	}
 	for _, tc := range cases {
 		s.serves(tc.kind.resource + "/" + tc.name)
 	}
 	for _, tc := range cases {
-		s.patch(tc.kind.resource+"/"+tc.name, `{"image":"`+missingImage+`"}`)
+		s.patch(tc.kind.resource+"/"+tc.name, `{`+shortDeadline+`,"image":"`+missingImage+`"}`)
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -129,9 +132,9 @@ func TestRollout_RecordsRollbackAfterHalt(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)
 	const object = "webserver/web"
-	s.apply(someServer("rollout: {progressDeadlineSeconds: 10, onFailure: Halt, maxUnavailable: 0}"))
+	s.apply(someServer("rollout: {onFailure: Halt, maxUnavailable: 0}"))
 	s.serves(object)
-	s.patch(object, `{"image":"`+missingImage+`"}`)
+	s.patch(object, `{`+shortDeadline+`,"image":"`+missingImage+`"}`)
 	s.stalled(object, "RolloutFailed")
 	s.prints("Halt", "get", object, "-o", "jsonpath={.status.lastActions[0].type}")
 	s.patch(object, `{"rollout":{"onFailure":"Rollback"}}`)
@@ -154,14 +157,14 @@ func TestRollout_KeepsHealthyRevisionWhenScaledToZero(t *testing.T) {
 		}
 	}
 	each(func(k kind, _, name string) {
-		s.apply(k.manifest(name, `{image: "`+healthyImage+`", rollout: {progressDeadlineSeconds: 10}}`))
+		s.apply(k.manifest(name, `{image: "`+healthyImage+`"}`))
 	})
 	each(func(_ kind, object, _ string) { s.serves(object) })
 	each(func(k kind, object, _ string) { s.patch(object, `{"`+k.replicas+`":0}`) })
 	each(func(_ kind, object, name string) {
 		s.observed(object)
 		s.prints("", "get", "deployment", name, "-o", "jsonpath={.status.replicas}")
-		s.patch(object, `{"image":"`+missingImage+`"}`)
+		s.patch(object, `{`+shortDeadline+`,"image":"`+missingImage+`"}`)
 	})
 	each(func(_ kind, object, name string) {
 		s.serves(object)
