@@ -180,7 +180,7 @@ func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) 
 			r := converge.Reader{Reader: fake.NewClientBuilder().WithObjects(p).Build()}
 			var waits []time.Duration
 			for range 3 {
-				model, err := kind.Observe(t.Context(), r, nil, i)
+				model, err := kind.ObserveModel(t.Context(), r, nil, i)
 				if err != nil {
 					t.Fatal(err)
 				}

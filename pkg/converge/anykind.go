@@ -6,51 +6,31 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
-// AnyKind is a Kind without its type parameters, so that kinds can be listed.
-// The fields are those of Kind.
-type AnyKind struct {
-	New         func() Object
-	NewList     func() client.ObjectList
-	AddToScheme func(*runtime.Scheme) error
-	Children    []client.Object
-	Optional    []client.Object
-	Workload    client.Object
-	Watches     []Watch
-	Unowned     []client.Object
-	Log         LogText
-	References  func(Object) []configsource.Reference // nil: none
-	Secrets     func(Object) []string                 // nil: none
-	Paused      func(Object) bool
-	Limiter     Limiter
-	Teardown    func(context.Context, client.Client, Object) (done bool, err error) // nil: none
+// AnyKind is a Kind without its type parameters, so that kinds can be listed. Its
+// functions accept only objects of one type.
+type AnyKind struct{ Kind[Object, any] }
 
-	observe func(context.Context, Reader, Object) (observed any, err error)
-	model   func(o Object, observed any) Model
-}
-
-// Erase returns a kind without its type parameters. The functions of the result
-// accept only objects of type T.
+// Erase returns a kind without its type parameters.
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
-	e := AnyKind{
+	e := Kind[Object, any]{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
 		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Log: k.Log,
 		Limiter: k.Limiter,
 		Paused:  func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
-		observe: func(ctx context.Context, r Reader, o Object) (any, error) {
+		Observe: func(ctx context.Context, r Reader, o Object) (any, error) {
 			var none S
 			if k.Observe == nil {
 				return none, nil
 			}
 			return k.Observe(ctx, r, o.(T))
 		},
-		model: func(o Object, observed any) Model {
+		Model: func(o Object, observed any) Model {
 			s, _ := observed.(S) // a nil interface if S is one
 			return k.Model(o.(T), s)
 		},
@@ -64,7 +44,7 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	if k.Teardown != nil {
 		e.Teardown = func(ctx context.Context, c client.Client, o Object) (bool, error) { return k.Teardown(ctx, c, o.(T)) }
 	}
-	return e
+	return AnyKind{e}
 }
 
 // Watched returns an empty object of every type that the kind's caches hold in
@@ -77,14 +57,14 @@ func (k AnyKind) Watched() []client.Object {
 	return all
 }
 
-// Observe reads what the model of an object depends on, including the
+// ObserveModel reads what the model of an object depends on, including the
 // ConfigMaps and Secrets that it refers to, and returns the model.
-func (k AnyKind) Observe(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (Model, error) {
+func (k AnyKind) ObserveModel(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (Model, error) {
 	observed, err := k.observeAll(ctx, r, refs, obj)
 	if err != nil {
 		return nil, err
 	}
-	return k.model(obj, observed), nil
+	return k.Model(obj, observed), nil
 }
 
 // observeAll reads what the model of an object depends on.
@@ -99,10 +79,10 @@ func (k AnyKind) observeAll(ctx context.Context, r Reader, refs *configsource.Re
 		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Snapshots)
 	}
 	r.reads.addReferences(r.Sources, r.Secrets)
-	return k.observe(ctx, r, obj)
+	return k.Observe(ctx, r, obj)
 }
 
-// observeChildren is Observe without the ConfigMaps and Secrets that the object
+// observeChildren is ObserveModel without the ConfigMaps and Secrets that the object
 // refers to, which is sufficient to name its children.
 func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Model, error) {
 	var err error
@@ -119,11 +99,11 @@ func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]con
 }
 
 func (k AnyKind) modelOf(ctx context.Context, r Reader, obj Object) (Model, error) {
-	observed, err := k.observe(ctx, r, obj)
+	observed, err := k.Observe(ctx, r, obj)
 	if err != nil {
 		return nil, err
 	}
-	return k.model(obj, observed), nil
+	return k.Model(obj, observed), nil
 }
 
 // noObjects is a cluster without objects.

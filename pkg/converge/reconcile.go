@@ -176,7 +176,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 // observe returns the model of an object, which waits for the rollouts of other
 // objects if necessary.
 func (r *Reconciler) observe(ctx context.Context, from Reader, obj Object) (Model, error) {
-	model, err := r.kind.Observe(ctx, from, r.refs, obj)
+	model, err := r.kind.ObserveModel(ctx, from, r.refs, obj)
 	switch {
 	case err != nil || r.kind.Limiter == nil:
 	case r.kind.Paused(obj):
