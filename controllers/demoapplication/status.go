@@ -16,7 +16,6 @@ import (
 // UpdateStatus writes the part of the status that only a DemoApplication has.
 func (x *object) UpdateStatus(r workload.Result) {
 	a, st, d := x.a, &x.a.Status, r.Deployment
-	hosts := r.Hosts()
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(serviceSelector(a, x.observed)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
@@ -25,7 +24,7 @@ func (x *object) UpdateStatus(r workload.Result) {
 	case len(a.Spec.Ports) == 0: // the Service that may exist is being deleted
 		st.Addresses = nil
 	case r.Service != nil:
-		all := slices.Concat(hosts, addresses(r.Service))
+		all := slices.Concat(r.Hosts, addresses(r.Service))
 		st.Addresses = all[:min(len(all), mostAddresses)]
 	}
 }

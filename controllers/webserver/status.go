@@ -25,7 +25,6 @@ func (x *object) UpdateStatus(r workload.Result) {
 		m = material{} // parts of it may be missing
 	}
 	reportConfig(w, r.Decision, m, r.Serves, r.Outcome)
-	hosts := r.Hosts()
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
@@ -34,7 +33,7 @@ func (x *object) UpdateStatus(r workload.Result) {
 	// same when it is created again.
 	if s != nil {
 		st.Service = serviceStatus(s)
-		all := slices.Concat(hosts, addresses(s))
+		all := slices.Concat(r.Hosts, addresses(s))
 		st.Addresses = all[:min(len(all), maxAddresses)]
 	}
 }

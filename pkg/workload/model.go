@@ -246,13 +246,9 @@ type Result struct {
 	// Serves reports whether pods of the revision that is to serve exist, and
 	// all of them do serve.
 	Serves bool
-
-	hosts func() []common.Address
+	// Hosts are the addresses of the hosts that are routed to the object.
+	Hosts []common.Address
 }
-
-// Hosts updates the condition Exposed, and returns the addresses of the hosts
-// that are routed to the object.
-func (r Result) Hosts() []common.Address { return r.hosts() }
 
 // UpdateStatus writes the status into the object.
 func (m *Model) UpdateStatus(out converge.Outcome) {
@@ -269,6 +265,6 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
 	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Serves = state.Ready.Status && want > 0
-	r.hosts = func() []common.Address { return o.Exposed(m.auxiliary, status, out) }
+	r.Hosts = o.Exposed(m.auxiliary, status, out)
 	m.object.UpdateStatus(r)
 }
