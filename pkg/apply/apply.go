@@ -689,7 +689,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 		return "", fmt.Errorf("reading %s: %w", in, err)
 	}
 	uid := owner.Object.GetUID()
-	if !metav1.IsControlledBy(live, owner.Object) && (metav1.GetControllerOf(live) != nil || !handedOver(live, uid)) {
+	if !metav1.IsControlledBy(live, owner.Object) && !handedOver(live, uid) {
 		return Unchanged, nil
 	}
 	if !live.GetDeletionTimestamp().IsZero() {
@@ -747,18 +747,17 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 	if !live.GetDeletionTimestamp().IsZero() {
 		return fault.Waiting(fault.Probe, msgChildDeleted, in)
 	}
-	holder := metav1.GetControllerOf(live)
-	switch {
-	case holder == nil:
-		why := "has no owner"
-		if tool := managedElsewhere(live); tool != "" {
-			why = "is managed by " + tool
-		} else if handedOver(live, owner.Object.GetUID()) {
-			return nil
-		}
-		return fault.Stalled(msgUnowned, in, why, naming.AnnotationOwner, owner.Object.GetUID())
-	case holder.UID == owner.Object.GetUID():
+	if metav1.IsControlledBy(live, owner.Object) {
 		return nil
+	}
+	uid, holder, tool := owner.Object.GetUID(), metav1.GetControllerOf(live), managedElsewhere(live)
+	switch {
+	case tool == "" && handedOver(live, uid):
+		return nil
+	case holder == nil && tool != "":
+		return fault.Stalled(msgUnowned, in, "is managed by "+tool, naming.AnnotationOwner, uid)
+	case holder == nil:
+		return fault.Stalled(msgUnowned, in, "has no owner", naming.AnnotationOwner, uid)
 	case holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group):
 		return fault.Waiting(fault.Probe, msgEarlier, in, holder.Kind)
 	default:
@@ -770,7 +769,7 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 // given owner and has no other owner. Either its owner reference was removed,
 // or a user handed it over by setting the annotation.
 func handedOver(live client.Object, owner types.UID) bool {
-	return live.GetAnnotations()[naming.AnnotationOwner] == string(owner) && !naming.HasOtherOwner(live, owner)
+	return metav1.GetControllerOf(live) == nil && live.GetAnnotations()[naming.AnnotationOwner] == string(owner) && !naming.HasOtherOwner(live, owner)
 }
 
 // managedElsewhere returns the name or the label of the tool that manages an

@@ -16,14 +16,24 @@ import (
 // it: an apply would restore the reference, but a child that is no longer
 // wanted, or whose owner is paused, is not applied.
 func Owns(owner, live client.Object) bool {
-	return naming.OwnerUID(live) == owner.GetUID() && (metav1.IsControlledBy(live, owner) || managedElsewhere(live) == "")
+	return metav1.IsControlledBy(live, owner) || naming.OwnerUID(live) == owner.GetUID() && managedElsewhere(live) == ""
 }
 
 // Owned reports whether the cache holds the child. The error explains why Apply
 // would not write the live object, for example because it has another owner.
 func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
+	return readOwned(ctx, a.client, owner, in)
+}
+
+// OwnedUncached is Owned for a child that the cache does not hold, because it
+// is unowned or its label was removed by hand. It costs one request.
+func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
+	return readOwned(ctx, a.live, owner, in)
+}
+
+func readOwned(ctx context.Context, from client.Reader, owner Owner, in Intent) (exists bool, err error) {
 	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+	if err := from.Get(ctx, in.Key(), live); err != nil {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -32,30 +42,14 @@ func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists boo
 	return true, checkOwnership(owner, in, live)
 }
 
-// OwnedUncached is Owned for a child that the cache does not hold, because it
-// is unowned or its label was removed by hand. It costs one request.
-func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
-	live := in.newLive()
-	if exists, err := a.read(ctx, in.Key(), live); !exists || err != nil {
-		return false, err
-	}
-	return true, checkOwnership(owner, in, live)
-}
-
 // ReadOwned reads a child from the API server into an empty object, and reports
 // whether it exists and belongs to the owner.
 func (a *Applier) ReadOwned(ctx context.Context, owner Owner, key client.ObjectKey, into client.Object) (bool, error) {
-	exists, err := a.read(ctx, key, into)
-	return exists && Owns(owner.Object, into), err
-}
-
-// read reads a child from the API server, and reports whether it exists.
-func (a *Applier) read(ctx context.Context, key client.ObjectKey, into client.Object) (exists bool, err error) {
 	if err := a.live.Get(ctx, key, into); err != nil {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return false, fmt.Errorf("reading %T %q: %w", into, key.Name, err)
 	}
-	return true, nil
+	return Owns(owner.Object, into), nil
 }
