@@ -25,16 +25,41 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
+// connectionFlags select a cluster, as those of kubectl do.
+type connectionFlags struct{ kubeconfig, context string }
+
+func (f *connectionFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
+}
+
+// load returns the configuration that the flags select or, in a pod without a
+// kubeconfig, that of its service account.
+func (f connectionFlags) load() (clientcmd.ClientConfig, *rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, nil, errors.New("loading the kubeconfig: no cluster is configured: select a file with --kubeconfig or KUBECONFIG")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("loading the kubeconfig: %s: check --context, --kubeconfig and KUBECONFIG", strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0]))
+	}
+	cfg.QPS = -1 // the API server limits the rate
+	return loader, cfg, nil
+}
+
 // clusterFlags select a cluster and a namespace, as those of kubectl do.
 type clusterFlags struct {
-	kubeconfig, context, namespace string
-	allNamespaces                  bool
+	connectionFlags
+	namespace     string
+	allNamespaces bool
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command, all bool) {
+	f.connectionFlags.register(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	fl.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
 	fl.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: that of the context)")
 	if all {
 		fl.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "the objects of all namespaces")
@@ -50,18 +75,11 @@ type cluster struct {
 
 // connect returns the cluster that the flags select. Tests replace it.
 var connect = func(f clusterFlags) (cluster, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
-	cfg, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return cluster{}, errors.New("loading the kubeconfig: no cluster is configured: select a file with --kubeconfig or KUBECONFIG")
-	}
+	loader, cfg, err := f.load()
 	if err != nil {
-		return cluster{}, fmt.Errorf("loading the kubeconfig: %s: check --context, --kubeconfig and KUBECONFIG", strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0]))
+		return cluster{}, err
 	}
 	cfg.UserAgent = naming.ManagedBy + "-cli"
-	cfg.QPS = -1 // a few lists per command; the API server limits the rate
 	if f.namespace == "" {
 		if f.namespace, _, err = loader.Namespace(); err != nil {
 			return cluster{}, fmt.Errorf("loading the kubeconfig: %w", err)

@@ -39,9 +39,9 @@ func TestHelp(t *testing.T) {
 		"of run": {[]string{"run", "--help"}, []string{
 			"POD_NAMESPACE", "--config", "--leader-elect", "--webhooks", "--metrics-bind-address", "--health-probe-bind-address", "--log-format",
 		}},
-		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "those of the platform configuration", "--config", "-o, --output", "Exit code", "It writes nothing", "before the upgrade"}},
+		"of preflight": {[]string{"preflight", "--help"}, []string{"--namespaces", "those of the platform configuration", "--config", "-o, --output", "Exit code", "It writes nothing", "before the upgrade", "--context", "--kubeconfig"}},
 		"of render":    {[]string{"render", "--help"}, []string{"-f, --filename", "standard input", "--config", "--diff"}},
-		"of release":   {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer"}},
+		"of release":   {[]string{"release", "--help"}, []string{"--manager-namespace", "--manager-deployment", "finalizer", "--context", "--kubeconfig"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := execute(t, "", tc.args...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -42,6 +41,7 @@ func exitCode(err error) int {
 }
 
 func preflightCommand() *cobra.Command {
+	var f connectionFlags
 	var platformFile, output string
 	var namespaces []string
 	cmd := &cobra.Command{
@@ -54,9 +54,8 @@ applied together with the next change of the object's spec.
 
 An upgrade should not restart any pod. To check that, run this command with the
 new version before the upgrade. It writes nothing and does not use the Lease, so
-it does not affect the running operator. The current kubeconfig needs permission
-to list the objects, and the children with the label
-app.kubernetes.io/managed-by=platform-operator.
+it does not affect the running operator. It needs permission to list the objects,
+and the children with the label app.kubernetes.io/managed-by=platform-operator.
 
 Exit code:
   0  no pod would restart
@@ -83,9 +82,9 @@ Exit code:
 			if err != nil {
 				return unclear(err)
 			}
-			cfg, err := ctrl.GetConfig()
+			_, cfg, err := f.load()
 			if err != nil {
-				return unclear(fmt.Errorf("loading the kubeconfig:  %w", err))
+				return unclear(err)
 			}
 			if !c.Flags().Changed("namespaces") {
 				namespaces = platform.WatchNamespaces
@@ -94,7 +93,7 @@ Exit code:
 				Namespaces: namespaces, Version: version.Version,
 			})
 			if err != nil {
-				return unclear(err)
+				return unclear(reach(cfg, err))
 			}
 			write := report.Table
 			if output == "json" {
@@ -109,6 +108,7 @@ Exit code:
 			return nil
 		},
 	}
+	f.register(cmd)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
 	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty means the defaults")
 	cmd.Flags().StringSliceVarP(&namespaces, "namespaces", "n", nil, "namespaces to evaluate, separated by commas (default: those of the platform configuration, or else all)")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/controllers"
@@ -12,6 +11,7 @@ import (
 )
 
 func releaseCommand() *cobra.Command {
+	var f connectionFlags
 	var m client.ObjectKey
 	cmd := &cobra.Command{
 		Use:   "release",
@@ -27,17 +27,18 @@ command before it is uninstalled.`,
 			if err != nil {
 				return err
 			}
-			cfg, err := ctrl.GetConfig()
+			_, cfg, err := f.load()
 			if err != nil {
-				return fmt.Errorf("loading the kubeconfig:  %w", err)
+				return err
 			}
 			cl, err := client.New(cfg, client.Options{Scheme: s})
 			if err != nil {
-				return fmt.Errorf("creating a client:  %w", err)
+				return fmt.Errorf("creating a client: %w", err)
 			}
-			return operator.Release(c.Context(), cl, m, controllers.Lists(), c.OutOrStdout())
+			return reach(cfg, operator.Release(c.Context(), cl, m, controllers.Lists(), c.OutOrStdout()))
 		},
 	}
+	f.register(cmd)
 	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")
 	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
 	return cmd
