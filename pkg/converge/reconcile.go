@@ -33,11 +33,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// settle is how long counts in the status, such as the number of ready
-// replicas, may lag while no condition changes. It reduces the many steps of a
+// settle is how long counts, such as the number of ready replicas, may lag in
+// the status and in the messages of conditions. It reduces the many steps of a
 // rollout to few status writes, or to none if the rollout takes less time. A
-// change of a condition, which is what users wait for, is written immediately,
-// together with the counts.
+// condition's new status or reason, which is what users wait for, is written
+// immediately, together with the counts.
 const settle = 5 * time.Second
 
 // Reconciler reconciles the objects of one kind.
@@ -556,16 +556,16 @@ func (r *Reconciler) wonRace(key types.NamespacedName) {
 	r.change(key, func(m *memory) { m.races = 0 })
 }
 
-// writeStatus writes the status if it differs. If only counts differ, which may
-// soon change again, it writes nothing and returns how long to wait. An urgent
-// status is always written.
+// writeStatus writes the status if it differs. If only counts or messages
+// differ, which may soon change again, it writes nothing and returns how long to
+// wait. An urgent status, and one that reports a problem, is always written.
 func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (wait time.Duration, written bool, err error) {
 	key := client.ObjectKeyFromObject(after)
 	if equality.Semantic.DeepEqual(before, after) {
 		r.settled(key)
 		return 0, false, nil
 	}
-	if b, a := before.GetStatus(), after.GetStatus(); !urgent && b.ObservedGeneration == a.ObservedGeneration && equality.Semantic.DeepEqual(b.Conditions, a.Conditions) {
+	if b, a := before.GetStatus(), after.GetStatus(); !urgent && b.ObservedGeneration == a.ObservedGeneration && sameButMessages(b.Conditions, a.Conditions, problem) {
 		if left := r.unsettled(key); left > 0 {
 			return left, false, nil
 		}
@@ -582,6 +582,17 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 	r.settled(key)
 	r.announce(before, after, problem)
 	return 0, true, nil
+}
+
+// sameButMessages reports whether conditions are equal except for messages that
+// describe progress. A message about a problem matters.
+func sameButMessages(before, after []metav1.Condition, problem fault.Verdict) bool {
+	return slices.EqualFunc(before, after, func(b, a metav1.Condition) bool {
+		if problem.Class == fault.None {
+			b.Message = a.Message
+		}
+		return equality.Semantic.DeepEqual(b, a)
+	})
 }
 
 // announce sends an event for every condition that changed its status or

@@ -524,6 +524,21 @@ func TestReconciler_DebouncesCountsInTheStatus(t *testing.T) {
 	}
 }
 
+// A message that counts pods changes as often as the counts.
+func TestReconciler_DebouncesMessagesOfProgress(t *testing.T) {
+	l := newLoop(t, object())
+	l.state.Ready = conditions.Condition{Reason: "Rolling", Message: "0 of 3 pods are available."}
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.state.Ready.Message = "1 of 3 pods is available."
+	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
+		t.Errorf("comes back after %s, want %s", r.RequeueAfter, settle)
+	}
+	l.clock = l.clock.Add(settle)
+	l.pass("Observe", "Desired", "Report", "status")
+	l.state.Ready.Reason = "Blocked"
+	l.pass("Observe", "Desired", "Report", "status")
+}
+
 func TestReconciler_WritesAnUrgentStatusAtOnce(t *testing.T) {
 	l := newLoop(t, object())
 	report, urgent := l.kind.Report, false
