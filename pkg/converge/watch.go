@@ -1,6 +1,7 @@
 package converge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +47,11 @@ const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = time.Minute
 )
+
+// coalesce is how long after a change of a related object, such as a pod, the
+// object is reconciled. A pod changes about five times until it is ready. What the
+// status says about pods may be late; the children are reconciled at once.
+const coalesce = 500 * time.Millisecond
 
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
@@ -103,7 +110,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		if err := indexByOwner(mgr, rel); err != nil {
 			return err
 		}
-		b = b.Watches(rel.Object, first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		b = b.Watches(rel.Object, first{after: coalesce, EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			name := rel.OwnerName(o)
 			if name == "" {
 				return nil
@@ -290,22 +297,31 @@ type first struct {
 	// no longer in the cache.
 	disowned    func(client.Object) (reconcile.Request, bool)
 	disappeared func(client.Object)
+	// after delays the requests, so that one serves several events.
+	after time.Duration
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Create keeps the priority of the event, which is low for the initial list.
 func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queue) {
+	if f.after > 0 && !e.IsInInitialList {
+		q = f.raised(q)
+	}
 	f.EventHandler.Create(ctx, e, q)
 }
 
-// Update raises the priority of all events except resyncs.
+// Update raises the priority of all events except resyncs. It ignores changes of
+// fields that the cache does not hold.
 func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
 	if e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
 		f.EventHandler.Update(ctx, e, q) // a resync: not urgent
 		return
 	}
-	f.EventHandler.Update(ctx, e, raised(q))
+	if !differ(e.ObjectOld, e.ObjectNew) {
+		return
+	}
+	f.EventHandler.Update(ctx, e, f.raised(q))
 	f.ownerOf(e.ObjectNew, q)
 }
 
@@ -324,19 +340,33 @@ func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Objec
 	if f.disappeared != nil {
 		f.disappeared(e.Object)
 	}
-	f.EventHandler.Delete(ctx, e, raised(q))
+	f.EventHandler.Delete(ctx, e, f.raised(q))
 	f.ownerOf(e.Object, q)
 }
 
-func raised(q queue) queue {
+// differ reports whether two versions of an object differ in anything but the
+// version.
+func differ(before, after client.Object) bool {
+	if before == nil || after == nil {
+		return true
+	}
+	o := before.DeepCopyObject().(client.Object)
+	o.SetResourceVersion(after.GetResourceVersion())
+	return !equality.Semantic.DeepEqual(o, after)
+}
+
+func raised(q queue) queue { return first{}.raised(q) }
+
+func (f first) raised(q queue) queue {
 	if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		return prioritised{p}
+		return prioritised{p, f.after}
 	}
 	return q
 }
 
 type prioritised struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
+	after time.Duration
 }
 
 // Add adds the request with fairqueue.PriorityEvent.
@@ -350,5 +380,6 @@ func (p prioritised) AddWithOpts(o priorityqueue.AddOpts, rs ...reconcile.Reques
 	if o.Priority == nil {
 		o.Priority = new(fairqueue.PriorityEvent)
 	}
+	o.After = cmp.Or(o.After, p.after)
 	p.PriorityQueue.AddWithOpts(o, rs...)
 }

@@ -50,7 +50,7 @@ func plain() handler.EventHandler {
 
 func TestQueue_PrioritizesChildEvents(t *testing.T) {
 	version := func(rv string) client.Object {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}, Data: map[string]string{"version": rv}}
 	}
 	f := first{EventHandler: plain()}
 	for name, tc := range map[string]struct {
@@ -77,6 +77,15 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nothing that the cache holds is changed", func(t *testing.T) {
+		before, q := version("1"), &prioritiesOf{}
+		after := before.DeepCopyObject().(client.Object)
+		after.SetResourceVersion("2")
+		f.Update(t.Context(), event.TypedUpdateEvent[client.Object]{ObjectOld: before, ObjectNew: after}, q)
+		if len(q.got) != 0 || before.GetResourceVersion() != "1" {
+			t.Errorf("%d requests, want 0", len(q.got))
+		}
+	})
 	t.Run("a priority of the handler's own stays", func(t *testing.T) {
 		q := &prioritiesOf{}
 		raised(q).(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)})
@@ -92,6 +101,27 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 			t.Errorf("%d requests", q.Len())
 		}
 	})
+}
+
+// A pod that starts changes about five times.
+func TestFirst_CoalescesChangesOfPods(t *testing.T) {
+	version := func(rv string, phase corev1.PodPhase) client.Object {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	f := first{EventHandler: plain(), after: time.Hour}
+	q := newQueue(1)("test", retries())
+	defer q.ShutDown()
+	f.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: version("1", "")}, q)
+	f.Update(t.Context(), event.TypedUpdateEvent[client.Object]{ObjectOld: version("1", ""), ObjectNew: version("2", corev1.PodPending)}, q)
+	f.Update(t.Context(), event.TypedUpdateEvent[client.Object]{ObjectOld: version("2", corev1.PodPending), ObjectNew: version("3", corev1.PodRunning)}, q)
+	f.Delete(t.Context(), event.TypedDeleteEvent[client.Object]{Object: version("3", corev1.PodRunning)}, q)
+	if q.Len() != 0 {
+		t.Errorf("%d requests at once, want 0", q.Len())
+	}
+	f.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: version("1", ""), IsInInitialList: true}, q)
+	if q.Len() != 1 {
+		t.Errorf("%d requests after the initial list, want 1", q.Len())
+	}
 }
 
 func TestHandleObject_PrioritizesEdits(t *testing.T) {
