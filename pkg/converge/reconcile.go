@@ -128,14 +128,17 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 
 	read := r.read(obj)
 	read.versions = map[types.UID]string{}
-	seen := uidRecorder{Reader: recorder{Reader: r.client, reads: read}, scheme: r.client.Scheme(), of: map[childKey]client.Object{}}
-	model, err := r.observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks, reads: read}, obj)
+	c := reconciliation{
+		Reconciler: r, obj: obj, owner: owner, read: read, out: out,
+		seen: uidRecorder{Reader: recorder{Reader: r.client, reads: read}, scheme: r.client.Scheme(), of: map[childKey]client.Object{}},
+	}
+	model, err := c.observe(ctx, read)
 	fulfilled := false
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
 		model = unobserved{obj} // a failed read does not prove that anything is missing
 	} else {
-		model, fulfilled, err = r.observeAndWrite(ctx, obj, owner, model, seen, read, out)
+		model, fulfilled, err = c.observeAndWrite(ctx, model)
 	}
 	if err != nil && owner.Suspect {
 		r.suspect(key)
@@ -173,20 +176,6 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	return result, out.Problem.Err
 }
 
-// observe returns the model of an object, which waits for the rollouts of other
-// objects if necessary.
-func (r *Reconciler) observe(ctx context.Context, from Reader, obj Object) (Model, error) {
-	model, err := r.kind.ObserveModel(ctx, from, r.refs, obj)
-	switch {
-	case err != nil || r.kind.Limiter == nil:
-	case r.kind.Paused(obj):
-		r.kind.Limiter.Release(client.ObjectKeyFromObject(obj))
-	default:
-		r.kind.Limiter.Limit(obj, model)
-	}
-	return model, err
-}
-
 // unobserved is the model of an object for which Observe failed: only the
 // conditions that report the error change.
 type unobserved struct{ obj Object }
@@ -199,81 +188,105 @@ func (u unobserved) UpdateStatus(out Outcome) {
 	conditions.ReportUnobserved(u.obj.GetStatus(), u.obj.GetGeneration(), out.Now, out.Problem)
 }
 
+// reconciliation is one reconcile of an object that is not being deleted.
+type reconciliation struct {
+	*Reconciler
+	obj   Object
+	owner apply.Owner
+	read  *reads
+	seen  uidRecorder // what was observed
+	out   Outcome
+}
+
+// observe returns the model of the object, which waits for the rollouts of other
+// objects if necessary. It records the references that it read in reads.
+func (c *reconciliation) observe(ctx context.Context, reads *reads) (Model, error) {
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.optional.lacks, reads: reads}, c.refs, c.obj)
+	switch {
+	case err != nil || c.kind.Limiter == nil:
+	case c.kind.Paused(c.obj):
+		c.kind.Limiter.Release(client.ObjectKeyFromObject(c.obj))
+	default:
+		c.kind.Limiter.Limit(c.obj, model)
+	}
+	return model, err
+}
+
 // observeAndWrite applies the model's plan. If children exist that are not in
 // the cache, and that applying them would not find, it observes again including
 // them, and returns the new model. fulfilled reports that there was nothing to
 // write.
-func (r *Reconciler) observeAndWrite(ctx context.Context, obj Object, owner apply.Owner, model Model, seen uidRecorder, read *reads, out Outcome) (_ Model, fulfilled bool, err error) {
+func (c *reconciliation) observeAndWrite(ctx context.Context, model Model) (_ Model, fulfilled bool, err error) {
 	plan, err := model.Plan()
-	found, unread := r.findUnlabelled(ctx, obj, owner, plan, err != nil, seen, out)
+	found, unread := c.findUnlabelled(ctx, plan, err != nil)
 	if len(found) > 0 {
-		seen.unlabelled = found
-		again, unobserved := r.observe(ctx, Reader{Reader: seen, lacks: r.optional.lacks}, obj)
+		c.seen.unlabelled = found
+		again, unobserved := c.observe(ctx, nil)
 		if unobserved != nil {
 			return model, false, fmt.Errorf("observing: %w", unobserved)
 		}
 		model = again
 		plan, err = model.Plan()
 	}
-	unwritten := r.write(ctx, obj, owner, plan, seen, out)
+	unwritten := c.write(ctx, plan)
 	// A plan that comes with an error may lack children. For those, the memory saves
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
-	r.applier.ForgetOthers(owner, plan.Apply)
+	c.applier.ForgetOthers(c.owner, plan.Apply)
 	err = errors.Join(err, unread, unwritten)
-	return model, err == nil && len(found) == 0 && r.confirm(plan, out, read), err
+	return model, err == nil && len(found) == 0 && c.confirm(plan, c.out, c.read), err
 }
 
 // write applies a plan. A child that cannot be written blocks only those that
 // depend on it.
-func (r *Reconciler) write(ctx context.Context, obj Object, owner apply.Owner, plan Plan, seen uidRecorder, out Outcome) error {
+func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	settled := map[childKey]bool{} // children that match the plan
-	if r.kind.Paused(obj) {
-		return errors.Join(r.look(ctx, owner, plan, seen, out), r.retain(ctx, owner, plan, seen, settled))
+	if c.kind.Paused(c.obj) {
+		return errors.Join(c.look(ctx, plan), c.retain(ctx, plan, settled))
 	}
-	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
+	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		k := childKey{in.Kind, in.Key()}
-		if o, ok := seen.of[k]; ok && seen.unlabelled[k] == nil {
+		if o, ok := c.seen.of[k]; ok && c.seen.unlabelled[k] == nil {
 			in.ObservedUID = new(o.GetUID())
 		}
-		child, err := r.applier.Apply(ctx, owner, in)
+		child, err := c.applier.Apply(ctx, c.owner, in)
 		if err == nil {
-			out.children[k] = child.Live
+			c.out.children[k] = child.Live
 			settled[k] = true
 		}
 		return err
 	})}
 	for _, p := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		if err == nil {
-			err = r.prune(ctx, owner, gvk.Kind, p)
+			err = c.prune(ctx, c.owner, gvk.Kind, p)
 		}
 		errs = append(errs, err)
 	}
-	errs = append(errs, r.retain(ctx, owner, plan, seen, settled))
+	errs = append(errs, c.retain(ctx, plan, settled))
 	return errors.Join(errs...)
 }
 
 // retain sets the owner references of the children that were not applied as the
 // deletion policy requires: those in the plan, and those that were observed but
 // whose desired state could not be decided.
-func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, seen uidRecorder, settled map[childKey]bool) error {
+func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[childKey]bool) error {
 	var errs []error
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
-		if !settled[k] && r.optional.available(in.Kind) {
-			errs = append(errs, r.applier.Retain(ctx, owner, in))
+		if !settled[k] && c.optional.available(in.Kind) {
+			errs = append(errs, c.applier.Retain(ctx, c.owner, in))
 		}
 		settled[k] = true
 	}
 	for _, p := range plan.Prune { // deleted together with the owner
-		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		errs = append(errs, err)
 		settled[childKey{gvk.Kind, client.ObjectKeyFromObject(p)}] = true
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
-		if live := seen.of[k]; !settled[k] && exists(live) {
-			errs = append(errs, r.applier.RetainLive(ctx, owner, k.kind, live))
+	for _, k := range slices.SortedFunc(maps.Keys(c.seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
+		if live := c.seen.of[k]; !settled[k] && exists(live) {
+			errs = append(errs, c.applier.RetainLive(ctx, c.owner, k.kind, live))
 		}
 	}
 	return errors.Join(errs...)
@@ -281,21 +294,21 @@ func (r *Reconciler) retain(ctx context.Context, owner apply.Owner, plan Plan, s
 
 // forEachChild calls do for the children of a plan whose types are available,
 // in the order of the plan and as permitted by their dependencies.
-func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan Plan, out Outcome, do func(apply.Intent) error) error {
-	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return r.applier.Owned(ctx, owner, in) }
+func (c *reconciliation) forEachChild(ctx context.Context, plan Plan, do func(apply.Intent) error) error {
+	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return c.applier.Owned(ctx, c.owner, in) }
 	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
-		if !r.optional.available(in.Kind) {
+		if !c.optional.available(in.Kind) {
 			return false, nil
 		}
-		return r.applier.OwnedUncached(ctx, owner, in)
+		return c.applier.OwnedUncached(ctx, c.owner, in)
 	}
 	return ForEachChild(ctx, plan, owned, uncached, func(in apply.Intent) error {
-		if err := r.optional.ensure(ctx, in.Kind); err != nil {
+		if err := c.optional.ensure(ctx, in.Kind); err != nil {
 			if !in.Optional {
 				return err
 			}
-			if after := r.optional.comes(in.Kind); after > 0 {
-				out.RequeueAfter(after)
+			if after := c.optional.comes(in.Kind); after > 0 {
+				c.out.RequeueAfter(after)
 			}
 			return nil
 		}
@@ -305,16 +318,16 @@ func (r *Reconciler) forEachChild(ctx context.Context, owner apply.Owner, plan P
 
 // look returns the problems of all children, and an error for the first child
 // that would be written if the object were not paused. It writes nothing.
-func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, seen uidRecorder, out Outcome) error {
+func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	held := ""
-	errs := []error{r.forEachChild(ctx, owner, plan, out, func(in apply.Intent) error {
-		child, differs, err := r.applier.NeedsApply(ctx, owner, in)
+	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
+		child, differs, err := c.applier.NeedsApply(ctx, c.owner, in)
 		k := childKey{in.Kind, in.Key()}
-		if err == nil && child == nil && seen.unlabelled[k] != nil {
-			child = seen.unlabelled[k]
+		if err == nil && child == nil && c.seen.unlabelled[k] != nil {
+			child = c.seen.unlabelled[k]
 		}
 		if err == nil && child != nil {
-			out.children[k] = child
+			c.out.children[k] = child
 		}
 		if err == nil && differs && held == "" {
 			held = in.String()
@@ -322,7 +335,7 @@ func (r *Reconciler) look(ctx context.Context, owner apply.Owner, plan Plan, see
 		return err
 	})}
 	for _, p := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		if err == nil && held == "" && p.GetDeletionTimestamp().IsZero() {
 			held = fmt.Sprintf("%s %q", gvk.Kind, p.GetName())
 		}

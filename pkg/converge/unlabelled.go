@@ -41,29 +41,28 @@ const goneSoon = 2 * time.Second
 
 // findUnlabelled returns the children that exist, are not in the cache, and are
 // not applied by the plan. An incomplete plan may lack children that are wanted.
-// seen contains what was observed.
-func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply.Owner, plan Plan, incomplete bool, seen uidRecorder, out Outcome) (map[childKey]client.Object, error) {
-	key := client.ObjectKeyFromObject(obj)
-	vanished := r.takeVanished(key)
-	paused := r.kind.Paused(obj)
+func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomplete bool) (map[childKey]client.Object, error) {
+	key := client.ObjectKeyFromObject(c.obj)
+	vanished := c.takeVanished(key)
+	paused := c.kind.Paused(c.obj)
 	// If the workload of an available object were missed, the object would be
 	// reported as unavailable. No condition depends on the other children.
-	serving := meta.IsStatusConditionTrue(obj.GetStatus().Conditions, common.ConditionAvailable)
+	serving := meta.IsStatusConditionTrue(c.obj.GetStatus().Conditions, common.ConditionAvailable)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
 	}
 	found := map[childKey]client.Object{}
-	for k, o := range seen.of {
+	for k, o := range c.seen.of {
 		unapplied := paused && planned[k] || incomplete && !planned[k]
-		suspected := vanished[k] || unapplied && serving && isOfType(o, r.kind.Workload)
+		suspected := vanished[k] || unapplied && serving && isOfType(o, c.kind.Workload)
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}
 		live := reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
-		owned, err := r.applier.ReadOwned(ctx, owner, k.ObjectKey, live)
+		owned, err := c.applier.ReadOwned(ctx, c.owner, k.ObjectKey, live)
 		if err != nil {
-			r.keepVanished(key, slices.Collect(maps.Keys(vanished)))
+			c.keepVanished(key, slices.Collect(maps.Keys(vanished)))
 			return nil, fmt.Errorf("looking for a child that the cache does not hold: %w", err)
 		}
 		if !owned || naming.IsLabelled(live) { // it is about to appear in the cache, with an event
@@ -71,12 +70,12 @@ func (r *Reconciler) findUnlabelled(ctx context.Context, obj Object, owner apply
 		}
 		found[k] = live
 		if planned[k] && live.GetDeletionTimestamp().IsZero() {
-			out.RequeueAfter(fault.Probe)
+			c.out.RequeueAfter(fault.Probe)
 		} else {
-			out.RequeueAfter(goneSoon)
+			c.out.RequeueAfter(goneSoon)
 		}
 	}
-	r.keepVanished(key, slices.Collect(maps.Keys(found)))
+	c.keepVanished(key, slices.Collect(maps.Keys(found)))
 	return found, nil
 }
 

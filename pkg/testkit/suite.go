@@ -382,8 +382,8 @@ func (e *Env) Unowned(t *testing.T, s KindUnderTest, theirs ...client.Object) {
 					t.Errorf("wrote to an unowned object: %s", r)
 				}
 			}
-			// Without finalizers, the object is gone when the request returns. The
-			// operator may already have created its own with the same name.
+			// Without finalizers, the object no longer exists when the request returns.
+			// The operator may already have created its own with the same name.
 			if err := l.Admin.Delete(t.Context(), their); err != nil {
 				t.Fatal(err)
 			}
