@@ -71,7 +71,7 @@ func TestSurroundings_Conflicts(t *testing.T) {
 		"that port on loopback":           {monitored, "listen localhost:9113;", []string{"line 1: the metrics exporter in the pod listens on port 9113: use another port, or disable spec.monitoring"}},
 		"the port of the status":          {monitored, "listen 127.0.0.1:9180;", []string{"line 1: the metrics exporter reads the status of nginx from 127.0.0.1:9180: use another port, or disable spec.monitoring"}},
 		"the port of the status, not its": {monitored, "listen 9180; listen 9114;", nil},
-		"files of others":                 {official, "include mime.types; include /etc/nginx/snippets/*.conf; location / { include fastcgi_params; }", nil},
+		"files of the image":              {official, "include mime.types; include /etc/nginx/snippets/*.conf; location / { include fastcgi_params; }", nil},
 		"files that do not match":         {official, "include conf.d/x*.conf; include /etc/nginx/conf.d/[!ds]*;", nil},
 		"its own folder": {official, "include conf.d/*;", []string{
 			"line 1: include conf.d/* is not possible, because /etc/nginx/conf.d contains only this configuration and the server block that includes it: mount the files in another folder, and include them from there",
