@@ -79,7 +79,7 @@ func brief(a *demoapplicationv1.DemoApplication) map[string]string {
 
 // pkg/workload tests how the state of a Deployment is reported; this tests what the
 // kind adds.
-func TestConditions(t *testing.T) {
+func TestDemoApplication_ReportsConditions(t *testing.T) {
 	type conditions = map[string]string
 	available := "True MinimumReplicasAvailable"
 	noPorts := func(a *demoapplicationv1.DemoApplication) { a.Spec.Ports = nil }

@@ -406,7 +406,7 @@ func TestDesired_FieldsThatReplaceThePod(t *testing.T) {
 	}
 }
 
-func TestConditions_WhileSuspended(t *testing.T) {
+func TestImmortalContainer_ReportsConditionsWhileSuspended(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod                        *corev1.Pod
 		available, ready, reasonOf string
@@ -433,7 +433,7 @@ func TestConditions_WhileSuspended(t *testing.T) {
 	}
 }
 
-func TestConditions(t *testing.T) {
+func TestImmortalContainer_ReportsConditions(t *testing.T) {
 	waiting := func(reason string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Status.Phase, p.Status.Conditions = corev1.PodPending, nil

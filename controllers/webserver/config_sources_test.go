@@ -99,7 +99,7 @@ func unfollowing(w *webserverv1.WebServer) *webserverv1.WebServer {
 	return w
 }
 
-func TestReferences(t *testing.T) {
+func TestReferenced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		w    *webserverv1.WebServer
 		want []configsource.Reference

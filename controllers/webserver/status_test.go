@@ -106,7 +106,7 @@ func brief(w *webserverv1.WebServer) map[string]string {
 	return m
 }
 
-func TestConditions(t *testing.T) {
+func TestWebServer_ReportsConditions(t *testing.T) {
 	type conditions = map[string]string
 	unavailable := "False MinimumReplicasUnavailable"
 	available := "True MinimumReplicasAvailable"

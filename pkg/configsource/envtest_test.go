@@ -134,7 +134,7 @@ const (
 	status  = "patch webservers/status 200"
 )
 
-func TestReferences_ChangesTriggerReconciles(t *testing.T) {
+func TestReader_ChangesTriggerReconciles(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
 	l := env.NewSandbox(t, subject(p))
@@ -204,7 +204,7 @@ func TestReferences_ChangesTriggerReconciles(t *testing.T) {
 }
 
 // A change while no operator is running is observed by the next one.
-func TestReferences_ChangeDuringARestart(t *testing.T) {
+func TestReader_ChangeDuringARestart(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject(&passes{of: map[client.ObjectKey]int{}}))
 	l.Create(object(l.Namespace, "web", "cfg"))
@@ -223,7 +223,7 @@ func TestReferences_ChangeDuringARestart(t *testing.T) {
 }
 
 // With several namespaces, the client does not wait for its own writes.
-func TestReferences_SeveralNamespaces(t *testing.T) {
+func TestReader_SeveralNamespaces(t *testing.T) {
 	t.Parallel()
 	p := &passes{of: map[client.ObjectKey]int{}}
 	s := subject(p)
@@ -282,7 +282,7 @@ func TestReferences_SeveralNamespaces(t *testing.T) {
 }
 
 // A kind without references does not cause unowned objects to be watched.
-func TestReferences_WatchNothingForKindsWithoutReferences(t *testing.T) {
+func TestRegister_WatchesNothingForKindsWithoutReferences(t *testing.T) {
 	t.Parallel()
 	k := reader(&passes{of: map[client.ObjectKey]int{}})
 	k.References = nil

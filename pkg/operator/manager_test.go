@@ -19,7 +19,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 )
 
-func TestStripManagedFields_KeepsManagersAndOperations(t *testing.T) {
+func TestTrimmer_KeepsManagersAndOperations(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{
 		{Manager: "platform-operator", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1", Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
@@ -42,7 +42,7 @@ func TestStripManagedFields_KeepsManagersAndOperations(t *testing.T) {
 	}
 }
 
-func TestStripManagedFields_ReturnsNonObjectsUnchanged(t *testing.T) {
+func TestTrimmer_ReturnsNonObjectsUnchanged(t *testing.T) {
 	gone := cache.DeletedFinalStateUnknown{Key: "ns/web"} // passed on by an informer after a missed deletion
 	if got, err := new(trimmer).trim(gone); err != nil || got != any(gone) {
 		t.Errorf("got %v, %v", got, err)

@@ -109,16 +109,19 @@ func serves(ctx context.Context, c client.Reader, parent client.Object) error {
 	return nil
 }
 
-func TestBudget(t *testing.T)         { t.Parallel(); env.Budget(t, specimen()) }
-func TestOrphaning(t *testing.T)      { t.Parallel(); env.Orphaning(t, specimen()) }
-func TestOrphaningRaced(t *testing.T) { t.Parallel(); env.OrphaningRaced(t, specimen()) }
-func TestDrifting(t *testing.T)       { t.Parallel(); env.Drifting(t, specimen()) }
+func TestRedirect_RequestBudget(t *testing.T)   { t.Parallel(); env.Budget(t, specimen()) }
+func TestRedirect_OrphaningBudget(t *testing.T) { t.Parallel(); env.Orphaning(t, specimen()) }
+func TestRedirect_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+	t.Parallel()
+	env.OrphaningRaced(t, specimen())
+}
+func TestRedirect_RestoresEveryStatedField(t *testing.T) { t.Parallel(); env.Drifting(t, specimen()) }
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	crash.Test(t, env, crash.Kind{KindUnderTest: specimen()})
 }
 
-func TestUnowned(t *testing.T) {
+func TestRedirect_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
 	named := metav1.ObjectMeta{Name: "web"}
 	env.Unowned(t, specimen(),
@@ -131,7 +134,7 @@ func kinds() []converge.AnyKind {
 	return append(controllers.Kinds(config.Default()), Kind(config.Default()))
 }
 
-func TestRender(t *testing.T) {
+func TestRedirect_IsRendered(t *testing.T) {
 	const doc = "apiVersion: redirect.example.com/v1alpha1\nkind: Redirect\nmetadata: {name: a}\nspec: {image: nginx, to: 'https://example.com', replicas: 2}\n"
 	var out bytes.Buffer
 	if err := render.Objects(strings.NewReader(doc), "test", &out, env.Scheme, kinds()); err != nil {
@@ -144,7 +147,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestPreflight(t *testing.T) {
+func TestRedirect_HasNoFindingsInPreflight(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, specimen().Subject).Start()
 	r := redirect(l.Namespace, "web")
