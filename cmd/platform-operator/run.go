@@ -49,6 +49,7 @@ Environment:
 	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty means the defaults")
 	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, which is served over TLS to authorized clients; 0 disables it")
 	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 disables them")
+	fl.StringVar(&f.ProfileAddress, "pprof-bind-address", "", "address of /debug/pprof, such as 127.0.0.1:6060; it has no authentication; empty disables it")
 	fl.BoolVar(&f.LeaderElection, "leader-elect", true, "use a Lease for leader election, so that several replicas can run")
 	fl.BoolVar(&f.webhooks, "webhooks", true, "serve the admission webhooks; requires the Service, the Secret and the webhook configurations named below")
 	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of the admission webhooks")

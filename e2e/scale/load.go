@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -190,8 +191,15 @@ func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (bat
 		pids := controlPlane()
 		pids["operator"] = l.current.pid()
 		before, operatorBefore := cpus(pids), cpu(l.current.pid())
+		profiled := make(chan error, 1)
+		go func() {
+			profiled <- l.profile(ctx, fmt.Sprintf("batch-%d.cpu", i), "profile?seconds="+strconv.Itoa(profileFor))
+		}()
 		var err error
 		if b.Makespan, b.Median, err = l.create(ctx, namespaceScale, fmt.Sprintf("batch-%d", i), size); err != nil {
+			return err
+		}
+		if err := <-profiled; err != nil {
 			return err
 		}
 		err = quiet(ctx, l.current.pid())
@@ -467,6 +475,9 @@ func (l *lab) measureRest(ctx context.Context) error {
 		return err
 	}
 	r.RestMemory, _ = memory(l.current.pid())
+	if err := l.profile(ctx, "rest.heap", "heap"); err != nil {
+		return err
+	}
 	before := cpu(l.current.pid())
 	if err := sleep(ctx, restFor); err != nil {
 		return err
@@ -517,6 +528,37 @@ func (l *lab) scrape(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("reading metrics: %s: %w", a.Status, err)
 	}
 	return int(n), nil
+}
+
+// profileFor is how many seconds of a batch are profiled.
+const profileFor = 5
+
+// profile writes a profile of the operator to a file in the folder of the flag
+// -profiles. Without the flag, it does nothing.
+func (l *lab) profile(ctx context.Context, file, path string) error {
+	if l.profiles == "" {
+		return nil
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", l.current.profilePort, path), nil)
+	if err != nil {
+		return fmt.Errorf("profiling: %w", err)
+	}
+	a, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return fmt.Errorf("profiling: %w", err)
+	}
+	defer a.Body.Close()
+	raw, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != http.StatusOK {
+		return fmt.Errorf("profiling: %s: %w", a.Status, err)
+	}
+	if err := os.MkdirAll(l.profiles, 0o750); err != nil {
+		return fmt.Errorf("writing the profile: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(l.profiles, file), raw, 0o600); err != nil {
+		return fmt.Errorf("writing the profile: %w", err)
+	}
+	return nil
 }
 
 // measureEdits changes the images of many objects at once, and meanwhile those of the

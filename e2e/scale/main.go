@@ -34,6 +34,7 @@ type options struct {
 	version  string
 	docs     string
 	enforce  bool
+	profiles string
 	// phase and out are set in the processes that run in the network of a cluster.
 	phase, out string
 }
@@ -49,6 +50,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "unknown", "version of the operator")
 	flag.StringVar(&o.docs, "docs", "docs", "folder of benchmarks.md; empty prints the report only")
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: of its CPU during each batch, and of its heap at rest")
 	flag.StringVar(&o.phase, "phase", "", "internal: requests or load")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")
 	flag.Parse()

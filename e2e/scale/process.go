@@ -24,6 +24,7 @@ const userHz = 100
 type operator struct {
 	cmd         *exec.Cmd
 	metricsPort int
+	profilePort int
 	webhookPort int
 	began       time.Time
 	// leading is closed when the workers start.
@@ -38,10 +39,10 @@ type operator struct {
 // Deployment, and calls failed if it ends by itself. Replicas have different ports, because they share a network.
 func startOperator(program string, replica int, args, env []string, log string, failed context.CancelCauseFunc) (*operator, error) {
 	op := &operator{
-		metricsPort: 20000 + replica, webhookPort: 21000 + replica, leading: make(chan struct{}), exited: make(chan struct{}),
+		metricsPort: 20000 + replica, webhookPort: 21000 + replica, profilePort: 23000 + replica, leading: make(chan struct{}), exited: make(chan struct{}),
 	}
 	args = append(args, fmt.Sprintf("--metrics-bind-address=:%d", op.metricsPort), fmt.Sprintf("--webhook-port=%d", op.webhookPort),
-		fmt.Sprintf("--health-probe-bind-address=:%d", 22000+replica))
+		fmt.Sprintf("--health-probe-bind-address=:%d", 22000+replica), fmt.Sprintf("--pprof-bind-address=127.0.0.1:%d", op.profilePort))
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)

@@ -56,6 +56,9 @@ type Options struct {
 	// MetricsAddress and ProbeAddress are the addresses of the metrics and
 	// health endpoints. "0" disables an endpoint.
 	MetricsAddress, ProbeAddress string
+	// ProfileAddress is the address of net/http/pprof, without authentication.
+	// If it is empty, there is none.
+	ProfileAddress string
 	// MetricsCertificate returns the certificate of the metrics endpoint. If it
 	// is nil, the endpoint uses a self-signed certificate.
 	MetricsCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -118,6 +121,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		},
 		Metrics:                             metricsOptions(o),
 		HealthProbeBindAddress:              o.ProbeAddress,
+		PprofBindAddress:                    o.ProfileAddress,
 		LeaderElection:                      o.LeaderElection,
 		LeaderElectionResourceLockInterface: lock,
 		// The metric leader_election_master_status has it as the label name.
