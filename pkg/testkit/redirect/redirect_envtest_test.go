@@ -109,13 +109,15 @@ func serves(ctx context.Context, c client.Reader, parent client.Object) error {
 	return nil
 }
 
-func TestRedirect_RequestBudget(t *testing.T)   { t.Parallel(); env.Budget(t, specimen()) }
-func TestRedirect_OrphaningBudget(t *testing.T) { t.Parallel(); env.Orphaning(t, specimen()) }
+func TestRedirect_RequestBudget(t *testing.T)            { t.Parallel(); env.Budget(t, specimen()) }
+func TestRedirect_OrphaningBudget(t *testing.T)          { t.Parallel(); env.Orphaning(t, specimen()) }
+func TestRedirect_RestoresEveryStatedField(t *testing.T) { t.Parallel(); env.Drifting(t, specimen()) }
+
 func TestRedirect_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
 	t.Parallel()
 	env.OrphaningRaced(t, specimen())
 }
-func TestRedirect_RestoresEveryStatedField(t *testing.T) { t.Parallel(); env.Drifting(t, specimen()) }
+
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	crash.Test(t, env, crash.Kind{KindUnderTest: specimen()})
