@@ -144,15 +144,13 @@ func (r *Reader) ConfigMaps(ctx context.Context, owner client.Object, refs []Ref
 
 func (r *Reader) configMap(ctx context.Context, owner client.Object, name string, w want, claims []claim) (Source, error) {
 	key := client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}
-	standing := &metav1.PartialObjectMetadata{}
-	standing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	if err := r.metadata.Get(ctx, key, standing); err != nil {
+	at, err := r.current(ctx, "ConfigMap", key)
+	if err != nil {
 		// A missing ConfigMap costs no request either: its creation triggers an
 		// event.
 		r.remember(owner, name, nil)
 		return Source{}, client.IgnoreNotFound(err)
 	}
-	at := versionOf(standing)
 	if content, v, ok := fromCopies(claims, name, at, w); ok {
 		r.remember(owner, name, nil)
 		return sourceOf(key, v, content), nil
@@ -183,6 +181,14 @@ func (r *Reader) configMap(ctx context.Context, owner client.Object, name string
 	}
 	r.remember(owner, name, &m)
 	return source, nil
+}
+
+// current returns the version of a ConfigMap or Secret in the cache.
+func (r *Reader) current(ctx context.Context, kind string, key client.ObjectKey) (version, error) {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	err := r.metadata.Get(ctx, key, m)
+	return versionOf(m), err
 }
 
 // sourceOf returns a deep copy, so that changes to the source do not affect the

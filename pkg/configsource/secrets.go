@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -47,12 +46,10 @@ func (r *Reader) Secrets(ctx context.Context, owner client.Object, names []strin
 }
 
 func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (string, error) {
-	standing := &metav1.PartialObjectMetadata{}
-	standing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := r.metadata.Get(ctx, key, standing); err != nil {
+	at, err := r.current(ctx, "Secret", key)
+	if err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	at := versionOf(standing)
 	known := r.secrets.of(key)
 	known.mu.Lock() // concurrent callers wait, and then find the digest
 	defer known.mu.Unlock()
