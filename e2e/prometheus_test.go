@@ -208,9 +208,7 @@ type board struct {
 	UID        string
 	Templating struct {
 		List []struct {
-			Name, Type string
-			Query      any
-			AllValue   string
+			Name, Type, Query, AllValue string
 		}
 	}
 	Panels []struct {
@@ -252,10 +250,9 @@ func (p prometheus) substitutions(b board) *strings.Replacer {
 			continue
 		}
 		value := v.AllValue
-		text, _ := v.Query.(map[string]any)["query"].(string)
-		m := labelValues.FindStringSubmatch(strings.NewReplacer(pairs...).Replace(text))
+		m := labelValues.FindStringSubmatch(strings.NewReplacer(pairs...).Replace(v.Query))
 		if m == nil {
-			p.Errorf("%s: variable %s has the query %v", b.UID, v.Name, v.Query)
+			p.Errorf("%s: variable %s has the query %s", b.UID, v.Name, v.Query)
 			continue
 		}
 		var values []string

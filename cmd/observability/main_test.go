@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -230,6 +231,53 @@ func TestDashboards_UseRegisteredMetricsAndTheirVariables(t *testing.T) {
 }
 
 // The dashboard of each alert exists, and has the variables that the alert sets.
+// required are the fields that the JSON Schema of dashboards in
+// https://github.com/grafana/grafana-foundation-sdk requires, as far as we use its types.
+var required = map[string][]string{
+	"":                                      {"schemaVersion", "templating", "annotations"},
+	"time":                                  {"from", "to"},
+	"links[]":                               linkFields,
+	"templating.list[]":                     {"type", "name"},
+	"panels[]":                              {"type"},
+	"panels[].gridPos":                      {"h", "w", "x", "y"},
+	"panels[].fieldConfig":                  {"defaults", "overrides"},
+	"panels[].fieldConfig.defaults.links[]": linkFields,
+}
+
+var linkFields = []string{"title", "type", "icon", "tooltip", "tags", "asDropdown", "targetBlank", "includeVars", "keepTime"}
+
+func TestDashboards_HaveTheFieldsThatGrafanaRequires(t *testing.T) {
+	for _, d := range dashboards.All(message.AllKinds()) {
+		raw, err := d.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content any
+		if err := json.Unmarshal(raw, &content); err != nil {
+			t.Fatal(err)
+		}
+		var visit func(path string, v any)
+		visit = func(path string, v any) {
+			switch v := v.(type) {
+			case []any:
+				for _, e := range v {
+					visit(path+"[]", e)
+				}
+			case map[string]any:
+				for _, field := range required[path] {
+					if v[field] == nil {
+						t.Errorf("%s: %s has no %s", d.UID, path, field)
+					}
+				}
+				for field, e := range v {
+					visit(strings.TrimPrefix(path+"."+field, "."), e)
+				}
+			}
+		}
+		visit("", content)
+	}
+}
+
 func TestAlerts_HaveDashboards(t *testing.T) {
 	for _, a := range rules.Alerts() {
 		all := dashboards.All(message.AllKinds())

@@ -19,6 +19,7 @@ type (
 		Refresh       string     `json:"refresh"`
 		Time          period     `json:"time"`
 		Links         []link     `json:"links"`
+		Annotations   list       `json:"annotations"`
 		Templating    templating `json:"templating"`
 		Panels        []panel    `json:"panels"`
 	}
@@ -26,14 +27,21 @@ type (
 		From string `json:"from"`
 		To   string `json:"to"`
 	}
+	// The schema of Grafana requires all fields of a link except for the URL.
 	link struct {
-		Type        string   `json:"type,omitempty"`
+		Type        string   `json:"type"`
 		Title       string   `json:"title"`
 		URL         string   `json:"url,omitempty"`
-		Tags        []string `json:"tags,omitempty"`
-		AsDropdown  bool     `json:"asDropdown,omitempty"`
-		KeepTime    bool     `json:"keepTime,omitempty"`
-		TargetBlank bool     `json:"targetBlank,omitempty"`
+		Icon        string   `json:"icon"`
+		Tooltip     string   `json:"tooltip"`
+		Tags        []string `json:"tags"`
+		AsDropdown  bool     `json:"asDropdown"`
+		IncludeVars bool     `json:"includeVars"`
+		KeepTime    bool     `json:"keepTime"`
+		TargetBlank bool     `json:"targetBlank"`
+	}
+	list struct {
+		List []any `json:"list"`
 	}
 	templating struct {
 		List []variable `json:"list"`
@@ -43,16 +51,12 @@ type (
 		Label      string      `json:"label"`
 		Type       string      `json:"type"`
 		Datasource *datasource `json:"datasource,omitempty"`
-		Query      any         `json:"query"`
+		Query      string      `json:"query"`
 		Refresh    int         `json:"refresh,omitempty"`
 		Sort       int         `json:"sort,omitempty"`
 		IncludeAll bool        `json:"includeAll"`
 		Multi      bool        `json:"multi"`
 		AllValue   string      `json:"allValue,omitempty"`
-	}
-	query struct {
-		Query string `json:"query"`
-		RefID string `json:"refId"`
 	}
 	datasource struct {
 		Type string `json:"type"`
@@ -106,14 +110,15 @@ func (d Dashboard) JSON() ([]byte, error) {
 		UID: d.UID, Title: d.Title, Description: d.Description, Tags: []string{tag},
 		SchemaVersion: 39, Refresh: "1m", Time: period{"now-6h", "now"},
 		Links: []link{
-			{Type: "dashboards", Title: "Platform operator", Tags: []string{tag}, AsDropdown: true, KeepTime: true},
-			{Type: "link", Title: "Runbooks", URL: rules.RunbookURL, TargetBlank: true},
+			{Type: "dashboards", Title: "Platform operator", Icon: "external link", Tags: []string{tag}, AsDropdown: true, KeepTime: true},
+			{Type: "link", Title: "Runbooks", Icon: "external link", URL: rules.RunbookURL, Tags: []string{}, TargetBlank: true},
 		},
-		Templating: templating{[]variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}},
+		Annotations: list{[]any{}},
+		Templating:  templating{[]variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}},
 	}
 	for _, v := range d.Variables {
 		entry := variable{
-			Name: v.Name, Label: v.Title, Type: "query", Datasource: source, Query: query{v.Values, v.Name},
+			Name: v.Name, Label: v.Title, Type: "query", Datasource: source, Query: v.Values,
 			Refresh: 2, Sort: 1, IncludeAll: v.All, Multi: v.All,
 		}
 		if v.All {
@@ -141,7 +146,7 @@ func (d Dashboard) JSON() ([]byte, error) {
 			out.FieldConfig.Defaults.Min = new(int)
 		}
 		for _, l := range p.Links {
-			out.FieldConfig.Defaults.Links = append(out.FieldConfig.Defaults.Links, link{Title: l.Title, URL: l.URL})
+			out.FieldConfig.Defaults.Links = append(out.FieldConfig.Defaults.Links, link{Type: "link", Title: l.Title, URL: l.URL, Tags: []string{}})
 		}
 		g.Panels = append(g.Panels, out)
 		x, row = x+p.Width, max(row, heights[p.Type])
