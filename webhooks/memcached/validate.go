@@ -13,5 +13,7 @@ import (
 // cannot find. It is pure.
 func Validate(m *cachev1alpha1.Memcached, _ config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
-	return append(validate.PodLabels(m.Spec.Pod, naming.LabelMemcached, spec.Child("pod")), validate.Size(m.Spec, spec)...)
+	errs := validate.PodLabels(m.Spec.Pod, naming.LabelMemcached, spec.Child("pod"))
+	errs = append(errs, validate.Pod(m.Spec.Pod, spec.Child("pod"))...)
+	return append(errs, validate.Size(m.Spec, spec)...)
 }

@@ -4,7 +4,6 @@
 package validate
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -66,43 +65,15 @@ func PodLabels(p *common.Pod, own string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Pod rejects duplicate paths in a projected volume, as Kubernetes does.
-func Pod(p *common.Pod, at *field.Path) field.ErrorList {
+// Pod rejects settings of pods that contradict each other, so that no pod could be
+// scheduled or start. own are the paths that the operator mounts in the container.
+func Pod(p *common.Pod, at *field.Path, own ...string) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	var errs field.ErrorList
-	for i, v := range p.Volumes {
-		if v.Projected != nil {
-			errs = append(errs, projected(v.Projected, at.Child("volumes").Index(i).Child("projected", "sources"))...)
-		}
-	}
-	return errs
-}
-
-func projected(v *common.ProjectedVolume, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	files := seen{}
-	keys := func(at *field.Path, items []common.KeyToPath) {
-		for i, k := range items {
-			errs = append(errs, files.once(at.Child("items").Index(i).Child("path"), path.Clean(k.Path))...)
-		}
-	}
-	for i, s := range v.Sources {
-		at := at.Index(i)
-		if s.ConfigMap != nil {
-			keys(at.Child("configMap"), s.ConfigMap.Items)
-		}
-		if s.Secret != nil {
-			keys(at.Child("secret"), s.Secret.Items)
-		}
-		if s.DownwardAPI != nil {
-			for j, f := range s.DownwardAPI.Items {
-				errs = append(errs, files.once(at.Child("downwardAPI", "items").Index(j).Child("path"), path.Clean(f.Path))...)
-			}
-		}
-	}
-	return errs
+	errs := selectors(p, at)
+	errs = append(errs, volumes(p, at)...)
+	return append(errs, mounts(p, own, at)...)
 }
 
 type seen map[string]bool

@@ -40,7 +40,8 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
 	errs = append(errs, schemes(w.Spec.Probes, w.Spec.TLS != nil, spec.Child("probes"))...)
-	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"))...)
+	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), cacheFolder, runFolder, "/tmp")...)
+	errs = append(errs, mounts(w, spec.Child("pod", "volumeMounts"))...)
 	errs = append(errs, validate.PodLabels(w.Spec.Pod, naming.LabelWebServer, spec.Child("pod"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
 }
@@ -60,6 +61,50 @@ func official(w *webserverv1.WebServer) bool {
 		return slices.Contains([]string{"/etc", "/etc/nginx", "/etc/nginx/nginx.conf"}, m.MountPath)
 	})
 	return nginxconf.Official(w.Spec.Image) && !replaced
+}
+
+// The folders that nginx writes to when it starts.
+const (
+	cacheFolder = "/var/cache/nginx"
+	runFolder   = "/run"
+)
+
+// mounts rejects volumes with which the official image does not start.
+func mounts(w *webserverv1.WebServer, at *field.Path) field.ErrorList {
+	p := w.Spec.Pod
+	if p == nil || !nginxconf.Official(w.Spec.Image) {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, m := range p.VolumeMounts {
+		v, found := validate.Volume(p, m.Name)
+		if !found {
+			continue
+		}
+		at := at.Index(i).Child("mountPath")
+		fromAPI := v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+		// A claim or an image may contain the folders of the cache.
+		empty := fromAPI || v.EmptyDir != nil && m.ReadOnly
+		readOnly := empty || m.ReadOnly || v.Image != nil || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
+		if official(w) && (m.MountPath == runFolder && readOnly || m.MountPath == cacheFolder && empty) {
+			errs = append(errs, field.Invalid(at, m.MountPath, "nginx writes to this folder when it starts, and the volume is read-only: use another mountPath"))
+		}
+		paths, known := validate.Contents(v)
+		if known && m.SubPath == "" && hidesConfiguration(p, m.MountPath, paths) {
+			errs = append(errs, field.Invalid(at, m.MountPath, "the volume replaces nginx.conf of the image and does not contain it: use another mountPath, such as /etc/nginx/snippets"))
+		}
+	}
+	return errs
+}
+
+// hidesConfiguration reports whether nginx.conf does not exist if a volume with
+// these files is mounted at a path.
+func hidesConfiguration(p *common.Pod, mountPath string, paths []string) bool {
+	const configuration = "/etc/nginx/nginx.conf"
+	file, below := strings.CutPrefix(configuration, mountPath+"/")
+	return below && !slices.Contains(paths, file) && !slices.ContainsFunc(p.VolumeMounts, func(m common.VolumeMount) bool {
+		return len(m.MountPath) > len(mountPath) && (m.MountPath == configuration || strings.HasPrefix(configuration, m.MountPath+"/"))
+	})
 }
 
 // schemes rejects HTTPS probes of the HTTP port and the reverse, which always fail.
