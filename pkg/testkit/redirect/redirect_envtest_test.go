@@ -109,8 +109,9 @@ func serves(ctx context.Context, c client.Reader, parent client.Object) error {
 	return nil
 }
 
-func TestRedirect_RequestBudget(t *testing.T)            { t.Parallel(); env.Budget(t, specimen()) }
-func TestRedirect_OrphaningBudget(t *testing.T)          { t.Parallel(); env.Orphaning(t, specimen()) }
+func TestRedirect_RequestBudget(t *testing.T)   { t.Parallel(); env.Budget(t, specimen()) }
+func TestRedirect_OrphaningBudget(t *testing.T) { t.Parallel(); env.Orphaning(t, specimen()) }
+
 func TestRedirect_RestoresEveryStatedField(t *testing.T) { t.Parallel(); env.Drifting(t, specimen()) }
 
 func TestRedirect_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
