@@ -176,7 +176,8 @@ func (c *conflicts) listen(d directive) {
 // socketOf parses an address as nginx does (ngx_parse_inet_url). A range of ports
 // and a UNIX socket are not known.
 func socketOf(text string) socket {
-	host, port, found := text, "", false
+	var host, port string
+	var found bool
 	if end := strings.IndexByte(text, ']'); strings.HasPrefix(text, "[") && end > 0 {
 		host, port = text[1:end], text[end+1:]
 		port, found = strings.CutPrefix(port, ":")
