@@ -41,13 +41,13 @@ func load(t *testing.T) map[string]rulefmt.Rule {
 	return rules
 }
 
-// eval evaluates an expression, and returns the sorted results as LABELS VALUE.
-func eval(t *testing.T, series, expr string, at time.Duration) []string {
+// eval evaluates an expression after 15 minutes, and returns the sorted results as LABELS VALUE.
+func eval(t *testing.T, series, expr string) []string {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m\n"+indented(series))
 	defer func() { _ = storage.Close() }()
 	engine := promqltest.NewTestEngine(t, false, 0, 100_000)
-	q, err := engine.NewInstantQuery(t.Context(), storage, nil, expr, time.Unix(0, 0).Add(at))
+	q, err := engine.NewInstantQuery(t.Context(), storage, nil, expr, time.Unix(0, 0).Add(15*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +183,10 @@ func TestAlerts_Fire(t *testing.T) {
 			t.Errorf("%s has no test", name)
 			continue
 		}
-		if got := eval(t, c.fires, r.Expr, 15*time.Minute); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+		if got := eval(t, c.fires, r.Expr); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
-		if got := eval(t, c.quiet, r.Expr, 15*time.Minute); len(got) > 0 {
+		if got := eval(t, c.quiet, r.Expr); len(got) > 0 {
 			t.Errorf("%s fires: %q", name, got)
 		}
 	}
@@ -200,7 +200,7 @@ func TestRecords_AreTheShareOfSlowChanges(t *testing.T) {
 		got := eval(t, `platform_operator_edit_to_ready_seconds_bucket{kind="WebServer", le="`+le+`"} 0+5x15
 			platform_operator_edit_to_ready_seconds_bucket{kind="WebServer", le="3600"} 0+10x15
 			platform_operator_edit_to_ready_seconds_count{kind="WebServer"} 0+10x15`,
-			rules["kind:platform_operator_edit_to_ready_slow:ratio_rate5m"].Expr, 15*time.Minute)
+			rules["kind:platform_operator_edit_to_ready_slow:ratio_rate5m"].Expr)
 		if want := `{kind="WebServer"} 0.5`; len(got) != 1 || got[0] != want {
 			t.Errorf("le=%s: got %q, want %q", le, got, want)
 		}
@@ -217,7 +217,7 @@ func TestQueueStarved_FiresIfMoreThan1PercentWaitsFor10Seconds(t *testing.T) {
 			workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="100"} 0+1000x15
 			workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="+Inf"} 0+1000x15
 			workqueue_queue_duration_seconds_count{job="platform-operator-metrics", controller="webserver"} 0+1000x15`, 1000-late)
-		if got := eval(t, series, expr, 15*time.Minute); len(got) != want {
+		if got := eval(t, series, expr); len(got) != want {
 			t.Errorf("%d of 1000 requests waited for more than 10 seconds: got %q, want %d alerts", late, got, want)
 		}
 	}
