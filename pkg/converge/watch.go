@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -311,14 +310,10 @@ func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Objec
 	f.EventHandler.Create(ctx, e, q)
 }
 
-// Update raises the priority of all events except resyncs. It ignores changes of
-// fields that the cache does not hold.
+// Update raises the priority of all events except resyncs.
 func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
 	if e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
 		f.EventHandler.Update(ctx, e, q) // a resync: not urgent
-		return
-	}
-	if !differ(e.ObjectOld, e.ObjectNew) {
 		return
 	}
 	f.EventHandler.Update(ctx, e, f.raised(q))
@@ -342,17 +337,6 @@ func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Objec
 	}
 	f.EventHandler.Delete(ctx, e, f.raised(q))
 	f.ownerOf(e.Object, q)
-}
-
-// differ reports whether two versions of an object differ in anything but the
-// version.
-func differ(before, after client.Object) bool {
-	if before == nil || after == nil {
-		return true
-	}
-	o := before.DeepCopyObject().(client.Object)
-	o.SetResourceVersion(after.GetResourceVersion())
-	return !equality.Semantic.DeepEqual(o, after)
 }
 
 func raised(q queue) queue { return first{}.raised(q) }

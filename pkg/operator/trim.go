@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -27,13 +26,8 @@ func (t *trimmer) trim(in any) (any, error) {
 	}
 	trimManagedFields(o)
 	dropUnownedData(o)
-	switch o := in.(type) {
-	case *corev1.Pod:
-		if !belongsToUs(o) {
-			trimPod(o)
-		}
-	case *policyv1.PodDisruptionBudget:
-		o.Status = policyv1.PodDisruptionBudgetStatus{} // changes with each pod, and no decision depends on it
+	if pod, ok := in.(*corev1.Pod); ok && !belongsToUs(pod) {
+		trimPod(pod)
 	}
 	if a := o.GetAnnotations(); a[corev1.LastAppliedConfigAnnotation] != "" {
 		// The status and the finalizer are written as patches that contain only
