@@ -47,14 +47,14 @@ const (
 	lastRetry  = time.Minute
 )
 
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+}
+
 // coalesce is how long after a change of a related object, such as a pod, the
 // object is reconciled. A pod changes about five times until it is ready. What the
 // status says about pods may be late; the children are reconciled at once.
 const coalesce = 500 * time.Millisecond
-
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
-}
 
 // newQueue returns the queue of a controller. workers is how many objects of
 // one namespace may be reconciled concurrently.
@@ -123,7 +123,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 			return fmt.Errorf("looking up the kind of %s: %w", k.Log.Key, err)
 		}
 		b = b.WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
-			k.Limiter.Run(ctx, mgr.GetCache(), gvk.Kind, func(key types.NamespacedName) { raised(q).Add(reconcile.Request{NamespacedName: key}) })
+			k.Limiter.Run(ctx, mgr.GetCache(), gvk.Kind, func(key types.NamespacedName) { raised(q, 0).Add(reconcile.Request{NamespacedName: key}) })
 			return nil
 		}))
 	}
@@ -216,7 +216,7 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 			all, err = requestsOf(l)
 		}
 		for _, r := range all {
-			raised(q).Add(r)
+			raised(q, 0).Add(r)
 		}
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Looking for the objects that a change matters to failed", "changed", client.ObjectKeyFromObject(o).String())
@@ -305,7 +305,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // Create keeps the priority of the event, which is low for the initial list.
 func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queue) {
 	if f.after > 0 && !e.IsInInitialList {
-		q = f.raised(q)
+		q = raised(q, f.after)
 	}
 	f.EventHandler.Create(ctx, e, q)
 }
@@ -316,7 +316,7 @@ func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Objec
 		f.EventHandler.Update(ctx, e, q) // a resync: not urgent
 		return
 	}
-	f.EventHandler.Update(ctx, e, f.raised(q))
+	f.EventHandler.Update(ctx, e, raised(q, f.after))
 	f.ownerOf(e.ObjectNew, q)
 }
 
@@ -326,7 +326,7 @@ func (f first) ownerOf(o client.Object, q queue) {
 		return
 	}
 	if r, ok := f.disowned(o); ok {
-		raised(q).Add(r)
+		raised(q, 0).Add(r)
 	}
 }
 
@@ -335,15 +335,15 @@ func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Objec
 	if f.disappeared != nil {
 		f.disappeared(e.Object)
 	}
-	f.EventHandler.Delete(ctx, e, f.raised(q))
+	f.EventHandler.Delete(ctx, e, raised(q, f.after))
 	f.ownerOf(e.Object, q)
 }
 
-func raised(q queue) queue { return first{}.raised(q) }
-
-func (f first) raised(q queue) queue {
+// raised returns a queue that adds requests with fairqueue.PriorityEvent, after a
+// delay.
+func raised(q queue, after time.Duration) queue {
 	if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		return prioritised{p, f.after}
+		return prioritised{p, after}
 	}
 	return q
 }

@@ -79,7 +79,7 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 	}
 	t.Run("a priority of the handler's own stays", func(t *testing.T) {
 		q := &prioritiesOf{}
-		raised(q).(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)})
+		raised(q, 0).(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)})
 		if q.got[0] != -100 {
 			t.Errorf("got %d", q.got[0])
 		}
