@@ -169,9 +169,9 @@ func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.Volume
 	over := func(name, path string) *corev1ac.VolumeMountApplyConfiguration {
 		return corev1ac.VolumeMount().WithName(name).WithMountPath(path).WithReadOnly(true)
 	}
-	add(resources.Scratch("cache", "/var/cache/nginx"))
-	add(resources.Scratch("run", "/run"))
-	add(resources.Scratch("tmp", "/tmp"))
+	add(resources.Scratch("cache", nginxconf.CacheFolder))
+	add(resources.Scratch("run", nginxconf.RunFolder))
+	add(resources.Scratch("tmp", nginxconf.TemporaryFolder))
 
 	switch c := w.Spec.Content; {
 	case m.content != nil:

@@ -25,6 +25,14 @@ const (
 	SnippetFile = "server.snippet"
 )
 
+// The folders that nginx writes to, which are volumes, because the root file
+// system is read-only unless the spec says otherwise.
+const (
+	CacheFolder     = "/var/cache/nginx"
+	RunFolder       = "/run"
+	TemporaryFolder = "/tmp"
+)
+
 // prefix is the folder of relative paths in the official image.
 const prefix = "/etc/nginx"
 

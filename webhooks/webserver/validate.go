@@ -40,7 +40,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
 	errs = append(errs, schemes(w.Spec.Probes, w.Spec.TLS != nil, spec.Child("probes"))...)
-	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), cacheFolder, runFolder, "/tmp")...)
+	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), nginxconf.CacheFolder, nginxconf.RunFolder, nginxconf.TemporaryFolder)...)
 	errs = append(errs, mounts(w, spec.Child("pod", "volumeMounts"))...)
 	errs = append(errs, validate.PodLabels(w.Spec.Pod, naming.LabelWebServer, spec.Child("pod"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
@@ -63,12 +63,6 @@ func official(w *webserverv1.WebServer) bool {
 	return nginxconf.Official(w.Spec.Image) && !replaced
 }
 
-// The folders that nginx writes to when it starts.
-const (
-	cacheFolder = "/var/cache/nginx"
-	runFolder   = "/run"
-)
-
 // mounts rejects volumes with which the official image does not start.
 func mounts(w *webserverv1.WebServer, at *field.Path) field.ErrorList {
 	p := w.Spec.Pod
@@ -86,7 +80,7 @@ func mounts(w *webserverv1.WebServer, at *field.Path) field.ErrorList {
 		// A claim or an image may contain the folders of the cache.
 		empty := fromAPI || v.EmptyDir != nil && m.ReadOnly
 		readOnly := empty || m.ReadOnly || v.Image != nil || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
-		if official(w) && (m.MountPath == runFolder && readOnly || m.MountPath == cacheFolder && empty) {
+		if official(w) && (m.MountPath == nginxconf.RunFolder && readOnly || m.MountPath == nginxconf.CacheFolder && empty) {
 			errs = append(errs, field.Invalid(at, m.MountPath, "nginx writes to this folder when it starts, and the volume is read-only: use another mountPath"))
 		}
 		paths, known := validate.Contents(v)
