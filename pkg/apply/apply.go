@@ -452,6 +452,11 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	return t.claimAndSend(ctx, live, e.action)
 }
 
+// ErrOwnerDeleted is returned by Apply if it wrote nothing because the owner of the
+// child is being deleted or no longer exists. The event of the deletion arrives
+// soon, so that it is not reported.
+var ErrOwnerDeleted error = &fault.Error{Class: fault.Quiet, Message: "the owner no longer exists", After: time.Second}
+
 // ownerExists returns an error unless the API server confirms that the owner
 // exists and is not being deleted. The garbage collector deletes the children
 // of a deleted owner, and their events may arrive before the owner's: recreated
@@ -464,7 +469,7 @@ func (a *Applier) ownerExists(ctx context.Context, owner Owner) error {
 		return fmt.Errorf("reading the owner: %w", err)
 	}
 	if err != nil || now.GetUID() != owner.Object.GetUID() || !now.GetDeletionTimestamp().IsZero() {
-		return &fault.Error{Class: fault.Quiet, Message: "the owner no longer exists", After: time.Second}
+		return ErrOwnerDeleted
 	}
 	return nil
 }

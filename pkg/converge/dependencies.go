@@ -13,7 +13,8 @@ import (
 // ForEachChild calls do for the children of a plan in order, except for those
 // that must not be written because of the result of another child, and returns
 // all errors, joined. A failed child blocks only the children that depend on
-// it. owned is Applier.Owned for the owner of the plan. uncached is
+// it, except that no child is written after the deletion of the owner was found.
+// owned is Applier.Owned for the owner of the plan. uncached is
 // Applier.OwnedUncached, or nil to use only the cache.
 func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
 	d := dependencies{owned: owned, uncached: uncached, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}, blocked: map[apply.Ref]bool{}}
@@ -31,6 +32,9 @@ func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.C
 			errs = append(errs, err)
 		default:
 			err, d.blocked[in.Ref()] = blocked, true
+		}
+		if errors.Is(err, apply.ErrOwnerDeleted) {
+			break
 		}
 		d.results[in.Ref()] = err
 	}

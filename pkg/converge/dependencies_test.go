@@ -3,6 +3,7 @@ package converge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -106,6 +107,30 @@ func TestForEachChild(t *testing.T) {
 				t.Errorf("the conflict on the Deployment is not among the errors: %v", err)
 			}
 		})
+	}
+}
+
+// Children that the garbage collector deletes together with their owner are neither
+// written nor searched for.
+func TestForEachChild_EndsWhenTheOwnerIsDeleted(t *testing.T) {
+	owned := func(context.Context, apply.Intent) (bool, error) { return false, nil }
+	uncached := func(_ context.Context, in apply.Intent) (bool, error) {
+		t.Errorf("%s was read from the API server", in)
+		return false, nil
+	}
+	var got []string
+	err := ForEachChild(t.Context(), workloadPlan(), owned, uncached, func(in apply.Intent) error {
+		got = append(got, in.Kind)
+		if in.Kind == "ControllerRevision" {
+			return fmt.Errorf("creating it: %w", apply.ErrOwnerDeleted)
+		}
+		return nil
+	})
+	if !errors.Is(err, apply.ErrOwnerDeleted) {
+		t.Errorf("got error %v, want that of the owner", err)
+	}
+	if want := []string{"ConfigMap", "ControllerRevision"}; !cmp.Equal(want, got) {
+		t.Errorf("attempted %v, want %v", got, want)
 	}
 }
 
