@@ -14,6 +14,7 @@ import (
 // TestCertManager checks the cert-manager objects of the chart, field by field
 // according to its API reference, and the remaining permissions of the operator.
 func TestCertManager(t *testing.T) {
+	t.Parallel()
 	const enabled = "webhooks.certManager.enabled=true"
 	serving := func(issuer map[string]any) map[string]any {
 		return map[string]any{

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +43,7 @@ var image = []string{"--set", "image.repository=registry.example.com/platform-op
 // TestGolden shows the effect of a change of the chart on its users. It omits the
 // CRDs, which TestChart_EqualsKustomize compares.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	golden.CompareCases(t, "default", map[string][]string{
 		"default":    nil,
 		"production": {"-f", filepath.Join(chart, "values-production.yaml")},
@@ -56,6 +58,7 @@ var random = regexp.MustCompile(`(ca\.crt:|tls\.crt:|tls\.key:|caBundle:|/issued
 
 // TestValues_InvalidOnesAreRejected checks the error messages for invalid values.
 func TestValues_InvalidOnesAreRejected(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
 		want string
@@ -76,6 +79,7 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 		"configuration empty":          {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			args := append([]string{"template", "platform-operator", chart, "--namespace", namespace}, tc.args...)
 			_, stderr, err := run(tool(t, "HELM", "helm"), args...)
 			if err == nil {
@@ -92,16 +96,13 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 // ignores only inherent differences: the hooks of the chart, the Namespace of
 // config/, labels that select nothing, and the image.
 func TestChart_EqualsKustomize(t *testing.T) {
+	t.Parallel()
 	for folder, args := range map[string][]string{
 		"default":    nil,
 		"production": {"--set", "admissionPolicy.enabled=true", "--set", "networkPolicy.enabled=true"},
 	} {
 		t.Run(folder, func(t *testing.T) {
-			stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", folder))
-			if err != nil {
-				t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
-			}
-			want := contents(t, []byte(stdout))
+			want := contents(t, kustomize(t, folder))
 			got := contents(t, template(t, args...))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("the chart differs from config/%s (-config +chart):\n%s", folder, diff)
@@ -162,6 +163,7 @@ func normal(v any) any {
 // TestPlatformConfiguration parses the configuration of the chart with the strict
 // parser of the operator, and compares its defaults and schema with the code.
 func TestPlatformConfiguration(t *testing.T) {
+	t.Parallel()
 	load := func(args ...string) config.Platform {
 		t.Helper()
 		for _, o := range parse(t, template(t, args...)) {
@@ -232,6 +234,7 @@ func TestPlatformConfiguration(t *testing.T) {
 // TestRBAC_SecretsAreReadOnlyIfNeeded checks that the permission to read all
 // Secrets is granted only if restartOnSecretChange needs it.
 func TestRBAC_SecretsAreReadOnlyIfNeeded(t *testing.T) {
+	t.Parallel()
 	for set, want := range map[string][]string{"false": nil, "true": {"get", "list", "watch"}} {
 		found := false
 		for _, o := range parse(t, template(t, "--set", "config.restartOnSecretChange="+set)) {
@@ -262,6 +265,7 @@ func TestRBAC_SecretsAreReadOnlyIfNeeded(t *testing.T) {
 
 // TestValues_AreDocumented requires each value to be in the schema and in the README.
 func TestValues_AreDocumented(t *testing.T) {
+	t.Parallel()
 	var values, schema map[string]any
 	readYAML(t, filepath.Join(chart, "values.yaml"), &values)
 	readYAML(t, filepath.Join(chart, "values.schema.json"), &schema)
@@ -313,6 +317,7 @@ func leaves(v map[string]any, children func(map[string]any) map[string]any) []st
 // TestChart_WithOtherNames renders with another release name and other names: the objects that
 // flags and bindings refer to must exist.
 func TestChart_WithOtherNames(t *testing.T) {
+	t.Parallel()
 	have := map[string]bool{}
 	var args []any
 	for _, o := range parse(t, helm(t, append([]string{
@@ -349,7 +354,35 @@ func TestChart_WithOtherNames(t *testing.T) {
 
 func template(t *testing.T, args ...string) []byte {
 	t.Helper()
-	return helm(t, slices.Concat([]string{"template", "platform-operator", chart, "--namespace", namespace}, image, args)...)
+	return render(t, tool(t, "HELM", "helm"), slices.Concat([]string{"template", "platform-operator", chart, "--namespace", namespace}, image, args)...)
+}
+
+func kustomize(t *testing.T, folder string) []byte {
+	t.Helper()
+	return render(t, tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", folder))
+}
+
+// rendered and parsed contain, as functions that compute them once, what commands
+// have printed and the objects in it. Many tests read the same manifests, and both
+// take most of a second for the CRDs.
+var rendered, parsed sync.Map
+
+// render returns what a command prints. If the arguments are the same, so is the
+// result, including a certificate that Helm issues.
+func render(t *testing.T, program string, args ...string) []byte {
+	t.Helper()
+	once, _ := rendered.LoadOrStore(strings.Join(append([]string{program}, args...), "\x00"), sync.OnceValues(func() (string, error) {
+		stdout, stderr, err := run(program, args...)
+		if err != nil {
+			return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, stderr)
+		}
+		return stdout, nil
+	}))
+	stdout, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(stdout)
 }
 
 func helm(t *testing.T, args ...string) []byte {
@@ -385,15 +418,28 @@ func run(program string, args ...string) (stdout, stderr string, err error) {
 
 func parse(t *testing.T, manifests []byte) []*unstructured.Unstructured {
 	t.Helper()
+	once, _ := parsed.LoadOrStore(string(manifests), sync.OnceValues(func() ([]*unstructured.Unstructured, error) { return decode(manifests) }))
+	objects, err := once.(func() ([]*unstructured.Unstructured, error))()
+	if err != nil {
+		t.Fatal(fmt.Errorf("parsing what was rendered: %w", err))
+	}
+	copies := make([]*unstructured.Unstructured, 0, len(objects)) // tests change them
+	for _, o := range objects {
+		copies = append(copies, o.DeepCopy())
+	}
+	return copies
+}
+
+func decode(manifests []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096); ; {
 		o := &unstructured.Unstructured{}
 		err := d.Decode(&o.Object)
 		if errors.Is(err, io.EOF) {
-			return objects
+			return objects, nil
 		}
 		if err != nil {
-			t.Fatal(fmt.Errorf("parsing what was rendered: %w", err))
+			return nil, err
 		}
 		if len(o.Object) > 0 {
 			objects = append(objects, o)
@@ -415,6 +461,7 @@ func readYAML(t *testing.T, file string, into any) {
 // kubectl apply stores the object as JSON in an annotation, and annotations are
 // limited to 256 KiB.
 func TestCRDs_AreSmallEnoughForKubectlApply(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d definitions, error %v", len(files), err)

@@ -29,7 +29,8 @@ var production = []string{"-f", filepath.Join(chart, "values-production.yaml"), 
 // TestInstall installs, upgrades and uninstalls on a real API server without nodes.
 // It tests what the server accepts, and which fields Helm leaves unchanged.
 func TestInstall(t *testing.T) {
-	cfg, c := startServer(t)
+	t.Parallel()
+	cfg, c, kubeconfig := startServer(t)
 
 	// config/ first, as a dry run. It creates only the namespace, which the dry run
 	// of the other objects needs.
@@ -39,12 +40,12 @@ func TestInstall(t *testing.T) {
 		{"apply", "--server-side", "--dry-run=server", "--validate=strict", "-k", "../config/default"},
 		{"apply", "--dry-run=server", "--validate=strict", "-k", "../config/default"},
 	} {
-		if _, stderr, err := run(kubectl, args...); err != nil {
+		if _, stderr, err := run(kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...); err != nil {
 			t.Fatalf("kubectl %v: %v\n%s", args, err, stderr)
 		}
 	}
 
-	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--namespace", namespace}, image)
+	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace}, image)
 	helm(t, install...)
 
 	// Write the certificate as the operator does.
@@ -81,7 +82,7 @@ func TestInstall(t *testing.T) {
 	}
 
 	// Without controllers the Job of the hook never completes, so it is skipped.
-	helm(t, "uninstall", "platform-operator", "--namespace", namespace, "--no-hooks")
+	helm(t, "uninstall", "platform-operator", "--kubeconfig", kubeconfig, "--namespace", namespace, "--no-hooks")
 	get(t, c, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "webservers.my.domain")
 	gone := &unstructured.Unstructured{}
 	gone.SetAPIVersion("admissionregistration.k8s.io/v1")
@@ -98,9 +99,10 @@ func TestInstall(t *testing.T) {
 // configurations trust it, upgrades keep it for a year and then replace it with an
 // overlap, and a release whose operator has issued its certificate can be converted.
 func TestInstall_HelmIssuesCertificate(t *testing.T) {
-	cfg, c := startServer(t)
+	t.Parallel()
+	cfg, c, kubeconfig := startServer(t)
 	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--namespace", namespace}, image)
+	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace}, image)
 	helm(t, install...)
 
 	// As the operator writes it.

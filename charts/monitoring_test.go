@@ -16,6 +16,7 @@ import (
 
 // TestDashboards_AreDelivered compares the ConfigMaps with the generated files.
 func TestDashboards_AreDelivered(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(chart, "files", "dashboards", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v %v", files, err)
@@ -54,6 +55,7 @@ func TestDashboards_AreDelivered(t *testing.T) {
 // TestPrometheusRule_SelectsTheServiceOfTheRelease installs under another name, which
 // is the value of the label job.
 func TestPrometheusRule_SelectsTheServiceOfTheRelease(t *testing.T) {
+	t.Parallel()
 	const name = "other"
 	raw, err := os.ReadFile(filepath.Join(chart, "files", "prometheus", "rules.yaml"))
 	if err != nil {

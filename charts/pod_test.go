@@ -88,6 +88,7 @@ func violations(t *testing.T, p corev1.PodTemplateSpec) []string {
 }
 
 func TestPods_AreRestricted(t *testing.T) {
+	t.Parallel()
 	for name, objects := range renderings(t) {
 		t.Run(name, func(t *testing.T) {
 			all := pods(t, objects)
@@ -104,6 +105,7 @@ func TestPods_AreRestricted(t *testing.T) {
 }
 
 func TestPods_ViolationsAreDetected(t *testing.T) {
+	t.Parallel()
 	objects := parse(t, template(t))
 	for want, loosen := range map[string]func(*corev1.PodTemplateSpec){
 		"privileged":      func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].SecurityContext.Privileged = new(true) },
@@ -134,6 +136,7 @@ func TestPods_ViolationsAreDetected(t *testing.T) {
 // TestDeployment_RunsOnDifferentNodes checks that the replicas are distributed by
 // nodes, also in a cluster whose nodes have no zone, and that one node is enough.
 func TestDeployment_RunsOnDifferentNodes(t *testing.T) {
+	t.Parallel()
 	for name, objects := range renderings(t) {
 		spec := pods(t, objects)["Deployment"].Spec
 		var keys []string
@@ -157,10 +160,11 @@ func TestDeployment_RunsOnDifferentNodes(t *testing.T) {
 // TestDeployment_LimitsItsMemory checks that the garbage collector knows the limit of
 // the container, minus what it does not count.
 func TestDeployment_LimitsItsMemory(t *testing.T) {
+	t.Parallel()
 	for limit, want := range map[string]string{
 		"512Mi": "435MiB", "1Gi": "870MiB", "2G": "1621MiB", "400M": "324MiB", "600000Ki": "498MiB", "536870912": "435MiB", "null": "",
 	} {
-		d := pods(t, parse(t, template(t, "--set", "resources.limits.memory="+limit)))["Deployment"]
+		d := pods(t, parse(t, template(t, "--set", "resources.limits.memory="+limit, "--set", "crds.enabled=false")))["Deployment"]
 		got := ""
 		for _, e := range d.Spec.Containers[0].Env {
 			if e.Name == "GOMEMLIMIT" {
@@ -181,6 +185,7 @@ func TestDeployment_LimitsItsMemory(t *testing.T) {
 // TestPods_SchedulingIsConfigurable checks the values that both pods have in common, and
 // that a topology spread constraint without a selector applies to the operator's pods.
 func TestPods_SchedulingIsConfigurable(t *testing.T) {
+	t.Parallel()
 	all := pods(t, parse(t, template(t, "--set", "hostUsers=false", "--set", "priorityClassName=high", "--set", "nodeSelector.disk=ssd",
 		"--set", "imagePullSecrets[0].name=registry")))
 	for kind, p := range all {
@@ -217,6 +222,7 @@ func TestPods_SchedulingIsConfigurable(t *testing.T) {
 // TestNetworkPolicy checks which peers the values admit, on a real API server also in
 // TestInstall.
 func TestNetworkPolicy(t *testing.T) {
+	t.Parallel()
 	const server, monitoring = "ipBlock.cidr=192.0.2.0/28", "namespaceSelector.matchLabels.team=monitoring"
 	port := func(name string) []networkingv1.NetworkPolicyPort {
 		return []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString(name)), Protocol: new(corev1.ProtocolTCP)}}
@@ -237,7 +243,7 @@ func TestNetworkPolicy(t *testing.T) {
 		"no webhooks": {[]string{"--set", "webhooks.enabled=false"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, o := range parse(t, template(t, append(tc.args, "--set", "networkPolicy.enabled=true")...)) {
+			for _, o := range parse(t, template(t, append(tc.args, "--set", "networkPolicy.enabled=true", "--set", "crds.enabled=false")...)) {
 				if o.GetKind() != "NetworkPolicy" {
 					continue
 				}

@@ -121,8 +121,9 @@ var update = flag.Lookup("update")
 // on which the chart is installed, without its policies and with them. It compares
 // the answers with the file, and the table of docs/security.md with both.
 func TestAdmissionPolicies(t *testing.T) {
-	admin, c := startServer(t)
-	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--namespace", namespace, "--create-namespace"}, image)
+	t.Parallel()
+	admin, c, kubeconfig := startServer(t)
+	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace, "--create-namespace"}, image)
 	helm(t, install...)
 	removeWebhooks(t, c)
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "team-a"}}}
@@ -348,9 +349,9 @@ func compareTable(t *testing.T, attempts []attempt) {
 	}
 }
 
-// startServer starts an API server without nodes, with a kubeconfig that helm and
-// kubectl use, and stops it after the test.
-func startServer(t *testing.T) (*rest.Config, client.Client) {
+// startServer starts an API server without nodes, and stops it after the test. The
+// last result is a file for helm and kubectl.
+func startServer(t *testing.T) (cfg *rest.Config, c client.Client, kubeconfig string) {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: run the tests by `make test-chart`")
@@ -361,17 +362,17 @@ func startServer(t *testing.T) (*rest.Config, client.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop() })
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, os.WriteFile(kubeconfig, server.KubeConfig, 0o600))
-	t.Setenv("KUBECONFIG", kubeconfig)
-	c, err := client.New(cfg, client.Options{})
+	c, err = client.New(cfg, client.Options{})
 	must(t, err)
-	return cfg, c
+	return cfg, c, kubeconfig
 }
 
 // TestAdmissionPolicies_CoverEveryPermission checks that the policy applies to
 // everything that the operator may write, so that a new permission is confined too.
 func TestAdmissionPolicies_CoverEveryPermission(t *testing.T) {
+	t.Parallel()
 	// What cannot be confined further, and why.
 	exempt := map[string]string{
 		"events":                          "anyone who reports events needs them for any object",
@@ -425,6 +426,7 @@ func TestAdmissionPolicies_CoverEveryPermission(t *testing.T) {
 // TestAdmissionPolicies_WithOtherNames checks that the policies name the account, the
 // namespace and the Secret of the release.
 func TestAdmissionPolicies_WithOtherNames(t *testing.T) {
+	t.Parallel()
 	var all []string
 	for _, o := range parse(t, helm(t, slices.Concat([]string{
 		"template", "other", chart, "--namespace", "elsewhere", "--set", "fullnameOverride=mine", "--set", "serviceAccount.name=someone",

@@ -23,12 +23,8 @@ import (
 // renderings are all ways to install that differ in their permissions.
 func renderings(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
-	stdout, stderr, err := run(tool(t, "KUBECTL", "kubectl"), "kustomize", filepath.Join("..", "config", "default"))
-	if err != nil {
-		t.Fatalf("kubectl kustomize: %v\n%s", err, stderr)
-	}
 	return map[string][]*unstructured.Unstructured{
-		"config/default":  parse(t, []byte(stdout)),
+		"config/default":  parse(t, kustomize(t, "default")),
 		"chart":           parse(t, template(t)),
 		"some namespaces": parse(t, template(t, "--set", "config.watchNamespaces={team-a,team-b}")),
 		"cert-manager":    parse(t, template(t, "--set", "webhooks.certManager.enabled=true")),
@@ -175,6 +171,7 @@ func misbound(t *testing.T, objects []*unstructured.Unstructured) []string {
 }
 
 func TestRBAC_AllowsNoEscalation(t *testing.T) {
+	t.Parallel()
 	// The operator issues its certificate in these.
 	issues := []string{"config/default", "chart", "some namespaces", "everything on"}
 	for name, objects := range renderings(t) {
@@ -201,6 +198,7 @@ func TestRBAC_AllowsNoEscalation(t *testing.T) {
 // TestRBAC_EscalationIsDetected adds each forbidden permission to a role and expects it to be
 // found.
 func TestRBAC_EscalationIsDetected(t *testing.T) {
+	t.Parallel()
 	rule := func(group, resource, verb string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}, ResourceNames: names}
 	}
@@ -267,6 +265,7 @@ subjects: [{kind: Group, name: "system:authenticated"}]
 // TestRBAC_UserRolesCoverTheKinds checks that the rules that are aggregated to the
 // ClusterRoles view and edit cover all kinds of the operator, and nothing else.
 func TestRBAC_UserRolesCoverTheKinds(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"chart", "config/default"} {
 		t.Run(name, func(t *testing.T) {
 			objects := renderings(t)[name]
@@ -340,6 +339,7 @@ func TestRBAC_UserRolesCoverTheKinds(t *testing.T) {
 
 // TestRBAC_EveryPermissionIsDocumented compares docs/rbac.md with the granted permissions.
 func TestRBAC_EveryPermissionIsDocumented(t *testing.T) {
+	t.Parallel()
 	type row struct{ where, group, resource, names string }
 	granted := map[row][]string{}
 	objects := renderings(t)["everything on"]

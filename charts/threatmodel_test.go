@@ -14,6 +14,7 @@ import (
 // TestThreatModel_NamesTestsThatExist checks that docs/threat-model.md and
 // docs/security.md refer to tests of this repository.
 func TestThreatModel_NamesTestsThatExist(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/threat-model.md")
 	must(t, err)
 	tenants, err := os.ReadFile("../docs/security.md")
