@@ -346,6 +346,34 @@ func TestDecide_KeepsARevisionThatTheCacheDoesNotShow(t *testing.T) {
 	}
 }
 
+// The history may be deleted just before the spec changes, or while the object is
+// paused. Until the Deployment is changed, it still has the template.
+func TestDecide_RestoresTheHealthyRevisionBeforeTheDeploymentIsChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lose    func(*world)
+		healthy int64 // of the status, after the rollback
+	}{
+		"history":            {func(w *world) { w.seen.Revisions = nil }, 1},
+		"history and status": {func(w *world) { w.seen.Revisions = nil; w.status = common.RolloutStatus{} }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := serving(t)
+			tc.lose(w)
+			w.image = "web:bad"
+			w.pass()
+			if w.deployed() != "web:bad" {
+				t.Fatalf("the Deployment has %s", w.deployed())
+			}
+			w.rolls(crashing)
+			w.pass()
+			w.is("rolled back", "RolledBack +RolloutFailed", common.Revisions{Current: tc.healthy, LastHealthy: tc.healthy, Failed: 3 - tc.healthy})
+			if w.deployed() != "web:1" {
+				t.Errorf("the Deployment has %s", w.deployed())
+			}
+		})
+	}
+}
+
 func TestDecide_LosingHistoryOrStatusRetriesNothing(t *testing.T) {
 	for name, lose := range map[string]func(*world){
 		"history": func(w *world) { w.seen.Revisions = nil },

@@ -160,6 +160,6 @@ var (
 	msgHealthyNotKept = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},
 		Text: "Revision {number} failed, and revision {number}, which was healthy, is no longer kept. Change the spec, or set rollout.restartedAt to try again.",
-		When: "The ControllerRevision to roll back to was deleted.",
+		When: "The ControllerRevision to roll back to was deleted during the rollout. The pods of that revision that still run are not deleted.",
 	})
 )

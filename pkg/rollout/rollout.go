@@ -142,8 +142,8 @@ type Decision struct {
 	Template *corev1ac.PodTemplateSpecApplyConfiguration
 	// Keep is the intent to store Desired.
 	Keep apply.Intent
-	// Restore is the intent to store Serving if it is missing from the history,
-	// or nil.
+	// Restore is the intent to store the revision of the Deployment, if it is missing
+	// from the history, and serves or is the last healthy one. It may be nil.
 	Restore *apply.Intent
 	// Prune are revisions that are no longer needed.
 	Prune []client.Object
@@ -266,7 +266,9 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 	if d.Template, err = d.Serving.Template(); err != nil {
 		return errors.Join(missing, err)
 	}
-	if ok && d.Serving.name == lost.name {
+	// The Deployment is the last place that has the template of a lost revision, and
+	// is about to get another one.
+	if ok && (d.Serving.name == lost.name || d.memory.healthy.is(lost)) {
 		restore, err := lost.intent(d.question)
 		if err != nil {
 			return errors.Join(missing, err)

@@ -192,6 +192,10 @@ func (w *World) endPod(ctx context.Context, phase corev1.PodPhase) error {
 }
 
 func (w *World) deleteRevisions(ctx context.Context) error {
+	if !w.memory.historyDeleted {
+		w.memory.historyDeleted = true
+		_, w.memory.deletedAt = w.history.since(0)
+	}
 	return w.env.Admin.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(w.ns))
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,6 +18,13 @@ type memory struct {
 	leader   *leader
 	// healthy is the spec of the last revision of which all pods were ready.
 	healthy map[string]any
+	// healthyTemplate is the template that the Deployment had then.
+	healthyTemplate string
+	// historyDeleted reports whether the revisions were deleted since everything
+	// settled last, and deletedAt is how many versions of the Deployment there were
+	// before.
+	historyDeleted bool
+	deletedAt      int
 	// pinned reports whether another revision has been rolled out since, by pinning
 	// it.
 	pinned bool
@@ -147,7 +155,7 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.mayBeReady = false
 		e.serves, e.image = want != 0, text(spec, "image")
 	case m.healthy == nil:
-		e.why = "the spec does not work, and none has before"
+		e.why = "the spec does not work, and there is none to roll back to"
 		e.mayBeReady = want == 0
 	default:
 		e.why = "the spec does not work, and an earlier one did"
@@ -170,6 +178,20 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.replicas = -1
 	}
 	return e
+}
+
+// forgetDeletedHistory forgets what was healthy if it was deleted: a user who
+// deletes the revisions gives up the rollback of a rollout that has started. A
+// revision that the Deployment has is not lost. current is the Deployment, nil if
+// there is none, and since are its versions since the revisions were deleted,
+// including the one that it had then.
+func (m *memory) forgetDeletedHistory(current *appsv1.Deployment, since []*appsv1.Deployment) {
+	kept := current != nil && !slices.ContainsFunc(append(slices.Clone(since), current), func(d *appsv1.Deployment) bool {
+		return hashOfTemplate(d.Spec.Template) != m.healthyTemplate
+	})
+	if m.historyDeleted && !kept {
+		m.healthy, m.healthyTemplate = nil, ""
+	}
 }
 
 // expectPod is expect for the kind that runs one pod.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +90,36 @@ func TestMemory_MayBeLost(t *testing.T) {
 			child.SetOwnerReferences(tc.owners)
 			if got := m.mayBeLost(object, child); got != tc.want {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestMemory_ForgetsWhatWasHealthyIfItWasDeletedDuringARollout(t *testing.T) {
+	d := func(image string) *appsv1.Deployment {
+		d := &appsv1.Deployment{}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: image}}
+		return d
+	}
+	old, next := d("old"), d("new")
+	for name, tc := range map[string]struct {
+		deleted bool
+		current *appsv1.Deployment
+		since   []*appsv1.Deployment
+		forgets bool
+	}{
+		"nothing was deleted":              {current: next, since: []*appsv1.Deployment{old, next}},
+		"deleted at rest":                  {deleted: true, current: old, since: []*appsv1.Deployment{old}},
+		"deleted during a rollout":         {deleted: true, current: next, since: []*appsv1.Deployment{next}, forgets: true},
+		"deleted, and changed at once":     {deleted: true, current: next, since: []*appsv1.Deployment{old, next}, forgets: true},
+		"changed and changed back":         {deleted: true, current: old, since: []*appsv1.Deployment{next, old}, forgets: true},
+		"deleted, and so was the workload": {deleted: true, since: []*appsv1.Deployment{old}, forgets: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := memory{healthy: map[string]any{}, healthyTemplate: hashOfTemplate(old.Spec.Template), historyDeleted: tc.deleted}
+			m.forgetDeletedHistory(tc.current, tc.since)
+			if got := m.healthy == nil; got != tc.forgets {
+				t.Errorf("it forgets: %v, want %v", got, tc.forgets)
 			}
 		})
 	}

@@ -123,7 +123,7 @@ func (w *World) remember(ctx context.Context) error {
 		return err
 	}
 	w.checkVersions(s)
-	w.memory.touched, w.memory.edits, w.memory.doubtful = false, 0, false
+	w.memory.touched, w.memory.edits, w.memory.doubtful, w.memory.historyDeleted = false, 0, false, false
 	if s.status.ObservedGeneration >= w.memory.orphanAt {
 		w.memory.orphanAt = 0
 	}
@@ -131,6 +131,9 @@ func (w *World) remember(ctx context.Context) error {
 	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.running(w.kind.Container)[text(s.spec, "image")] == len(s.pods) && s.spec["paused"] != true && !has(s.spec, "rollout", "pinnedRevision") {
 		w.memory.healthy = runtimeCopy(s.spec)
 		w.memory.statusLost, w.memory.pinned = false, false
+		if s.deployment != nil {
+			w.memory.healthyTemplate = hashOfTemplate(s.deployment.Spec.Template)
+		}
 	}
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
 	w.memory.floor = 0
@@ -163,6 +166,8 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	if w.isGivenAway(s) {
 		return found, nil
 	}
+	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
+	w.memory.forgetDeletedHistory(s.deployment, since)
 	e := w.expect(s.spec, s.in)
 	w.judgeStatus(s, e, bad)
 	w.judgePods(s, e, bad)
