@@ -232,9 +232,22 @@ func (c *reconciliation) observeAndWrite(ctx context.Context, model Model) (_ Mo
 	// A plan that comes with an error may lack children. For those, the memory saves
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
-	c.applier.ForgetOthers(c.owner, plan.Apply)
+	c.applier.ForgetOthers(c.owner, c.remembered(plan))
 	err = errors.Join(err, unread, unwritten)
 	return model, err == nil && len(found) == 0 && c.confirm(plan, c.out, c.read), err
+}
+
+// remembered returns the children of a plan of which the last write still matters:
+// all of them, but for a paused object only those that exist, because the others
+// are not created.
+func (c *reconciliation) remembered(plan Plan) []apply.Intent {
+	if !c.kind.Paused(c.obj) {
+		return plan.Apply
+	}
+	return slices.DeleteFunc(slices.Clone(plan.Apply), func(in apply.Intent) bool {
+		_, exists := c.out.children[childKey{in.Kind, in.Key()}]
+		return !exists
+	})
 }
 
 // write applies a plan. A child that cannot be written blocks only those that

@@ -962,7 +962,6 @@ func TestReconciler_ObservesThoughAReferenceCannotBeRead(t *testing.T) {
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
 
-// The API server rejects an event with a longer note.
 // A plan may come with an error for as long as a user likes, for example while a
 // pinned revision does not exist, and each edit may add a revision.
 func TestReconciler_ForgetsChildrenThatAnUndecidedPlanDoesNotName(t *testing.T) {
@@ -983,6 +982,34 @@ func TestReconciler_ForgetsChildrenThatAnUndecidedPlanDoesNotName(t *testing.T) 
 	}
 }
 
+// A child of a paused object that was deleted is not created again, for as long as
+// a user likes.
+func TestReconciler_ForgetsDeletedChildrenOfAPausedObject(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	uid := l.stored().UID
+	l.kind.Paused = func(*webserverv1.WebServer) bool { return true }
+	l.Reconciler.kind = l.kind.erase()
+	remembered := func(when string, want int) {
+		t.Helper()
+		if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		if n := l.applier.Remembered(uid, "ConfigMap"); n != want {
+			t.Errorf("%s: %d children are remembered, want %d", when, n, want)
+		}
+	}
+	remembered("the child exists", 1)
+	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-child"}}); err != nil {
+		t.Fatal(err)
+	}
+	remembered("the child was deleted", 0)
+	l.kind.Paused = nil
+	l.Reconciler.kind = l.kind.erase()
+	remembered("it was created again", 1)
+}
+
+// The API server rejects an event with a longer note.
 func TestReconciler_ClipsNotesOfEvents(t *testing.T) {
 	for _, offset := range []string{"", "x", "xx"} {
 		l := newLoop(t, object())
