@@ -65,6 +65,7 @@ type memory struct {
 	lost     map[apply.Ref]bool // children that were deleted before they were released
 	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
 	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
+	absent   bool               // the workload was read from the API server, and did not exist
 	// suspect reports that children may have been deleted by others, perhaps
 	// because the object was: since the last complete reconcile, or while no
 	// operator was running.

@@ -8,14 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -30,8 +28,9 @@ import (
 //
 //   - an event reported that it disappeared, and the operator had not deleted
 //     it;
-//   - the object is available, the child is its workload, and it is not applied
-//     because the object is paused or the plan is incomplete.
+//   - it is the workload, it is not applied because the object is paused or the
+//     plan is incomplete, and this process does not know yet whether it exists:
+//     there was no event if it lost its label while no operator was running.
 //
 // An object at rest causes no request.
 
@@ -45,17 +44,20 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	key := client.ObjectKeyFromObject(c.obj)
 	vanished := c.takeVanished(key)
 	paused := c.kind.Paused(c.obj)
-	// If the workload of an available object were missed, the object would be
-	// reported as unavailable. No condition depends on the other children.
-	serving := meta.IsStatusConditionTrue(c.obj.GetStatus().Conditions, common.ConditionAvailable)
+	// If the workload were missed, an object that is serving would be reported as
+	// unavailable. No condition depends on the other children that are not applied.
+	// The status is no evidence that the workload exists: it may be wrong, and it
+	// would remain so.
+	unknown := !c.isAbsent(key)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
 	}
 	found := map[childKey]client.Object{}
 	for k, o := range c.seen.of {
-		unapplied := paused && planned[k] || incomplete && !planned[k]
-		suspected := vanished[k] || unapplied && serving && isOfType(o, c.kind.Workload)
+		workload := isOfType(o, c.kind.Workload)
+		unapplied := paused || incomplete && !planned[k]
+		suspected := vanished[k] || unapplied && unknown && workload
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}
@@ -66,10 +68,13 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 			return nil, fmt.Errorf("looking for a child that the cache does not hold: %w", err)
 		}
 		if !owned || naming.IsLabelled(live) { // it is about to appear in the cache, with an event
+			if workload && !owned {
+				c.keepAbsent(key)
+			}
 			continue
 		}
 		found[k] = live
-		if planned[k] && live.GetDeletionTimestamp().IsZero() {
+		if paused && live.GetDeletionTimestamp().IsZero() {
 			c.out.RequeueAfter(fault.Probe)
 		} else {
 			c.out.RequeueAfter(goneSoon)
@@ -95,6 +100,19 @@ func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey)
 			m.addVanished(k)
 		}
 	})
+}
+
+// isAbsent reports whether this process has read the workload of an object from
+// the API server, and it did not exist. If it is created later, it has the label,
+// and it cannot lose it without an event.
+func (r *Reconciler) isAbsent(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key].absent
+}
+
+func (r *Reconciler) keepAbsent(key types.NamespacedName) {
+	r.change(key, func(m *memory) { m.absent = true })
 }
 
 // addVanished records that a child has disappeared.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -72,7 +73,7 @@ func (e *estranged) restart() {
 	get := func(cached bool) client.Client {
 		return interceptor.NewClient(e.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			err := c.Get(ctx, key, o, opts...)
-			if _, isChild := o.(*corev1.ConfigMap); !isChild || err != nil && !cached {
+			if _, isChild := o.(*corev1.ConfigMap); !isChild {
 				return err
 			}
 			switch {
@@ -183,35 +184,98 @@ func TestReconciler_FindsAnUnlabelledWorkloadWhoseDesiredStateIsNotKnown(t *test
 	}
 }
 
-func TestReconciler_LooksForNoChildThatAPausedObjectNeverHad(t *testing.T) {
+// The status is what a restarted operator knows of an object, and it may be wrong.
+func TestReconciler_FindsTheUnlabelledWorkloadOfAPausedObjectAfterARestart(t *testing.T) {
 	for name, prepare := range map[string]func(*estranged){
-		"not available":    func(e *estranged) { e.state.Available.Status = false },
-		"not the workload": func(e *estranged) { e.kind.Workload = &corev1.Pod{} },
+		"available":                     func(*estranged) {},
+		"the status says not available": func(e *estranged) { e.falsify() },
+		"the status was erased":         func(e *estranged) { e.changeStatus(func(s *common.Status) { *s = common.Status{} }) },
+		"it is not wanted":              func(e *estranged) { e.unwanted = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEstranged(t)
+			e.paused = true
+			e.byHand(unlabel)
 			prepare(e)
-			e.reconcileOnly()
+			e.restart()
+			for range 3 {
+				e.uncached = 0
+				result := e.reconcileOnly()
+				if !e.serves || e.uncached != 1 {
+					t.Errorf("seen %v, with %d reads from the API server, want 1", e.serves, e.uncached)
+				}
+				if result.RequeueAfter != fault.Probe {
+					t.Errorf("it is read again after %v, want %v", result.RequeueAfter, fault.Probe)
+				}
+			}
+			if !e.existsStill() {
+				t.Error("a child of a paused object was deleted")
+			}
+		})
+	}
+}
+
+// falsify makes the status say that the object is not available.
+func (e *estranged) falsify() {
+	e.t.Helper()
+	e.changeStatus(func(s *common.Status) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: common.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "Wrong"})
+	})
+}
+
+func (e *estranged) changeStatus(change func(*common.Status)) {
+	e.t.Helper()
+	w := e.stored()
+	change(w.GetStatus())
+	if err := e.client.Status().Update(e.t.Context(), w); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func TestReconciler_ReadsAWorkloadThatDoesNotExistOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*estranged)
+		reads   int
+	}{
+		"paused":                    {func(e *estranged) { e.paused = true }, 1},
+		"paused, not available":     {func(e *estranged) { e.paused = true; e.falsify() }, 1},
+		"paused, not wanted":        {func(e *estranged) { e.paused, e.unwanted = true, true }, 1},
+		"paused, not the workload":  {func(e *estranged) { e.paused = true; e.kind.Workload = &corev1.Pod{} }, 0},
+		"the plan is incomplete":    {func(e *estranged) { e.lost = true }, 1},
+		"the plan does not have it": {func(e *estranged) { e.unwanted = true }, 0},
+		"the plan is to create it":  {func(*estranged) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
 			if err := e.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-child"}}); err != nil {
 				t.Fatal(err)
 			}
-			e.paused = true
+			tc.prepare(e)
 			e.restart()
 			e.uncached = 0
 			e.reconcileOnly()
+			if e.uncached != tc.reads {
+				t.Errorf("%d reads from the API server, want %d", e.uncached, tc.reads)
+			}
+			e.uncached = 0
+			for range 3 {
+				e.reconcileOnly()
+			}
 			if e.uncached != 0 {
-				t.Errorf("%d reads past the cache, want none", e.uncached)
+				t.Errorf("%d reads from the API server at rest", e.uncached)
 			}
 		})
 	}
 }
 
 // reconcileOnly reconciles once.
-func (e *estranged) reconcileOnly() {
+func (e *estranged) reconcileOnly() reconcile.Result {
 	e.t.Helper()
-	if _, err := e.Reconcile(e.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+	result, err := e.Reconcile(e.t.Context(), reconcile.Request{NamespacedName: key})
+	if err != nil {
 		e.t.Fatal(err)
 	}
+	return result
 }
 
 func TestReconciler_PrunesEstrangedChildren(t *testing.T) {
