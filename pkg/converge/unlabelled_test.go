@@ -168,19 +168,27 @@ func TestReconciler_SeesEstrangedChildrenOfAPausedObject(t *testing.T) {
 }
 
 func TestReconciler_FindsAnUnlabelledWorkloadWhoseDesiredStateIsNotKnown(t *testing.T) {
-	e := newEstranged(t)
-	e.byHand(unlabel)
-	e.lost = true
-	e.restart()
-	e.uncached = 0
-	e.reconcileOnly()
-	if !e.serves || e.uncached == 0 {
-		t.Errorf("the workload is reported as existing: %v, after %d reads from the API server", e.serves, e.uncached)
-	}
-	e.uncached, e.calls = 0, nil
-	e.reconcileOnly()
-	if diff := cmp.Diff([]string{"Report"}, e.calls); diff != "" || e.uncached != 0 {
-		t.Errorf("at rest: %d reads from the API server (-want +got):\n%s", e.uncached, diff)
+	for name, prepare := range map[string]func(*estranged){
+		"available":                     func(*estranged) {},
+		"the status says not available": func(e *estranged) { e.falsify() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
+			e.byHand(unlabel)
+			prepare(e)
+			e.lost = true
+			e.restart()
+			e.uncached = 0
+			e.reconcileOnly()
+			if !e.serves || e.uncached == 0 {
+				t.Errorf("the workload is reported as existing: %v, after %d reads from the API server", e.serves, e.uncached)
+			}
+			e.uncached, e.calls = 0, nil
+			e.reconcileOnly()
+			if diff := cmp.Diff([]string{"Report"}, e.calls); diff != "" || e.uncached != 0 {
+				t.Errorf("at rest: %d reads from the API server (-want +got):\n%s", e.uncached, diff)
+			}
+		})
 	}
 }
 
