@@ -463,6 +463,7 @@ func TestWebhook_CallsFailWithoutOverlap(t *testing.T) {
 // The permissions are those of the chart, restricted by name. They are
 // sufficient to create, fill and repair the Secret, and to restore the bundles.
 func TestRotator_RepairsWithThePermissionsOfTheChart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "localhost:1")
 	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
 	k := &certificates.Rotator{}
@@ -550,6 +551,7 @@ func TestRotator_RepairsWithThePermissionsOfTheChart(t *testing.T) {
 // An administrator deletes one configuration for a while: the other one is
 // still maintained, and the one that is created again gets the CA.
 func TestRotator_ServesWithoutTheMutatingConfiguration(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "localhost:1")
 	mutating := s.configurations()[0]
 	if err := env.Admin.Delete(t.Context(), mutating); err != nil {
@@ -580,6 +582,7 @@ func TestRotator_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 // With cert-manager the operator only has permission to read its Secret. It
 // writes nothing, and serves the certificate that it finds.
 func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "localhost:1")
 	_, stop := s.replica(env.Operator, &certificates.Rotator{}, 0) // as another issuer
 	stop()

@@ -86,6 +86,8 @@ func issue(t *testing.T, template *x509.Certificate, by authority, ends time.Dur
 // objects keep working without admission requests, and that requests that must
 // be validated are rejected with the reason.
 func TestWebhook_Failures(t *testing.T) {
+	// None of the other parallel tests creates a WebServer: asked counts those of all.
+	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	serve := func(config *tls.Config, h http.HandlerFunc) func(*testing.T) string {
 		return func(t *testing.T) string {
