@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -74,17 +73,9 @@ func (v validator) ValidateCreate(_ context.Context, obj client.Object) (admissi
 // old object already has, because a rule is newer than the object, do not
 // prevent changes of other fields.
 func (v validator) ValidateUpdate(_ context.Context, old, obj client.Object) (admission.Warnings, error) {
-	before := map[string]int{}
 	known, _, _ := v.validate(old)
-	for _, e := range known {
-		before[errorKey(e)]++
-	}
 	errs, policy, warnings := v.validate(obj)
-	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
-		before[errorKey(e)]--
-		return before[errorKey(e)] >= 0
-	})
-	return warnings, v.refuse(obj.GetName(), errs, policy)
+	return warnings, v.refuse(obj.GetName(), config.Introduced(errs, known), policy)
 }
 
 // ValidateDelete allows every deletion. The webhook is not registered for
@@ -117,16 +108,6 @@ func (v validator) refuse(name string, errs, policy field.ErrorList) error {
 // errorType returns the type of an error without the prefix that all types have.
 func errorType(e *field.Error) string {
 	return strings.TrimPrefix(string(e.Type), "FieldValue")
-}
-
-var index = regexp.MustCompile(`\[[0-9]+\]`)
-
-// errorKey identifies an error regardless of the list index, so that removing an
-// entry does not turn the errors of later entries into new ones.
-func errorKey(e *field.Error) string {
-	moved := *e
-	moved.Field = index.ReplaceAllString(e.Field, "[]")
-	return moved.Error()
 }
 
 // maxErrors limits the errors in a response: printing all errors of an object

@@ -255,6 +255,39 @@ func TestWebServer_RequestsATakenNodePortOnce(t *testing.T) {
 	}
 }
 
+// A rule that is newer than a revision holds when the revision is pinned, without
+// admission too.
+func TestWebServer_PinsNoRevisionThatThePlatformRefuses(t *testing.T) {
+	t.Parallel()
+	platform := sideBySide()
+	platform.Pods.Tolerations = []string{"dedicated"}
+	l := env.NewSandbox(t, subjectWith(platform))
+	w := &webserverv1.WebServer{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: l.Namespace},
+		Spec: webserverv1.WebServerSpec{
+			Image: "nginx:1.27.4", Replicas: new(int32(1)), Rollout: &common.Rollout{},
+			Pod: &common.Pod{Tolerations: []common.Toleration{{Key: "control-plane", Operator: corev1.TolerationOpExists}}},
+		},
+	}
+	l.Create(w)
+	l.Start()
+	l.Ready(w, "web")
+	l.Edit(w, "web", func() { w.Spec.Pod = nil })
+	l.Until("the second revision serves", w, "web", func() bool {
+		r := w.Status.Revisions
+		return r != nil && r.LastHealthy == 2
+	})
+	l.Edit(w, "web", func() { w.Spec.Rollout.PinnedRevision = new(int64(1)) })
+	if got := l.Stalled(w, "web", common.ReasonNotAllowed); !strings.Contains(got, `revision 1: spec.tolerations[control-plane].key "control-plane". Pin another revision, or change the spec.`) {
+		t.Errorf("the message is %q", got)
+	}
+	var d appsv1.Deployment
+	l.Get(&d, "web")
+	if got := d.Spec.Template.Spec.Tolerations; len(got) > 0 {
+		t.Errorf("the pods tolerate %v", got)
+	}
+}
+
 func TestWebServer_OrphaningBudget(t *testing.T) {
 	t.Parallel()
 	env.Orphaning(t, specimen())

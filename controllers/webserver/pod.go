@@ -21,6 +21,9 @@ const (
 	exporterName  = "exporter"
 	// testVolume is mounted in place of "config" for the configuration test.
 	testVolume  = "config-test"
+	cacheVolume = "cache"
+	runVolume   = "run"
+	tmpVolume   = "tmp"
 	metricsName = "metrics"
 	metricsPort = nginxconf.ExporterPort
 	// nginxPort is the port that the official nginx image listens on.
@@ -169,9 +172,9 @@ func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.Volume
 	over := func(name, path string) *corev1ac.VolumeMountApplyConfiguration {
 		return corev1ac.VolumeMount().WithName(name).WithMountPath(path).WithReadOnly(true)
 	}
-	add(resources.Scratch("cache", nginxconf.CacheFolder))
-	add(resources.Scratch("run", nginxconf.RunFolder))
-	add(resources.Scratch("tmp", nginxconf.TemporaryFolder))
+	add(resources.Scratch(cacheVolume, nginxconf.CacheFolder))
+	add(resources.Scratch(runVolume, nginxconf.RunFolder))
+	add(resources.Scratch(tmpVolume, nginxconf.TemporaryFolder))
 
 	switch c := w.Spec.Content; {
 	case m.content != nil:

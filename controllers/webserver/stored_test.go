@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -47,7 +48,12 @@ func forged(t *testing.T, o Observed, number int64, forge func(*corev1.PodTempla
 // reach the pods unless a spec could lead to it.
 func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 	strict := platform
-	strict.Images = config.Images{Allowed: []string{"docker.io/library"}, Latest: config.LatestRefuse}
+	strict.Images = config.Images{Allowed: []string{"docker.io/library"}, Latest: config.LatestRefuse, Pull: config.PullAlways}
+	strict.Pods = config.Pods{
+		Annotations: []string{"example.com/*"}, Labels: []string{"team"}, UnlistedKeys: config.KeysRefuse,
+		RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityBaseline,
+		MaxTerminationGracePeriodSeconds: 10, MaxEmptyDirSize: resource.MustParse("1Gi"),
+	}
 	server := func(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.Containers[0] }
 	volume := func(v corev1.VolumeSource) func(*corev1.PodTemplateSpec) {
 		return func(p *corev1.PodTemplateSpec) {
@@ -101,7 +107,38 @@ func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 			volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "evil.example/x:1"}}),
 			`spec.volumes[evil].image.reference "evil.example/x:1"`,
 		},
-		"an image that moves":      {func(p T) { server(p).Image = "nginx:latest" }, `spec.containers[webserver].image "nginx:latest"`},
+		"an image that moves":         {func(p T) { server(p).Image = "nginx:latest" }, `spec.containers[webserver].image "nginx:latest"`},
+		"an image that is not pulled": {func(p T) { server(p).ImagePullPolicy = corev1.PullNever }, `spec.containers[webserver].imagePullPolicy "Never"`},
+		"an image volume that is not pulled": {
+			volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "nginx:1.27", PullPolicy: corev1.PullNever}}),
+			`spec.volumes[evil].image.pullPolicy "Never"`,
+		},
+		"an annotation for the mesh": {
+			func(p T) { p.Annotations["sidecar.istio.io/userVolume"] = "[]" }, `metadata.annotations[sidecar.istio.io/userVolume] "[]"`,
+		},
+		"an annotation that is not listed": {func(p T) { p.Annotations["a.b/c"] = "d" }, `metadata.annotations[a.b/c] "d"`},
+		"a label for an identity":          {func(p T) { p.Labels["azure.workload.identity/use"] = "true" }, `metadata.labels[azure.workload.identity/use] "true"`},
+		"another runtime":                  {func(p T) { p.Spec.RuntimeClassName = new("runc") }, `spec.runtimeClassName "runc"`},
+		"a toleration of one taint": {
+			func(p T) {
+				p.Spec.Tolerations = []corev1.Toleration{{Key: "control-plane", Operator: corev1.TolerationOpExists}}
+			},
+			`spec.tolerations[control-plane].key "control-plane"`,
+		},
+		"a toleration of all taints": {func(p T) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }, `spec.tolerations[].key`},
+		"an hour to terminate":       {func(p T) { p.Spec.TerminationGracePeriodSeconds = new(int64(3600)) }, `spec.terminationGracePeriodSeconds "3600"`},
+		"a volume without a limit":   {volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), `spec.volumes[evil].emptyDir.sizeLimit`},
+		"a large volume": {
+			volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("2Gi"))}}),
+			`spec.volumes[evil].emptyDir.sizeLimit "2Gi"`,
+		},
+		"what the platform lists": {func(p T) {
+			p.Annotations["example.com/a"], p.Labels["team"] = "b", "a"
+			p.Spec.RuntimeClassName = new("gvisor")
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated"}}
+			p.Spec.TerminationGracePeriodSeconds = new(int64(5))
+			volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1Gi"))}})(p)
+		}, ""},
 		"a priority class":         {func(p T) { p.Spec.PriorityClassName = "high" }, `spec.priorityClassName "high"`},
 		"a system's priority":      {func(p T) { p.Spec.PriorityClassName = "system-node-critical" }, `spec.priorityClassName "system-node-critical"`},
 		"nothing that is wrong":    {func(p T) { server(p).Env = []corev1.EnvVar{{Name: "A", Value: "b"}} }, ""},
@@ -109,6 +146,7 @@ func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
+			w.Spec.ImagePullPolicy = corev1.PullAlways
 			o, _ := passOn(t, strict, w, Observed{}, rolledOut)
 			before := o.Deployment.Spec.Template
 			o = forged(t, o, 99, tc.forge)
@@ -185,6 +223,34 @@ func TestDesired_StoredTemplateMeetsNewerRules(t *testing.T) {
 	before := o.Deployment.Spec.Template
 	w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(1))}
 	check(t, w, o, strict, `spec.containers[webserver].image "old.example/nginx:1"`, before)
+}
+
+// A rollback brings nothing that a newer rule refuses, but it does not fail because of
+// what the pods have in any case.
+func TestDesired_RollsBackToWhatRuns(t *testing.T) {
+	key := "sidecar.istio.io/inject"
+	older := platform
+	older.Pods.Annotations = []string{key}
+	for name, tc := range map[string]struct {
+		second map[string]common.AnnotationValue
+		want   string
+	}{
+		"the pods have the same value": {map[string]common.AnnotationValue{key: "false"}, ""},
+		"the pods have another value":  {map[string]common.AnnotationValue{key: "true"}, `metadata.annotations[` + key + `] "false"`},
+		"the pods have no value":       {nil, `metadata.annotations[` + key + `] "false"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Pod = &common.Pod{Annotations: map[string]common.AnnotationValue{key: "false"}}
+			o, _ := passOn(t, older, w, Observed{}, rolledOut)
+			w.Spec.Image, w.Spec.Pod = "nginx:1.26", &common.Pod{Annotations: tc.second}
+			o, _ = passOn(t, older, w, o, rolledOut)
+			before := o.Deployment.Spec.Template
+			w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(1))}
+			w.Spec.Image, w.Spec.Pod = "nginx:1.25", nil // the spec does not ask for the annotation any more
+			check(t, w, o, platform, tc.want, before)
+		})
+	}
 }
 
 // The name of the next revision is a hash, which everyone can compute.

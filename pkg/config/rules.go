@@ -53,13 +53,10 @@ func (i Images) Allows(image string) bool {
 	})
 }
 
-// AllowsImage reports whether pods may use the image. The images of the platform
-// configuration itself are always allowed.
-func (p Platform) AllowsImage(image string) bool {
-	if image == p.WebServer.ExporterImage || image == p.Memcached.Image {
-		return true
-	}
-	return p.Images.Allows(image) && (p.Images.Latest != LatestRefuse || !Moving(image))
+// SetsImage reports whether the platform configuration itself names the image. Its
+// rules for images do not apply to it.
+func (p Platform) SetsImage(image string) bool {
+	return image == p.WebServer.ExporterImage || image == p.Memcached.Image
 }
 
 var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)

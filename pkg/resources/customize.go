@@ -366,7 +366,7 @@ func PodAnnotations(p *common.Pod) map[string]string {
 // to it before it ends. The duration is limited to less than the pod's grace
 // period, so that the container still receives SIGTERM before it is killed.
 func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration, seconds int64) {
-	seconds = min(seconds, or(pod.TerminationGracePeriodSeconds, 30)-1)
+	seconds = min(seconds, or(pod.TerminationGracePeriodSeconds, defaultGracePeriod)-1)
 	if seconds < 1 {
 		return
 	}

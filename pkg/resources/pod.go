@@ -18,8 +18,11 @@ func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
 		WithRestartPolicy(corev1.RestartPolicyAlways).
-		WithTerminationGracePeriodSeconds(30)
+		WithTerminationGracePeriodSeconds(defaultGracePeriod)
 }
+
+// defaultGracePeriod is the grace period of pods whose spec sets none, in seconds.
+const defaultGracePeriod = 30
 
 // RestrictedPod returns the pod security context that the Pod Security Standard
 // "restricted" requires, for processes with the given user and group ID.

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // TemplateRules define which pod templates a kind generates. Everyone who can
@@ -242,33 +244,93 @@ func user(path string, value any) []string {
 	return []string{path}
 }
 
+// Generated is what the operator adds to the pods of an object itself, to which no
+// rule of the platform configuration applies.
+type Generated struct {
+	Labels  map[string]string // select the pods
+	Volumes []string
+}
+
 // NotAllowed returns the values in a template that the platform configuration
-// does not allow, with their paths, sorted. Service accounts are not included,
-// see CheckServiceAccount.
-func NotAllowed(p config.Platform, t *corev1ac.PodTemplateSpecApplyConfiguration) []string {
+// does not allow. It applies the rules that admission applies to a spec. Service
+// accounts are not included, see CheckServiceAccount.
+func NotAllowed(p config.Platform, own Generated, t *corev1ac.PodTemplateSpecApplyConfiguration) field.ErrorList {
 	if t.Spec == nil {
 		return nil
 	}
-	var found []string
-	image := func(path string, name *string) {
-		if name != nil && !p.AllowsImage(*name) {
-			found = append(found, fmt.Sprintf("%s %q", path, *name))
+	spec := field.NewPath("spec")
+	images := imagesOf(t.Spec, spec)
+	images = slices.DeleteFunc(images, func(i config.Image) bool { return p.SetsImage(i.Name) })
+	var errs field.ErrorList
+	for _, i := range images {
+		errs = append(errs, p.RefusesImage(i)...)
+	}
+	errs = append(errs, p.RefusesPod(settingsOf(t, own, spec))...)
+	if class := or(t.Spec.PriorityClassName, ""); strings.HasPrefix(class, "system-") { // rejected by the schemas
+		errs = append(errs, field.Invalid(spec.Child("priorityClassName"), class, "system priority classes are not allowed"))
+	}
+	if !p.Pods.AllowsProfile(common.SecurityBaseline) {
+		for _, path := range (TemplateRules{Profile: common.SecurityRestricted}).missing(t.Spec) {
+			errs = append(errs, field.Forbidden(field.NewPath(path), "the platform configuration does not allow profile Baseline (pods.leastProfile is Restricted)"))
 		}
 	}
-	for _, c := range t.Spec.Containers {
-		image("spec.containers["+or(c.Name, "")+"].image", c.Image)
+	return errs
+}
+
+// imagesOf returns the images of a pod. Their fields have names instead of indexes,
+// so that they can be compared with those of another template.
+func imagesOf(pod *corev1ac.PodSpecApplyConfiguration, spec *field.Path) []config.Image {
+	var images []config.Image
+	containers := func(list string, all []corev1ac.ContainerApplyConfiguration) {
+		for _, c := range all {
+			at := spec.Child(list).Key(or(c.Name, ""))
+			images = append(images, config.Image{Field: at.Child("image"), Name: or(c.Image, ""), PullField: at.Child("imagePullPolicy"), Pull: or(c.ImagePullPolicy, "")})
+		}
 	}
-	for _, c := range t.Spec.InitContainers {
-		image("spec.initContainers["+or(c.Name, "")+"].image", c.Image)
+	containers("containers", pod.Containers)
+	containers("initContainers", pod.InitContainers)
+	for _, v := range pod.Volumes {
+		if i := v.Image; i != nil {
+			at := spec.Child("volumes").Key(or(v.Name, "")).Child("image")
+			images = append(images, config.Image{Field: at.Child("reference"), Name: or(i.Reference, ""), PullField: at.Child("pullPolicy"), Pull: or(i.PullPolicy, "")})
+		}
+	}
+	return images
+}
+
+// settingsOf returns what the platform configuration restricts in a template.
+func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, spec *field.Path) config.PodSettings {
+	s := config.PodSettings{
+		PriorityClass: config.Text{Field: spec.Child("priorityClassName"), Value: or(t.Spec.PriorityClassName, "")},
+		RuntimeClass:  config.Text{Field: spec.Child("runtimeClassName"), Value: or(t.Spec.RuntimeClassName, "")},
+	}
+	if m := t.ObjectMetaApplyConfiguration; m != nil {
+		meta := field.NewPath("metadata")
+		s.Annotations = config.Keys{Field: meta.Child("annotations"), Values: own.without(m.Annotations)}
+		s.Labels = config.Keys{Field: meta.Child("labels"), Values: own.without(m.Labels)}
+	}
+	for _, toleration := range t.Spec.Tolerations {
+		key := or(toleration.Key, "")
+		s.Tolerations = append(s.Tolerations, config.Text{Field: spec.Child("tolerations").Key(key).Child("key"), Value: key})
+	}
+	// The operator sets the default if the spec sets nothing.
+	if seconds := t.Spec.TerminationGracePeriodSeconds; seconds != nil && *seconds != defaultGracePeriod {
+		s.GracePeriod = config.Seconds{Field: spec.Child("terminationGracePeriodSeconds"), Value: *seconds}
 	}
 	for _, v := range t.Spec.Volumes {
-		if v.Image != nil {
-			image("spec.volumes["+or(v.Name, "")+"].image.reference", v.Image.Reference)
+		if name := or(v.Name, ""); v.EmptyDir != nil && !slices.Contains(own.Volumes, name) {
+			s.Scratch = append(s.Scratch, config.Size{Field: spec.Child("volumes").Key(name).Child("emptyDir", "sizeLimit"), Limit: v.EmptyDir.SizeLimit})
 		}
 	}
-	if class := or(t.Spec.PriorityClassName, ""); class != "" && (!p.AllowsPriorityClass(class) || strings.HasPrefix(class, "system-")) {
-		found = append(found, fmt.Sprintf("spec.priorityClassName %q", class))
-	}
-	slices.Sort(found)
-	return found
+	return s
+}
+
+// without returns the labels or annotations that a user can set.
+func (g Generated) without(keys map[string]string) map[string]string {
+	keys = maps.Clone(keys)
+	maps.DeleteFunc(keys, func(key, _ string) bool {
+		_, selects := g.Labels[key]
+		return selects || key == naming.LabelManagedBy || strings.HasPrefix(key, naming.Domain+"/")
+	})
+	return keys
 }

@@ -2,10 +2,14 @@ package resources
 
 import (
 	"encoding/json"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -91,11 +95,67 @@ func TestNotAllowed_ExceptsTheImagesOfThePlatform(t *testing.T) {
 			corev1ac.Container().WithName("exporter").WithImage(p.WebServer.ExporterImage),
 		))
 	want := []string{
-		`spec.containers[b].image "other.example/b:1"`,
-		`spec.initContainers[test].image "registry.example/a"`,
-		`spec.priorityClassName "system-node-critical"`,
+		`spec.containers[b].image: Forbidden: the platform configuration allows images only from registry.example, and this is other.example/b:1`,
+		`spec.initContainers[test].image: Forbidden: the platform configuration rejects images without a fixed version, such as registry.example/a: specify a version or a digest`,
+		`spec.priorityClassName: Invalid value: "system-node-critical": system priority classes are not allowed`,
 	}
-	if diff := cmp.Diff(want, NotAllowed(p, template)); diff != "" {
+	if diff := cmp.Diff(want, messages(NotAllowed(p, Generated{}, template))); diff != "" {
+		t.Errorf("not allowed (-want +got):\n%s", diff)
+	}
+}
+
+func messages(errs field.ErrorList) []string {
+	var all []string
+	for _, e := range errs {
+		all = append(all, e.Error())
+	}
+	return all
+}
+
+// strictest allows nothing that the platform configuration can refuse.
+func strictest() config.Platform {
+	p := config.Default()
+	p.Images = config.Images{Allowed: []string{"registry.example"}, Latest: config.LatestRefuse, Pull: config.PullAlways}
+	p.Pods = config.Pods{
+		UnlistedKeys: config.KeysRefuse, LeastProfile: common.SecurityRestricted,
+		MaxTerminationGracePeriodSeconds: 1, MaxEmptyDirSize: resource.MustParse("1"),
+	}
+	return p
+}
+
+// A rule that admission enforces and that is not read from a template would not apply
+// to an earlier revision.
+func TestNotAllowed_ReadsEverySettingThatAdmissionRestricts(t *testing.T) {
+	own := Generated{Labels: map[string]string{"app": "web"}, Volumes: []string{"run", "tmp"}}
+	template := templateOfEverything(t, common.SecurityBaseline)
+	settings := reflect.ValueOf(settingsOf(template, own, field.NewPath("spec")))
+	for i := range settings.NumField() {
+		// CheckServiceAccount refuses service accounts, also of a template that runs.
+		if name := settings.Type().Field(i).Name; settings.Field(i).IsZero() != (name == "ServiceAccount") {
+			t.Errorf("%s: %+v", name, settings.Field(i))
+		}
+	}
+	var got []string
+	for _, e := range NotAllowed(strictest(), own, template) {
+		got = append(got, e.Field)
+	}
+	slices.Sort(got)
+	want := []string{
+		"metadata.annotations[note]",
+		"metadata.labels[team]",
+		"spec.containers[app].image",
+		"spec.containers[app].securityContext.allowPrivilegeEscalation",
+		"spec.containers[app].securityContext.capabilities.drop",
+		"spec.priorityClassName",
+		"spec.runtimeClassName",
+		"spec.securityContext.runAsNonRoot",
+		"spec.terminationGracePeriodSeconds",
+		"spec.tolerations[a].key",
+		"spec.volumes[site].image.pullPolicy",
+		"spec.volumes[site].image.reference",
+		"spec.volumes[user0-tmp].emptyDir.sizeLimit",
+	}
+	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("not allowed (-want +got):\n%s", diff)
 	}
 }

@@ -3,12 +3,15 @@ package rollout
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -27,7 +30,7 @@ type Rules struct {
 	// NotAllowed returns the values in a stored template that the platform
 	// configuration does not allow. A Deployment may keep those that it has
 	// already, or that the spec asks for, because the rule is newer.
-	NotAllowed func(*corev1ac.PodTemplateSpecApplyConfiguration) []string
+	NotAllowed func(*corev1ac.PodTemplateSpecApplyConfiguration) field.ErrorList
 }
 
 // check returns why the decided template must not be used.
@@ -53,18 +56,31 @@ func (d *Decision) check(live *appsv1.Deployment) error {
 	if len(found) == 0 {
 		return nil
 	}
-	var known []string
+	var known field.ErrorList
 	if d.fresh != nil {
 		known = d.rules.NotAllowed(d.fresh)
 	}
-	if has(live, t) {
+	if live != nil {
 		known = append(known, d.rules.NotAllowed(templateOf(live))...)
 	}
-	found = slices.DeleteFunc(found, func(value string) bool { return slices.Contains(known, value) })
-	if len(found) == 0 {
+	if found = config.Introduced(found, known); len(found) == 0 {
 		return nil
 	}
-	return fault.Stalled(msgTemplateNotAllowed, d.Serving.Number, listed(found))
+	return fault.Stalled(msgTemplateNotAllowed, d.Serving.Number, listed(values(found)))
+}
+
+// values returns the fields of errors and their values, sorted.
+func values(errs field.ErrorList) []string {
+	all := make([]string, 0, len(errs))
+	for _, e := range errs {
+		value := e.Field
+		if e.BadValue != nil && e.BadValue != "" {
+			value += fmt.Sprintf(" %q", fmt.Sprint(e.BadValue))
+		}
+		all = append(all, value)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // allowed reports whether the decided template, if there is one, may be used. A

@@ -150,7 +150,7 @@ var (
 	msgTemplateNotAllowed = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonNotAllowed},
 		Text: "The platform configuration does not allow the pod template of revision {number}: {fields}. Pin another revision, or change the spec.",
-		When: "A revision that is pinned, rolled back to or created again is older than images.allowed, images.latest or priorityClasses.",
+		When: "A revision that is pinned, rolled back to or created again is older than a rule for images, priority classes or pods, and brings a value that the Deployment does not have now.",
 	})
 	msgNoRevision = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -72,6 +73,9 @@ type Spec struct {
 	// not used.
 	Sidecars []string
 	Profile  common.SecurityProfile
+	// Scratch are the names of the empty volumes that the kind adds. The limit of
+	// the platform configuration does not apply to them.
+	Scratch []string
 	// Replicas is the number of pods without an autoscaler. LastReplicas is the
 	// one that was reported last.
 	Replicas, LastReplicas int32
@@ -168,8 +172,8 @@ func (k Kind[T]) rules(obj T, s Spec) rollout.Rules {
 			return resources.CheckServiceAccount(k.Platform, obj, t)
 		},
 		Violations: rules.Violations,
-		NotAllowed: func(t *corev1ac.PodTemplateSpecApplyConfiguration) []string {
-			return resources.NotAllowed(k.Platform, t)
+		NotAllowed: func(t *corev1ac.PodTemplateSpecApplyConfiguration) field.ErrorList {
+			return resources.NotAllowed(k.Platform, resources.Generated{Labels: s.Labels, Volumes: s.Scratch}, t)
 		},
 	}
 }

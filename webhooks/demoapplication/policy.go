@@ -14,7 +14,7 @@ func judge(d *demoapplicationv1.DemoApplication, platform config.Platform) polic
 	spec := field.NewPath("spec")
 	s := d.Spec
 	r := policy.Request{
-		Namespace: d.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: s.Image, PullField: spec.Child("imagePullPolicy"), Pull: s.ImagePullPolicy}}, DeletionPolicy: s.DeletionPolicy,
+		Namespace: d.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: s.Image, PullField: spec.Child("imagePullPolicy"), Pull: s.ImagePullPolicy}}, DeletionPolicy: s.DeletionPolicy,
 		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod, Profile: policy.Profile(s.Security),
 	}
 	if s.Service != nil {

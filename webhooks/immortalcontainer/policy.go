@@ -12,6 +12,6 @@ import (
 func judge(i *immortalv1alpha1.ImmortalContainer, platform config.Platform) policy.Verdict {
 	spec := field.NewPath("spec")
 	return policy.Request{
-		Namespace: i.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: i.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: i.Spec.ImagePullPolicy}}, DeletionPolicy: i.Spec.DeletionPolicy, Pod: i.Spec.Pod, Profile: policy.Profile(i.Spec.Security),
+		Namespace: i.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: i.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: i.Spec.ImagePullPolicy}}, DeletionPolicy: i.Spec.DeletionPolicy, Pod: i.Spec.Pod, Profile: policy.Profile(i.Spec.Security),
 	}.Judge(platform)
 }

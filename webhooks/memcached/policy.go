@@ -13,7 +13,7 @@ import (
 func judge(m *cachev1alpha1.Memcached, platform config.Platform) policy.Verdict {
 	spec := field.NewPath("spec")
 	r := policy.Request{
-		Namespace: m.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: m.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: m.Spec.ImagePullPolicy}}, DeletionPolicy: m.Spec.DeletionPolicy, Pod: m.Spec.Pod,
+		Namespace: m.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: m.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: m.Spec.ImagePullPolicy}}, DeletionPolicy: m.Spec.DeletionPolicy, Pod: m.Spec.Pod,
 		Replicas: policy.Number{Field: spec.Child("size"), Value: m.Spec.Size}, Budget: m.Spec.PodDisruptionBudget,
 	}
 	if m.Spec.Service != nil {

@@ -7,9 +7,7 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +31,7 @@ type Verdict struct {
 // can restrict. A kind sets the fields that its spec has.
 type Request struct {
 	Namespace string
-	Images    []Image
+	Images    []config.Image
 
 	Replicas    Number // of pods, if the object sets it
 	Autoscaling *common.Autoscaling
@@ -50,15 +48,6 @@ type Request struct {
 	Profile common.SecurityProfile
 
 	DeletionPolicy common.DeletionPolicy
-}
-
-// Image is the name of an image and the field that sets it, and the same for its
-// pull policy.
-type Image struct {
-	Field     *field.Path
-	Name      string
-	PullField *field.Path
-	Pull      corev1.PullPolicy
 }
 
 // Number is a number and the field that sets it, which is nil if none does.
@@ -92,13 +81,13 @@ func (r Request) Judge(p config.Platform) Verdict {
 		for i, volume := range r.Pod.Volumes {
 			if volume.Image != nil {
 				at := pod.Child("volumes").Index(i).Child("image")
-				r.Images = append(r.Images, Image{at.Child("reference"), volume.Image.Reference, at.Child("pullPolicy"), volume.Image.PullPolicy})
+				r.Images = append(r.Images, config.Image{Field: at.Child("reference"), Name: volume.Image.Reference, PullField: at.Child("pullPolicy"), Pull: volume.Image.PullPolicy})
 			}
 		}
 	}
 	for _, i := range r.Images {
-		v.judgeImage(i, p.Images)
-		v.judgePull(i, p.Images)
+		v.Refused = append(v.Refused, p.RefusesImage(i)...)
+		v.warnImage(i, p.Images)
 	}
 	v.judgeReplicas(r.Replicas, p)
 	if s := r.Autoscaling; s != nil {
@@ -111,20 +100,20 @@ func (r Request) Judge(p config.Platform) Verdict {
 	}
 	v.Refused = append(v.Refused, p.RefusesExpose(r.Namespace, r.Expose, spec.Child("expose"))...)
 	if s := r.Service; s != nil {
-		v.judgeAnnotations(spec.Child("service", "annotations"), s.Annotations, p)
-		if c := s.LoadBalancerClass; c != "" && !p.AllowsLoadBalancerClass(c) {
-			v.notListed(spec.Child("service", "loadBalancerClass"), "load balancer class", c, "loadBalancerClasses", p.LoadBalancerClasses)
+		v.Refused = append(v.Refused, p.RefusesAnnotations(config.Keys{Field: spec.Child("service", "annotations"), Values: texts(s.Annotations)})...)
+		if c := (config.Text{Field: spec.Child("service", "loadBalancerClass"), Value: s.LoadBalancerClass}); c.Value != "" && !p.AllowsLoadBalancerClass(c.Value) {
+			v.Refused = append(v.Refused, config.NotListed(c, "load balancer class", "loadBalancerClasses", p.LoadBalancerClasses))
 		}
 	}
 	if r.Expose != nil && r.Expose.Ingress != nil {
 		at := spec.Child("expose", "ingress")
-		v.judgeAnnotations(at.Child("annotations"), r.Expose.Ingress.Annotations, p)
-		if c := r.Expose.Ingress.IngressClassName; c != "" && !p.AllowsIngressClass(c) {
-			v.notListed(at.Child("ingressClassName"), "ingress class", c, "ingressClasses", p.IngressClasses)
+		v.Refused = append(v.Refused, p.RefusesAnnotations(config.Keys{Field: at.Child("annotations"), Values: texts(r.Expose.Ingress.Annotations)})...)
+		if c := (config.Text{Field: at.Child("ingressClassName"), Value: r.Expose.Ingress.IngressClassName}); c.Value != "" && !p.AllowsIngressClass(c.Value) {
+			v.Refused = append(v.Refused, config.NotListed(c, "ingress class", "ingressClasses", p.IngressClasses))
 		}
 	}
 	if r.Pod != nil {
-		v.judgePod(pod, r.Pod, p)
+		v.Refused = append(v.Refused, p.RefusesPod(settingsOf(r.Pod, pod))...)
 	}
 	if r.Profile != "" && !p.Pods.AllowsProfile(r.Profile) {
 		v.refuse(field.Forbidden(spec.Child("security", "profile"), fmt.Sprintf(
@@ -138,66 +127,36 @@ func (r Request) Judge(p config.Platform) Verdict {
 	return v
 }
 
-func (v *Verdict) judgePod(at *field.Path, pod *common.Pod, p config.Platform) {
-	keys := func(field string, keys []string, allows func(string) bool, listed []string) {
-		for _, key := range keys {
-			if !allows(key) {
-				v.refuseKey(at.Child(field).Key(key), "pods."+field, listed, p.Pods.UnlistedKeys)
-			}
-		}
-	}
-	keys("annotations", slices.Sorted(maps.Keys(pod.Annotations)), p.Pods.AllowsAnnotation, p.Pods.Annotations)
-	keys("labels", slices.Sorted(maps.Keys(pod.Labels)), p.Pods.AllowsLabel, p.Pods.Labels)
-	if c := pod.PriorityClassName; c != "" && !p.AllowsPriorityClass(c) {
-		v.notListed(at.Child("priorityClassName"), "priority class", c, "priorityClasses", p.PriorityClasses)
-	}
-	if c := pod.RuntimeClassName; c != "" && !p.Pods.AllowsRuntimeClass(c) {
-		v.notListed(at.Child("runtimeClassName"), "runtime class", c, "pods.runtimeClasses", p.Pods.RuntimeClasses)
-	}
-	if pod.ServiceAccountName != "" && !p.ServiceAccounts {
-		v.refuse(field.Forbidden(at.Child("serviceAccountName"), config.NoServiceAccounts))
+// settingsOf returns what the platform configuration restricts in the settings of pods.
+func settingsOf(pod *common.Pod, at *field.Path) config.PodSettings {
+	s := config.PodSettings{
+		Annotations:    config.Keys{Field: at.Child("annotations"), Values: texts(pod.Annotations)},
+		Labels:         config.Keys{Field: at.Child("labels"), Values: texts(pod.Labels)},
+		PriorityClass:  config.Text{Field: at.Child("priorityClassName"), Value: pod.PriorityClassName},
+		RuntimeClass:   config.Text{Field: at.Child("runtimeClassName"), Value: pod.RuntimeClassName},
+		ServiceAccount: config.Text{Field: at.Child("serviceAccountName"), Value: pod.ServiceAccountName},
 	}
 	for i, t := range pod.Tolerations {
-		if !p.Pods.AllowsToleration(t.Key) {
-			v.refuse(field.Forbidden(at.Child("tolerations").Index(i).Child("key"), fmt.Sprintf(
-				"the platform configuration does not allow a toleration of %s (pods.tolerations is [%s]): use an allowed key, or remove the toleration",
-				cmp.Or(t.Key, "all taints"), strings.Join(p.Pods.Tolerations, ", "))))
+		s.Tolerations = append(s.Tolerations, config.Text{Field: at.Child("tolerations").Index(i).Child("key"), Value: t.Key})
+	}
+	if seconds := pod.TerminationGracePeriodSeconds; seconds != nil {
+		s.GracePeriod = config.Seconds{Field: at.Child("terminationGracePeriodSeconds"), Value: *seconds}
+	}
+	for i, v := range pod.Volumes {
+		if v.EmptyDir != nil {
+			s.Scratch = append(s.Scratch, config.Size{Field: at.Child("volumes").Index(i).Child("emptyDir", "sizeLimit"), Limit: v.EmptyDir.SizeLimit})
 		}
 	}
-	if s := pod.TerminationGracePeriodSeconds; s != nil && !p.Pods.AllowsGracePeriod(*s) {
-		v.refuse(field.Invalid(at.Child("terminationGracePeriodSeconds"), *s, fmt.Sprintf(
-			"must be %d or less, as set in the platform configuration (pods.maxTerminationGracePeriodSeconds): a pod delays the drain of its node for as long", p.Pods.MaxTerminationGracePeriodSeconds)))
-	}
-	most := p.Pods.MaxEmptyDirSize
-	for i, volume := range pod.Volumes {
-		if d := volume.EmptyDir; d != nil && !most.IsZero() && (d.SizeLimit == nil || d.SizeLimit.IsZero() || d.SizeLimit.Cmp(most) > 0) {
-			v.refuse(field.Forbidden(at.Child("volumes").Index(i).Child("emptyDir", "sizeLimit"), fmt.Sprintf(
-				"the platform configuration requires a size of at most %s (pods.maxEmptyDirSize): set it", &most)))
-		}
-	}
+	return s
 }
 
-// notListed refuses a class that the platform configuration does not list.
-func (v *Verdict) notListed(at *field.Path, what, name, setting string, listed []string) {
-	v.refuse(field.Forbidden(at, fmt.Sprintf("the platform configuration does not allow %s %q (%s is [%s]): use an allowed one, or remove %s",
-		what, name, setting, strings.Join(listed, ", "), at.String()[strings.LastIndex(at.String(), ".")+1:])))
-}
-
-func (v *Verdict) refuseKey(at *field.Path, setting string, listed []string, unlisted config.KeyPolicy) {
-	why := "because other programs of the cluster act on it"
-	if unlisted == config.KeysRefuse {
-		why = "because it is not listed"
+// texts converts labels or annotations to the type that Kubernetes uses.
+func texts[S ~string](m map[string]S) map[string]string {
+	converted := make(map[string]string, len(m))
+	for key, value := range m {
+		converted[key] = string(value)
 	}
-	v.refuse(field.Forbidden(at, fmt.Sprintf("the platform configuration does not allow this key, %s (%s is [%s]): remove it", why, setting, strings.Join(listed, ", "))))
-}
-
-func (v *Verdict) judgeAnnotations(at *field.Path, annotations map[string]common.AnnotationValue, p config.Platform) {
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		if !p.AllowsAnnotation(key) {
-			v.refuse(field.Forbidden(at.Key(key), fmt.Sprintf(
-				"the platform configuration does not allow this annotation (annotations is [%s]): remove it", strings.Join(p.Annotations, ", "))))
-		}
-	}
+	return converted
 }
 
 // warn adds warnings about settings that are allowed but have no effect.
@@ -220,31 +179,12 @@ func (r Request) warn(v *Verdict) {
 	}
 }
 
-func (v *Verdict) judgeImage(i Image, p config.Images) {
-	if i.Name == "" {
-		return // the platform's default, or rejected by the schema
+// warnImage adds a warning about an image whose content can change, if the platform
+// configuration allows it.
+func (v *Verdict) warnImage(i config.Image, p config.Images) {
+	if i.Name != "" && p.Latest == config.LatestWarn && config.Moving(i.Name) {
+		v.warn("%s: %s has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", i.Field, config.Excerpt(i.Name))
 	}
-	if !p.Allows(i.Name) {
-		v.refuse(field.Forbidden(i.Field, fmt.Sprintf("the platform configuration allows images only from %s, and this is %s", strings.Join(p.Allowed, ", "), excerpt(i.Name))))
-	}
-	if !config.Moving(i.Name) {
-		return
-	}
-	switch p.Latest {
-	case config.LatestRefuse:
-		v.refuse(field.Forbidden(i.Field, fmt.Sprintf("the platform configuration rejects images without a fixed version, such as %s: specify a version or a digest", excerpt(i.Name))))
-	case config.LatestWarn:
-		v.warn("%s: %s has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", i.Field, excerpt(i.Name))
-	}
-}
-
-// judgePull rejects images that a pod may use without pulling them: an image that is
-// on the node for another tenant's pod needs no credentials then.
-func (v *Verdict) judgePull(i Image, p config.Images) {
-	if p.Pull != config.PullAlways || i.Name == "" || i.Pull == corev1.PullAlways || i.Pull == "" && config.Moving(i.Name) {
-		return
-	}
-	v.refuse(field.Forbidden(i.PullField, "the platform configuration requires that images are pulled (images.pull is Always): set it to Always"))
 }
 
 func (v *Verdict) judgeReplicas(r Number, p config.Platform) {
@@ -276,14 +216,4 @@ func types(all []corev1.ServiceType) string {
 		words[i] = string(t)
 	}
 	return strings.Join(words, ", ")
-}
-
-// excerpt shortens the name of an image, because the API server truncates long
-// warnings.
-func excerpt(name string) string {
-	const most = 80
-	if len(name) > most {
-		return strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
 }

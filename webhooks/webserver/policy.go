@@ -14,11 +14,11 @@ func judge(w *webserverv1.WebServer, platform config.Platform) policy.Verdict {
 	spec := field.NewPath("spec")
 	s := w.Spec
 	r := policy.Request{
-		Namespace: w.Namespace, Images: []policy.Image{{Field: spec.Child("image"), Name: s.Image, PullField: spec.Child("imagePullPolicy"), Pull: s.ImagePullPolicy}}, DeletionPolicy: s.DeletionPolicy,
+		Namespace: w.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: s.Image, PullField: spec.Child("imagePullPolicy"), Pull: s.ImagePullPolicy}}, DeletionPolicy: s.DeletionPolicy,
 		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod,
 	}
 	if s.Content != nil && s.Content.Image != nil {
-		r.Images = append(r.Images, policy.Image{
+		r.Images = append(r.Images, config.Image{
 			Field: spec.Child("content", "image", "reference"), Name: s.Content.Image.Reference,
 			PullField: spec.Child("content", "image", "pullPolicy"), Pull: s.Content.Image.PullPolicy,
 		})

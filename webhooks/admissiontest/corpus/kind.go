@@ -120,24 +120,16 @@ func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Failure
 	}
 	policy := func(o client.Object, p config.Platform) field.ErrorList { return k.Judge(o, p).Refused }
 	for layer, refused := range map[Layer]func(client.Object, config.Platform) field.ErrorList{Go: k.Validate, Policy: policy} {
-		known := map[string]int{}
+		errs := refused(now, c.Platform)
 		if old != nil {
-			for _, e := range refused(before, c.Platform) {
-				known[entry(e)]++
-			}
+			errs = config.Introduced(errs, refused(before, c.Platform))
 		}
-		for _, e := range refused(now, c.Platform) {
-			if known[entry(e)]--; known[entry(e)] < 0 {
-				faults = append(faults, Failure{Layer: layer, Field: e.Field, Message: e.ErrorBody()})
-			}
+		for _, e := range errs {
+			faults = append(faults, Failure{Layer: layer, Field: e.Field, Message: e.ErrorBody()})
 		}
 	}
 	return faults, nil
 }
-
-// entry identifies an error regardless of its position in a list, because admission
-// allows an update to keep existing errors.
-func entry(e *field.Error) string { return schema.Place(e.Field) + e.ErrorBody() }
 
 // typed converts an object to its type.
 func typed(obj map[string]any, into client.Object) error {
