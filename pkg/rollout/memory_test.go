@@ -10,6 +10,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // rolledBack is a world in which revision 2 failed and revision 1 serves again.
@@ -371,6 +372,15 @@ func TestDecide_RestoresTheHealthyRevisionBeforeTheDeploymentIsChanged(t *testin
 				t.Errorf("the Deployment has %s", w.deployed())
 			}
 		})
+	}
+}
+
+func TestDecide_RecordsNoTemplateThatWasEditedInTheDeployment(t *testing.T) {
+	w := serving(t)
+	w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate] = "edited"
+	w.image = "web:2"
+	if d := w.decide(); d.Restore != nil {
+		t.Errorf("%s is recorded", d.Restore.Name)
 	}
 }
 

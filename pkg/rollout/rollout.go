@@ -266,9 +266,7 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 	if d.Template, err = d.Serving.Template(); err != nil {
 		return errors.Join(missing, err)
 	}
-	// The Deployment is the last place that has the template of a lost revision, and
-	// is about to get another one.
-	if ok && (d.Serving.name == lost.name || d.memory.healthy.is(lost)) {
+	if ok && (d.Serving.name == lost.name || d.isLastCopy(lost, history)) {
 		restore, err := lost.intent(d.question)
 		if err != nil {
 			return errors.Join(missing, err)
@@ -282,6 +280,15 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 		d.Kept = history
 	}
 	return missing
+}
+
+// isLastCopy reports whether only the Deployment, which is about to get another
+// template, still has that of the last healthy revision. If the revision that was
+// decided last is kept, the template of the Deployment is not that of a revision: it
+// was edited.
+func (d *Decision) isLastCopy(lost Revision, history []Revision) bool {
+	_, kept := remembered(d.question.Status).current.in(history)
+	return !kept && d.memory.healthy.is(lost)
 }
 
 // LastKnown is Decide for an object whose inputs cannot be determined, because
