@@ -27,7 +27,7 @@ import (
 
 // fleet simulates the events of the cache of WebServers.
 type fleet struct {
-	*testing.T
+	testing.TB
 	*Metrics
 	now     time.Time
 	version int
@@ -35,9 +35,9 @@ type fleet struct {
 	events  toolscache.ResourceEventHandler
 }
 
-func newFleet(t *testing.T, o Options) *fleet {
+func newFleet(t testing.TB, o Options) *fleet {
 	t.Helper()
-	f := &fleet{T: t, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), active: make(chan struct{})}
+	f := &fleet{TB: t, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), active: make(chan struct{})}
 	o.Active, o.Now = f.active, func() time.Time { return f.now }
 	f.Metrics = New(o)
 	f.events = f.Objects.Handler("WebServer")
@@ -127,6 +127,31 @@ func TestObjects_SeriesDoNotDependOnTheNumberOfHealthyObjects(t *testing.T) {
 	few, many := count(10, 10, Options{WithoutNamespaces: true}), count(10_000, 10_000, Options{WithoutNamespaces: true})
 	if few != many {
 		t.Errorf("without namespaces: %d series for 10 namespaces, %d for 10,000", few, many)
+	}
+}
+
+// BenchmarkMetrics_Scrape serves the metrics of healthy objects. The authentication
+// of the client and the metrics of other libraries are not included.
+func BenchmarkMetrics_Scrape(b *testing.B) {
+	for _, tc := range []struct{ objects, namespaces int }{{10, 10}, {10_000, 10}, {10_000, 500}} {
+		b.Run(fmt.Sprintf("%d objects in %d namespaces", tc.objects, tc.namespaces), func(b *testing.B) {
+			f := newFleet(b, Options{}).lead()
+			for i := range tc.objects {
+				f.events.OnAdd(f.web(fmt.Sprintf("ns-%d", i%tc.namespaces), fmt.Sprintf("web-%d", i)), true)
+			}
+			r := prometheus.NewRegistry()
+			if err := f.Register(r); err != nil {
+				b.Fatal(err)
+			}
+			handler, size := promhttp.HandlerFor(r, promhttp.HandlerOpts{}), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, httptest.NewRequestWithContext(b.Context(), "GET", "/metrics", nil))
+				size = answer.Body.Len()
+			}
+			b.ReportMetric(float64(size), "bytes/scrape")
+		})
 	}
 }
 
@@ -268,19 +293,19 @@ func TestObjects_CountDeaths(t *testing.T) {
 
 // countEverything calls every method of the recorders once.
 func (f *fleet) countEverything() {
-	f.Wrote("WebServer", "Service", apply.Created)
-	f.Skipped("WebServer", "Service")
-	f.Contested("WebServer", "Deployment")
-	f.Repaired("WebServer", "Deployment", apply.DriftFields)
-	f.Failed("WebServer", "Deployment", &fault.Error{Class: fault.Quiet})
-	f.Failed("WebServer", "Deployment", errors.New("what another component says"))
+	f.Metrics.Wrote("WebServer", "Service", apply.Created)
+	f.Metrics.Skipped("WebServer", "Service")
+	f.Metrics.Contested("WebServer", "Deployment")
+	f.Metrics.Repaired("WebServer", "Deployment", apply.DriftFields)
+	f.Metrics.Failed("WebServer", "Deployment", &fault.Error{Class: fault.Quiet})
+	f.Metrics.Failed("WebServer", "Deployment", errors.New("what another component says"))
 	f.Refused("WebServer", "policy", "Forbidden")
 }
 
 func TestMetrics_CountWrites(t *testing.T) {
 	f := newFleet(t, Options{})
 	f.countEverything()
-	f.Wrote("WebServer", "Service", apply.Created)
+	f.Metrics.Wrote("WebServer", "Service", apply.Created)
 	f.want("child", `child_applies_skipped_total{child="Service",kind="WebServer"} 1`,
 		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="Error"} 1`,
 		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="WriteConflict"} 1`,
