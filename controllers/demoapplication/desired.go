@@ -271,11 +271,7 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string) a
 	}
 	ac := corev1ac.Service(a.Name, a.Namespace).
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(selector).WithPorts(ports...))
-	resources.CustomizeService(ac, said.ServiceOptions)
-	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	// An additional label in the selector would exclude all pods.
-	in.Exclusive = []string{"spec.ports", "spec.selector"}
-	return in
+	return resources.Service(ac, said.ServiceOptions)
 }
 
 func protocol(p demoapplicationv1.Port) corev1.Protocol {

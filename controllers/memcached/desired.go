@@ -287,9 +287,5 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	if m.Spec.Service != nil {
 		options.Annotations = m.Spec.Service.Annotations
 	}
-	resources.CustomizeService(ac, options)
-	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	// An additional label in the selector would exclude all pods.
-	in.Exclusive = []string{"spec.ports", "spec.selector"}
-	return in
+	return resources.Service(ac, options)
 }

@@ -183,11 +183,7 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, nodePort, 
 	ac := corev1ac.Service(serviceName(w), w.Namespace).
 		WithLabels(labels(w)).
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(labels(w)).WithPorts(ports...))
-	resources.CustomizeService(ac, said)
-	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	// An additional label in the selector would exclude all pods.
-	in.Exclusive = []string{"spec.ports", "spec.selector"}
-	return in
+	return resources.Service(ac, said)
 }
 
 func onePort(port int32, target int, nodePort int32) *corev1ac.ServicePortApplyConfiguration {

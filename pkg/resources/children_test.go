@@ -155,7 +155,6 @@ func children(t *testing.T) map[string]apply.Intent {
 		WithPorts(
 			corev1ac.ServicePort().WithName("a").WithPort(53).WithProtocol(corev1.ProtocolTCP).WithTargetPort(intstr.FromInt32(53)),
 			corev1ac.ServicePort().WithName("b").WithPort(53).WithProtocol(corev1.ProtocolUDP).WithTargetPort(intstr.FromInt32(53))))
-	CustomizeService(service, *read[common.ServiceOptions](t, `{annotations: {a: b}, loadBalancerClass: example.com/lb, externalTrafficPolicy: Local, sessionAffinity: ClientIP}`))
 	return map[string]apply.Intent{
 		"PodDisruptionBudget": budget,
 		"HorizontalPodAutoscaler": HorizontalPodAutoscaler("web", "ns", labels, "web", read[common.Autoscaling](t,
@@ -168,7 +167,7 @@ func children(t *testing.T) map[string]apply.Intent {
 			`{preset: Isolated, from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}`)),
 		"PodMonitor": PodMonitor("web", "ns", labels, selector, "metrics", read[common.Monitoring](t,
 			`{enabled: true, interval: 30s, labels: {release: prometheus, app: not-mine}}`)),
-		"Service": apply.New(service, func() *corev1.Service { return &corev1.Service{} }),
+		"Service": Service(service, *read[common.ServiceOptions](t, `{annotations: {a: b}, loadBalancerClass: example.com/lb, externalTrafficPolicy: Local, sessionAffinity: ClientIP}`)),
 	}
 }
 
@@ -210,7 +209,7 @@ func TestNetworkPolicyOfAnyPort_AllowsIngress(t *testing.T) {
 	}
 }
 
-func TestCustomizeService_StatesOnlyFieldsOfItsType(t *testing.T) {
+func TestService_StatesOnlyFieldsOfItsType(t *testing.T) {
 	for kind, want := range map[corev1.ServiceType]string{
 		corev1.ServiceTypeClusterIP:    `{"type":"ClusterIP","sessionAffinity":"None"}`,
 		corev1.ServiceTypeNodePort:     `{"type":"NodePort","sessionAffinity":"None","externalTrafficPolicy":"Local"}`,
@@ -218,7 +217,7 @@ func TestCustomizeService_StatesOnlyFieldsOfItsType(t *testing.T) {
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := corev1ac.Service("web", "ns").WithSpec(corev1ac.ServiceSpec().WithType(kind))
-			CustomizeService(s, common.ServiceOptions{ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, LoadBalancerClass: "c"})
+			Service(s, common.ServiceOptions{ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, LoadBalancerClass: "c"})
 			if diff := cmp.Diff(want, jsonOf(t, s.Spec)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,8 +15,56 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
+
+func TestService_RemovesAdditionsThatLoseRequests(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1.ServiceSpec)
+		stays  bool
+	}{
+		"a label in the selector":     {change: func(s *corev1.ServiceSpec) { s.Selector["no"] = "pod" }},
+		"a port":                      {change: func(s *corev1.ServiceSpec) { s.Ports = append(s.Ports, corev1.ServicePort{Port: 81}) }},
+		"pods that are not ready":     {change: func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }},
+		"only pods of the same node":  {change: func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal) }},
+		"the default of that":         {change: func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyCluster) }, stays: true},
+		"pods of the same zone first": {change: func(s *corev1.ServiceSpec) { s.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferClose) }, stays: true},
+		"ranges of the load balancer": {change: func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().Build()
+			a := apply.NewApplier(c, c, apply.NoRecorder{})
+			owner := apply.Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}}, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
+			applied := func() *corev1.Service {
+				t.Helper()
+				ac := corev1ac.Service("web", "ns").WithSpec(corev1ac.ServiceSpec().WithSelector(selector).
+					WithPorts(corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(80)))
+				if _, err := a.Apply(t.Context(), owner, Service(ac, common.ServiceOptions{})); err != nil {
+					t.Fatal(err)
+				}
+				s := &corev1.Service{}
+				if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web"}, s); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			want := applied()
+			changed := want.DeepCopy()
+			tc.change(&changed.Spec)
+			if err := c.Update(t.Context(), changed, client.FieldOwner("kubectl-patch")); err != nil {
+				t.Fatal(err)
+			}
+			got := applied()
+			if tc.stays {
+				want = changed
+			}
+			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
 func TestDeployment_RemovesAdditionsToThePodTemplate(t *testing.T) {
 	type add = func(*corev1.PodSpec)

@@ -5,12 +5,14 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
-// CustomizeService applies the user's settings to a Service whose type is set.
-// It omits those that do not apply to the type, because the API server would
-// reject them: the type may be that of the platform configuration.
-func CustomizeService(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOptions) {
+// Service returns the intent of a Service whose type, selector and ports are set,
+// with the user's settings. It omits those that do not apply to the type, because
+// the API server would reject them: the type may be that of the platform
+// configuration.
+func Service(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOptions) apply.Intent {
 	service.WithAnnotations(texts(o.Annotations))
 	spec := service.Spec
 	spec.WithSessionAffinity(corev1.ServiceAffinityNone)
@@ -27,4 +29,13 @@ func CustomizeService(service *corev1ac.ServiceApplyConfiguration, o common.Serv
 	if kind == corev1.ServiceTypeLoadBalancer && o.LoadBalancerClass != "" {
 		spec.WithLoadBalancerClass(o.LoadBalancerClass)
 	}
+	in := apply.New(service, func() *corev1.Service { return &corev1.Service{} })
+	in.Exclusive = []string{
+		"spec.ports",
+		"spec.selector", // an additional label would exclude all pods
+		// With these, requests would be sent to pods that are not ready, or dropped on
+		// nodes without a pod.
+		"spec.publishNotReadyAddresses", "spec.internalTrafficPolicy",
+	}
+	return in
 }

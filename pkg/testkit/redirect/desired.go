@@ -70,10 +70,7 @@ func (x *object) AddService(plan *converge.Plan) {
 	ac := corev1ac.Service(x.r.Name, x.r.Namespace).WithLabels(labels(x.r)).WithSpec(corev1ac.ServiceSpec().
 		WithType(corev1.ServiceTypeClusterIP).WithSelector(labels(x.r)).
 		WithPorts(corev1ac.ServicePort().WithName("http").WithProtocol(corev1.ProtocolTCP).WithPort(80).WithTargetPort(intstr.FromInt(port))))
-	resources.CustomizeService(ac, common.ServiceOptions{})
-	in := apply.New(ac, func() *corev1.Service { return &corev1.Service{} })
-	in.Exclusive = []string{"spec.ports", "spec.selector"}
-	plan.Apply = append(plan.Apply, in)
+	plan.Apply = append(plan.Apply, resources.Service(ac, common.ServiceOptions{}))
 }
 
 // UpdateStatus writes the part of the status that only a Redirect has.
