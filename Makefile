@@ -333,6 +333,12 @@ bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU, memor
 campaign-scale: ## The same with 10,000 WebServers; an hour
 	@$(MAKE) bench-scale SCALE=10000
 
+.PHONY: campaign-neighbours
+campaign-neighbours: build bin/cluster ## Write docs/benchmarks.md: what others notice of a tenant's worst object, and of a flood of the webhooks; ten minutes
+	$(call say,'a noisy tenant and a flood of the webhooks')
+	@go build -o bin/scale ./e2e/scale
+	@bin/scale -neighbours -version $(VERSION) $(SCALE_FLAGS)
+
 .PHONY: campaign-certificates
 campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
 	$(call say,'admission while certificate and CA rotate')

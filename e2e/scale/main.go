@@ -35,6 +35,8 @@ type options struct {
 	docs     string
 	enforce  bool
 	profiles string
+	// neighbours selects the measurement of a noisy tenant instead of the others.
+	neighbours bool
 	// phase and out are set in the processes that run in the network of a cluster.
 	phase, out string
 }
@@ -51,7 +53,8 @@ func main() {
 	flag.StringVar(&o.docs, "docs", "docs", "folder of benchmarks.md; empty prints the report only")
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
 	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: of its CPU during each batch, and of its heap at rest")
-	flag.StringVar(&o.phase, "phase", "", "internal: requests or load")
+	flag.BoolVar(&o.neighbours, "neighbours", false, "measure what a noisy tenant and a flood of the webhooks do to others, and nothing else")
+	flag.StringVar(&o.phase, "phase", "", "internal: requests, load or neighbours")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,7 +84,11 @@ func run(ctx context.Context, o options) error {
 	}
 	// The audit log costs the API server more for the operator's requests than for
 	// others, so that only requests are counted with it.
-	for _, phase := range []string{phaseRequests, phaseLoad} {
+	phases := []string{phaseRequests, phaseLoad}
+	if o.neighbours {
+		phases = []string{phaseNeighbours}
+	}
+	for _, phase := range phases {
 		if err := inCluster(ctx, o, phase, &result); err != nil {
 			return err
 		}
@@ -173,6 +180,8 @@ func runPhase(ctx context.Context, o options) (err error) {
 		err = l.measureRequests(ctx)
 	case phaseLoad:
 		err = l.measureLoad(ctx)
+	case phaseNeighbours:
+		err = l.measureNeighbours(ctx)
 	default:
 		err = fmt.Errorf("phase %q is unknown", o.phase)
 	}

@@ -22,8 +22,9 @@ type results struct {
 	Took        time.Duration
 	// Environment is that of the operator's Deployment.
 	Environment []string
-	Requests    *requestResults `json:",omitempty"`
-	Load        *loadResults    `json:",omitempty"`
+	Requests    *requestResults   `json:",omitempty"`
+	Load        *loadResults      `json:",omitempty"`
+	Neighbours  *neighbourResults `json:",omitempty"`
 }
 
 const (
@@ -33,6 +34,10 @@ const (
 
 // write updates benchmarks.md and the files that it refers to.
 func (r results) write(docs string) error {
+	page := filepath.Join(docs, "benchmarks.md")
+	if r.Neighbours != nil {
+		return benchmark.WriteSection(page, "# Benchmarks", beginNeighbours, endNeighbours, r.markdown())
+	}
 	if err := os.MkdirAll(filepath.Join(docs, "benchmarks"), 0o755); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
@@ -41,7 +46,7 @@ func (r results) write(docs string) error {
 			return fmt.Errorf("writing the growth: %w", err)
 		}
 	}
-	return benchmark.WriteSection(filepath.Join(docs, "benchmarks.md"), "# Benchmarks", begin, end, r.markdown())
+	return benchmark.WriteSection(page, "# Benchmarks", begin, end, r.markdown())
 }
 
 // growth is a column of scale.csv, and a value of every point.
@@ -172,6 +177,9 @@ const memoryGoalObjects = 10_000
 
 // goals compares the results with the goals.
 func (r results) goals() []goal {
+	if r.Neighbours != nil {
+		return r.Neighbours.goals()
+	}
 	var list []goal
 	add := func(name, want string, met bool, format string, args ...any) {
 		list = append(list, goal{name, want, fmt.Sprintf(format, args...), &met})
@@ -270,8 +278,12 @@ func (l latencies) text() string {
 
 // markdown returns the section of benchmarks.md.
 func (r results) markdown() string {
+	command := "make campaign-neighbours"
+	if r.Load != nil {
+		command = fmt.Sprintf("make bench-scale SCALE=%d", r.Load.Objects)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "`make bench-scale SCALE=%d`, operator %s, %s; %s.\nThe load average was %s when it began; it took %s.\n\n", r.Load.Objects, r.Version, time.Now().UTC().Format(time.DateOnly),
+	fmt.Fprintf(&b, "`%s`, operator %s, %s; %s.\nThe load average was %s when it began; it took %s.\n\n", command, r.Version, time.Now().UTC().Format(time.DateOnly),
 		r.Machine, r.LoadAverage, r.Took.Round(time.Second))
 	b.WriteString("| measure | goal | measured | |\n|---|---|---|---|\n")
 	for _, g := range r.goals() {
@@ -280,6 +292,9 @@ func (r results) markdown() string {
 			verdict = map[bool]string{true: "met", false: "**missed**"}[*g.met]
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.name, g.goal, g.measured, verdict)
+	}
+	if r.Load == nil {
+		return b.String()
 	}
 	b.WriteString("\nPairs of batches, in the order in which they were created:\n\n")
 	b.WriteString("| WebServers | there are then | all Ready | without the operator | ratio | half Ready | CPU of the operator for each | CPU of all processes for each | without the operator |\n")
