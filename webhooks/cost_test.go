@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	goruntime "runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/operator"
 )
 
 // deadAPIServer counts the requests that it receives, and answers none.
@@ -73,20 +76,26 @@ spec:
   probes: {readiness: {httpGet: {path: /ready, port: http}}}
 `
 
-// review is an admission request of the API server.
-func review(tb testing.TB) []byte {
+// objectOf returns the specimen as JSON.
+func objectOf(tb testing.TB) []byte {
 	tb.Helper()
 	obj, err := yaml.YAMLToJSON([]byte(specimen))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return obj
+}
+
+// review is an admission request of the API server.
+func review(tb testing.TB) []byte {
+	tb.Helper()
 	raw, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: "1", Operation: admissionv1.Create, Namespace: "team", Name: "web",
 			Kind:     metav1.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"},
 			Resource: metav1.GroupVersionResource{Group: "my.domain", Version: "v1", Resource: "webservers"},
-			Object:   runtime.RawExtension{Raw: obj},
+			Object:   runtime.RawExtension{Raw: objectOf(tb)},
 		},
 	})
 	if err != nil {
@@ -122,6 +131,47 @@ func TestAdmission_SendsNoRequestsAndAllocatesLittle(t *testing.T) {
 	}
 	if n := api.asked.Load(); n > 0 {
 		t.Errorf("%d requests to the API server", n)
+	}
+}
+
+// The webhook server limits what requests cost at a time. These are the bodies that
+// cost the most of those that were tried: they fail no schema, because they do not
+// come from the API server.
+func TestAdmission_AllocatesNoMoreThanTheWebhookServerAssumes(t *testing.T) {
+	h, _ := served(t)
+	const n = 20_000
+	empty := "[{}" + strings.Repeat(",{}", n) + "]"
+	const valuesOfEmpty = 2*n + 2
+	for name, tc := range map[string]struct {
+		fields string
+		values int
+	}{
+		"managed fields":     {`"metadata":{"name":"a","managedFields":` + empty + `},"spec":{}`, valuesOfEmpty},
+		"conditions":         {`"spec":{},"status":{"conditions":` + empty + `}`, valuesOfEmpty},
+		"volumes":            {`"spec":{"pod":{"volumes":` + empty + `}}`, valuesOfEmpty},
+		"tolerations":        {`"spec":{"pod":{"tolerations":` + empty + `}}`, valuesOfEmpty},
+		"spread constraints": {`"spec":{"pod":{"topologySpreadConstraints":` + empty + `}}`, valuesOfEmpty},
+		"finalizers":         {`"metadata":{"name":"a","finalizers":[""` + strings.Repeat(`,""`, n) + `]},"spec":{}`, n},
+		"a text":             {`"spec":{"content":{"files":{"a":"` + strings.Repeat("x", 10*n) + `"}}}`, 0},
+		"an escaped text":    {`"spec":{"content":{"files":{"a":"` + strings.Repeat(`\u0001`, 10*n) + `"}}}`, 0},
+	} {
+		for _, path := range []string{"/mutate-my-domain-v1-webserver", "/validate-my-domain-v1-webserver"} {
+			t.Run(name+path, func(t *testing.T) {
+				body := bytes.Replace(review(t), objectOf(t), []byte(`{"apiVersion":"my.domain/v1","kind":"WebServer",`+tc.fields+`}`), 1)
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				var before, after goruntime.MemStats
+				goruntime.ReadMemStats(&before)
+				h.ServeHTTP(httptest.NewRecorder(), r)
+				goruntime.ReadMemStats(&after)
+				got := after.TotalAlloc - before.TotalAlloc
+				limit := uint64(operator.CostPerByte*len(body) + operator.CostPerValue*tc.values + 256<<10)
+				t.Logf("%d of %d bytes allocated for %d bytes with %d values", got, limit, len(body), tc.values)
+				if got > limit {
+					t.Errorf("%d bytes allocated for %d bytes with %d values, at most %d", got, len(body), tc.values, limit)
+				}
+			})
+		}
 	}
 }
 

@@ -39,6 +39,11 @@ func post(t *testing.T, url string, size int, chunked bool) (code int, header ht
 	if chunked {
 		body = io.MultiReader(body)
 	}
+	return send(t, url, body)
+}
+
+func send(t *testing.T, url string, body io.Reader) (code int, header http.Header, s metav1.Status) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
 	if err != nil {
 		t.Error(err)
@@ -84,7 +89,7 @@ func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
 	}
 }
 
-func TestWebhookServer_LimitsTheBytesAtATime(t *testing.T) {
+func TestWebhookServer_LimitsTheCostAtATime(t *testing.T) {
 	url, began, release := hooked(t)
 	done := make(chan struct{}, 8)
 	start := func(size int) {
@@ -98,18 +103,49 @@ func TestWebhookServer_LimitsTheBytesAtATime(t *testing.T) {
 			t.Errorf("the hook received %d of %d bytes", got, size)
 		}
 	}
-	start(maxBody)
-	start(maxBody)
+	atATime := maxCost / (CostPerByte*maxBody - ordinary)
+	for range atATime {
+		start(maxBody)
+	}
 	code, header, s := post(t, url, maxBody, false)
 	if code != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || s.Reason != metav1.StatusReasonTooManyRequests {
-		t.Errorf("the third large one is answered with %d, %+v", code, s)
+		t.Errorf("one more large one is answered with %d, %+v", code, s)
 	}
-	start(ordinary) // is not held up
-	for range 3 {
+	start(ordinary / CostPerByte) // is not held up
+	for range atATime + 1 {
 		release <- struct{}{}
 		<-done
 	}
 	start(maxBody)
 	release <- struct{}{}
 	<-done
+}
+
+// A million empty elements have 3 MB, and need some hundred when they are decoded.
+func TestWebhookServer_RefusesTooManyValues(t *testing.T) {
+	url, began, release := hooked(t)
+	go func() {
+		for range began {
+			release <- struct{}{}
+		}
+	}()
+	for name, tc := range map[string]struct {
+		body string
+		want int
+	}{
+		"as many as there may be": {"[0" + strings.Repeat(",0", maxValues-1) + "]", http.StatusOK},
+		"one more":                {"[0" + strings.Repeat(",0", maxValues) + "]", http.StatusRequestEntityTooLarge},
+		"objects":                 {"[{}" + strings.Repeat(",{}", maxValues/2) + "]", http.StatusRequestEntityTooLarge},
+		"a text":                  {`["` + strings.Repeat(`\",{[`, maxValues) + `"]`, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, s := send(t, url, strings.NewReader(tc.body))
+			if code != tc.want {
+				t.Errorf("got %d, want %d", code, tc.want)
+			}
+			if tc.want != http.StatusOK && !strings.Contains(s.Message, "must have at most 100000 JSON values") {
+				t.Errorf("the answer is %+v", s)
+			}
+		})
+	}
 }
