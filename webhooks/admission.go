@@ -75,7 +75,8 @@ func (v validator) ValidateCreate(_ context.Context, obj client.Object) (admissi
 func (v validator) ValidateUpdate(_ context.Context, old, obj client.Object) (admission.Warnings, error) {
 	known, _, _ := v.validate(old)
 	errs, policy, warnings := v.validate(obj)
-	return warnings, v.refuse(obj.GetName(), config.Introduced(errs, known), policy)
+	errs = append(config.Introduced(errs, known), v.kind.ValidateUpdate(old, obj, v.platform)...)
+	return warnings, v.refuse(obj.GetName(), errs, policy)
 }
 
 // ValidateDelete allows every deletion. The webhook is not registered for

@@ -202,14 +202,10 @@ func servicePort(w *webserverv1.WebServer) int32 {
 }
 
 func serviceType(w *webserverv1.WebServer, platform config.WebServer) corev1.ServiceType {
-	switch s := w.Spec.Service; {
-	case s != nil && s.Type != "":
-		return s.Type
-	case s != nil && s.NodePort != nil:
-		return corev1.ServiceTypeNodePort
-	default:
-		return platform.ServiceType
+	if s := w.Spec.Service; s != nil {
+		return platform.ServiceTypeOf(s.Type, s.NodePort)
 	}
+	return platform.ServiceType
 }
 
 // origin is where a node port comes from.

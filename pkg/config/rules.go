@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -51,6 +52,19 @@ func (i Images) Allows(image string) bool {
 		allowed = strings.TrimSuffix(allowed, "/")
 		return full == allowed || strings.HasPrefix(full, allowed+"/")
 	})
+}
+
+// ServiceTypeOf returns the type of the Service of a WebServer that asks for a type and
+// a node port, or for neither.
+func (w WebServer) ServiceTypeOf(asked corev1.ServiceType, nodePort *int32) corev1.ServiceType {
+	switch {
+	case asked != "":
+		return asked
+	case nodePort != nil:
+		return corev1.ServiceTypeNodePort
+	default:
+		return w.ServiceType
+	}
 }
 
 // SetsImage reports whether the platform configuration itself names the image. Its

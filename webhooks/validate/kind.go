@@ -24,6 +24,9 @@ type Kind[T client.Object] struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Validate returns the errors that the schema and its CEL rules cannot find.
 	Validate func(T, config.Platform) field.ErrorList
+	// ValidateUpdate returns the errors of a change, whatever the object is after it. The
+	// arguments are the old object and the new one. It may be nil.
+	ValidateUpdate func(old, obj T, platform config.Platform) field.ErrorList
 	// Judge returns the errors that the platform configuration causes, and the
 	// warnings.
 	Judge func(T, config.Platform) policy.Verdict
@@ -34,12 +37,13 @@ type Kind[T client.Object] struct {
 // AnyKind is a Kind without its type parameter, so that kinds can be listed. The
 // fields are those of Kind.
 type AnyKind struct {
-	GVK         schema.GroupVersionKind
-	New         func() client.Object
-	AddToScheme func(*runtime.Scheme) error
-	Validate    func(client.Object, config.Platform) field.ErrorList
-	Judge       func(client.Object, config.Platform) policy.Verdict
-	Scalable    bool
+	GVK            schema.GroupVersionKind
+	New            func() client.Object
+	AddToScheme    func(*runtime.Scheme) error
+	Validate       func(client.Object, config.Platform) field.ErrorList
+	ValidateUpdate func(old, obj client.Object, platform config.Platform) field.ErrorList
+	Judge          func(client.Object, config.Platform) policy.Verdict
+	Scalable       bool
 
 	register func(manager.Manager, admission.Validator[client.Object]) error
 }
@@ -51,7 +55,13 @@ func Erase[T client.Object](k Kind[T]) AnyKind {
 		GVK: k.GVK, AddToScheme: k.AddToScheme, Scalable: k.Scalable,
 		New:      func() client.Object { return k.New() },
 		Validate: func(o client.Object, p config.Platform) field.ErrorList { return k.Validate(o.(T), p) },
-		Judge:    func(o client.Object, p config.Platform) policy.Verdict { return k.Judge(o.(T), p) },
+		ValidateUpdate: func(old, obj client.Object, p config.Platform) field.ErrorList {
+			if k.ValidateUpdate == nil {
+				return nil
+			}
+			return k.ValidateUpdate(old.(T), obj.(T), p)
+		},
+		Judge: func(o client.Object, p config.Platform) policy.Verdict { return k.Judge(o.(T), p) },
 		register: func(mgr manager.Manager, v admission.Validator[client.Object]) error {
 			return builder.WebhookManagedBy(mgr, k.New()).WithValidator(typed[T]{v}).Complete()
 		},

@@ -46,6 +46,28 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
 }
 
+// validateUpdate rejects a change of the class of a load balancer that exists because
+// of the default of the platform configuration. Kubernetes would reject the Service.
+// If the object sets the type before and after, the schema rejects the change.
+func validateUpdate(old, w *webserverv1.WebServer, platform config.Platform) field.ErrorList {
+	var before, now webserverv1.ServiceSpec
+	if old.Spec.Service != nil {
+		before = *old.Spec.Service
+	}
+	if w.Spec.Service != nil {
+		now = *w.Spec.Service
+	}
+	var errs field.ErrorList
+	balanced := func(s webserverv1.ServiceSpec) bool {
+		return platform.WebServer.ServiceTypeOf(s.Type, s.NodePort) == corev1.ServiceTypeLoadBalancer
+	}
+	if (before.Type == "" || now.Type == "") && balanced(before) && balanced(now) && (before.LoadBalancerClass == "") != (now.LoadBalancerClass == "") {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "service", "loadBalancerClass"),
+			"it cannot be added or removed while the type is LoadBalancer, which is the default in the platform configuration: set type to ClusterIP first"))
+	}
+	return errs
+}
+
 // surroundings returns what the configuration is combined with.
 func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
 	return nginxconf.Surroundings{

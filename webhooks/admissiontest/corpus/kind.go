@@ -123,6 +123,9 @@ func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Failure
 		errs := refused(now, c.Platform)
 		if old != nil {
 			errs = config.Introduced(errs, refused(before, c.Platform))
+			if layer == Go {
+				errs = append(errs, k.ValidateUpdate(before, now, c.Platform)...)
+			}
 		}
 		for _, e := range errs {
 			faults = append(faults, Failure{Layer: layer, Field: e.Field, Message: e.ErrorBody()})
