@@ -47,6 +47,7 @@ func answers(ctx context.Context, host string) (int, string, error) {
 // they are not requested any more.
 func TestExpose_RoutesFromOutside(t *testing.T) {
 	needsTraefik(t)
+	t.Parallel()
 	for _, kind := range []struct{ name, resource, yaml string }{
 		{"WebServer", "webserver", "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: shop, namespace: %s}\nspec: {image: nginx, service: {type: ClusterIP}%s}\n"},
 		{"DemoApplication", "demoapplication", "apiVersion: paas.cmft.com/v1\nkind: DemoApplication\nmetadata: {name: shop, namespace: %s}\nspec: {image: nginx, ports: [{port: 80}]%s}\n"},

@@ -53,9 +53,12 @@ func (m monitor) token(account string) string {
 	return kubectl(m.T, "-n", m.ns, "create", "token", account)
 }
 
+// pods returns the addresses of the replicas, without those that an earlier test has
+// replaced and that are still terminating.
 func (m monitor) pods() []string {
 	m.Helper()
-	return strings.Fields(kubectl(m.T, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", "jsonpath={.items[*].status.podIP}"))
+	const addresses = `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.status.podIP}} {{end}}{{end}}`
+	return strings.Fields(kubectl(m.T, "-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name=platform-operator", "-o", addresses))
 }
 
 func (m monitor) get(url, token string) (int, string, error) {
@@ -78,6 +81,7 @@ func (m monitor) get(url, token string) (int, string, error) {
 
 // TestMetrics_RequireThePermission sends requests to the installed operator.
 func TestMetrics_RequireThePermission(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	m := newMonitor(t, ns)
 	pods := m.pods()
@@ -110,6 +114,7 @@ func TestMetrics_RequireThePermission(t *testing.T) {
 // TestOperator_ImageHasNoShell checks that an attacker in the pod finds no
 // program to run.
 func TestOperator_ImageHasNoShell(t *testing.T) {
+	t.Parallel()
 	for _, shell := range []string{"sh", "/bin/sh", "bash", "/busybox/sh"} {
 		if out, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "exec", "deployment/"+operatorName, "--", shell, "-c", "true"); err == nil {
 			t.Errorf("%s runs: %s", shell, out)

@@ -141,12 +141,6 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 	}
 	definition := kubectl(t, "get", "crd", crd, "-o", "json", "--show-managed-fields=false")
 	ns := namespace(t)
-	restart := func() {
-		t.Helper()
-		kubectl(t, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
-		kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
-		leads(t)
-	}
 	back := func() {
 		if out, err := run(t.Context(), definition, "kubectl", "create", "-f", "-"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
 			t.Errorf("%s %v", out, err)
@@ -154,7 +148,7 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 	}
 	kubectl(t, "delete", "crd", crd, "--timeout=60s")
 	defer back()
-	restart()
+	restartOperator(t)
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, monitoring: {enabled: true}}`)); err != nil {
 		t.Fatal(err)
 	}

@@ -61,9 +61,7 @@ func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
 	lost.serves("webserver/web")
 
 	kubectl(t, "delete", "namespace", lost.ns, "--timeout=60s")
-	kubectl(t, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
-	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
-	leads(t)
+	restartOperator(t)
 	kept.recreated("deployment/web", func() { kept.kubectl("delete", "deployment", "web") })
 	kept.patch("webserver/web", `{"service":{"port":8080}}`)
 	kept.serves("webserver/web")

@@ -139,6 +139,7 @@ func operatorLogs(t *testing.T) []logLine {
 // TestWebServer_TwoInOneNamespace is needed because the legacy operator could not
 // create the Service of a second WebServer: the node port was a constant.
 func TestWebServer_TwoInOneNamespace(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	for _, name := range []string{"one", "two"} {
 		if err := apply(t, webServer(ns, name, `{image: nginx}`)); err != nil {
