@@ -33,12 +33,11 @@ const (
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonSuspended: spec.suspend is true, so no pod runs.
 	ReasonSuspended = "Suspended"
-	// ReasonMinimumReplicasAvailable: at least the number of replicas that the
-	// rollout strategy guarantees is available.
-	ReasonMinimumReplicasAvailable = "MinimumReplicasAvailable"
-	// ReasonMinimumReplicasUnavailable: fewer replicas than the rollout
-	// strategy guarantees are available.
-	ReasonMinimumReplicasUnavailable = "MinimumReplicasUnavailable"
+	// ReasonReplicasAvailable: at least one replica is available.
+	ReasonReplicasAvailable = "ReplicasAvailable"
+	// ReasonNoReplicasAvailable: the spec asks for replicas, and none is
+	// available.
+	ReasonNoReplicasAvailable = "NoReplicasAvailable"
 	// ReasonProgressing: children are being created or rolled out.
 	ReasonProgressing = "Progressing"
 	// ReasonRolloutWaiting: too many other objects are being rolled out because

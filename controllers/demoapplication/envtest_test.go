@@ -122,6 +122,7 @@ func muchSpecimen() testkit.KindUnderTest {
 	// autoscaler.
 	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
 	s.Restated = true
+	s.Scale = nil // an autoscaler does
 	few := s.Children
 	s.Children = func(name string) []client.Object {
 		om := metav1.ObjectMeta{Name: name}
@@ -142,6 +143,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*demoapplicationv1.DemoApplication).Spec.Image = "nginx:1.23.0" },
 		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
+		Scale:   func(o converge.Object, n int32) { o.(*demoapplicationv1.DemoApplication).Spec.Replica = &n },
 		Orphan: func(o converge.Object) {
 			o.(*demoapplicationv1.DemoApplication).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},

@@ -81,7 +81,7 @@ func brief(a *demoapplicationv1.DemoApplication) map[string]string {
 // kind adds.
 func TestDemoApplication_ReportsConditions(t *testing.T) {
 	type conditions = map[string]string
-	available := "True MinimumReplicasAvailable"
+	available := "True ReplicasAvailable"
 	noPorts := func(a *demoapplicationv1.DemoApplication) { a.Spec.Ports = nil }
 	asIs := func(*demoapplicationv1.DemoApplication) {}
 	s := liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
@@ -93,13 +93,13 @@ func TestDemoApplication_ReportsConditions(t *testing.T) {
 		problem    error
 		want       conditions
 	}{
-		"nothing yet":        {asIs, nil, nil, nil, conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing"}},
+		"nothing yet":        {asIs, nil, nil, nil, conditions{"Available": "False NoReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing"}},
 		"rolling out":        {asIs, rolled(1, 1), s, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
 		"all serve":          {asIs, rolled(2, 2), s, nil, conditions{"Available": available, "Ready": "True Serving"}},
 		"no Service yet":     {asIs, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
 		"no Service at all":  {noPorts, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
 		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
-		"unowned":            {asIs, nil, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), conditions{"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
+		"unowned":            {asIs, nil, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), conditions{"Available": "False NoReplicasAvailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
@@ -133,7 +133,7 @@ func TestReport_FailedReconcileKeepsAvailable(t *testing.T) {
 	d, s := rolled(2, 2), liveService(corev1.ServicePort{Port: 80, NodePort: 30002})
 	d.Spec.Template.Annotations = decided(a).Template.Annotations
 	report(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, outcome(errors.New("no answer"), nil, nil), platform)
-	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
+	want := map[string]string{"Available": "True ReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(a)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
@@ -145,7 +145,7 @@ func TestReport_FailedReconcileKeepsAvailable(t *testing.T) {
 	a.Spec.Pod = &common.Pod{ServiceAccountName: "robot"} // which is not granted
 	_, err := desired(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, platform)
 	report(a, Observed{Observed: rollout.Observed{Deployment: d}, Service: s}, outcome(err, nil, s), platform)
-	if got := brief(a); got["Available"] != "True MinimumReplicasAvailable" || got["Stalled"] != "True NotAllowed" {
+	if got := brief(a); got["Available"] != "True ReplicasAvailable" || got["Stalled"] != "True NotAllowed" {
 		t.Errorf("what cannot be decided: %v", got)
 	}
 }

@@ -77,6 +77,7 @@ func specimen() testkit.KindUnderTest {
 		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*cachev1alpha1.Memcached).Spec.Image = "memcached:1.6.18" },
 		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
+		Scale:   func(o converge.Object, n int32) { o.(*cachev1alpha1.Memcached).Spec.Size = n },
 		Orphan: func(o converge.Object) {
 			o.(*cachev1alpha1.Memcached).Spec.DeletionPolicy = common.DeletionPolicyOrphan
 		},

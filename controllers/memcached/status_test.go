@@ -79,28 +79,28 @@ func TestReport_PhaseAndConditions(t *testing.T) {
 		conditions map[string]string
 	}{
 		"nothing yet": {3, nil, nil, "Pending", "Progressing", map[string]string{
-			"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
+			"Available": "False NoReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
 		}},
 		"starting": {3, rolled(3, 3, 0), nil, "Pending", "Progressing", map[string]string{
-			"Available": "False MinimumReplicasUnavailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
+			"Available": "False NoReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
 		}},
 		"some serve": {3, rolled(3, 3, 2), nil, "Degraded", "Progressing", map[string]string{
-			"Available": "True MinimumReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
+			"Available": "True ReplicasAvailable", "Ready": "False Progressing", "Reconciling": "True Progressing",
 		}},
 		"all serve": {3, rolled(3, 3, 3), nil, "Running", "Serving", map[string]string{
-			"Available": "True MinimumReplicasAvailable", "Ready": "True Serving",
+			"Available": "True ReplicasAvailable", "Ready": "True Serving",
 		}},
 		"none is wanted": {0, none(), nil, "Running", "ScaledToZero", map[string]string{
 			"Available": "False ScaledToZero", "Ready": "True ScaledToZero",
 		}},
 		"pods cannot be created": {3, failing(rolled(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
-			"Available": "True MinimumReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
+			"Available": "True ReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
 		}},
 		"the name is taken": {3, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), "Failed", "Conflict", map[string]string{
-			"Available": "False MinimumReplicasUnavailable", "Ready": "False Conflict", "Stalled": "True Conflict",
+			"Available": "False NoReplicasAvailable", "Ready": "False Conflict", "Stalled": "True Conflict",
 		}},
 		"the API server has trouble": {3, rolled(3, 3, 3), errors.New("no answer"), "Degraded", "Error", map[string]string{
-			"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error",
+			"Available": "True ReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -98,6 +98,7 @@ func specimen() testkit.KindUnderTest {
 		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*webserverv1.WebServer).Spec.Image = "nginx:1.23.0" },
 		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
+		Scale:   func(o converge.Object, n int32) { o.(*webserverv1.WebServer).Spec.Replicas = &n },
 		Orphan:  func(o converge.Object) { o.(*webserverv1.WebServer).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
 		Serves:  serves,
 		Stated: func(o converge.Object) [][]byte {
@@ -184,6 +185,7 @@ func furnishedSpecimen() testkit.KindUnderTest {
 	// autoscaler.
 	s.Created = append(slices.Clone(s.Created), "patch deployments 200", "patch deployments 200")
 	s.Restated = true
+	s.Scale = nil // an autoscaler does
 	few := s.TwoWrites
 	s.TwoWrites = func(path string) bool {
 		// The replicas are released once more, so that they are not lost.

@@ -140,7 +140,7 @@ nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 		t.Errorf("pruned %v, %d copies", pruned, len(o.Snapshots))
 	}
 	if diff := cmp.Diff(map[string]string{
-		"Available": "True MinimumReplicasAvailable", "Ready": "False RolledBack", "Stalled": "True RolloutFailed", "ConfigValid": "False Invalid",
+		"Available": "True ReplicasAvailable", "Ready": "False RolledBack", "Stalled": "True RolloutFailed", "ConfigValid": "False Invalid",
 	}, brief(w)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}

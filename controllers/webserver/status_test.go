@@ -108,8 +108,8 @@ func brief(w *webserverv1.WebServer) map[string]string {
 
 func TestWebServer_ReportsConditions(t *testing.T) {
 	type conditions = map[string]string
-	unavailable := "False MinimumReplicasUnavailable"
-	available := "True MinimumReplicasAvailable"
+	unavailable := "False NoReplicasAvailable"
+	available := "True ReplicasAvailable"
 	rolling := conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}
 	starting := conditions{"Available": unavailable, "Ready": "False Progressing", "Reconciling": "True Progressing"}
 	api := func(err *apierrors.StatusError) error { return err }
@@ -139,7 +139,7 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 				counts(3, 3, 1, 1)(d)
 				d.Status.Conditions = nil
 				has(appsv1.DeploymentAvailable, false, "")(d)
-			}), nil, starting,
+			}), nil, rolling,
 		},
 		"one replica, replicas unset": {
 			func(w *webserverv1.WebServer) { w.Spec.Replicas = nil },
@@ -425,7 +425,7 @@ func TestReport_FailedWriteKeepsAvailable(t *testing.T) {
 	w := sample()
 	serving := Observed{Observed: rollout.Observed{Deployment: liveDeployment(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
 	report(w, serving, outcome(errors.New("no answer"), nil, nil), platform)
-	want := map[string]string{"Available": "True MinimumReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
+	want := map[string]string{"Available": "True ReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(w)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}

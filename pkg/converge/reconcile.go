@@ -37,7 +37,8 @@ import (
 // the status and in the messages of conditions. It reduces the many steps of a
 // rollout to few status writes, or to none if the rollout takes less time. A
 // condition's new status or reason, which is what users wait for, is written
-// immediately, together with the counts.
+// immediately, together with the counts. The exception is Available when it
+// becomes True while Ready does not change.
 const settle = 5 * time.Second
 
 // Reconciler reconciles the objects of one kind.
@@ -612,14 +613,22 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 }
 
 // sameButMessages reports whether conditions are equal except for messages that
-// describe progress. A message about a problem matters.
+// describe progress, and for Available having become True. A message about a
+// problem matters.
 func sameButMessages(before, after []metav1.Condition, problem fault.Verdict) bool {
 	return slices.EqualFunc(before, after, func(b, a metav1.Condition) bool {
 		if problem.Class == fault.None {
 			b.Message = a.Message
 		}
-		return equality.Semantic.DeepEqual(b, a)
+		return problem.Class == fault.None && becameAvailable(b, a) || equality.Semantic.DeepEqual(b, a)
 	})
+}
+
+// becameAvailable reports whether the first pods serve. All of them usually do
+// a moment later, when Ready changes too.
+func becameAvailable(b, a metav1.Condition) bool {
+	return a.Type == common.ConditionAvailable && b.Type == a.Type &&
+		b.Status == metav1.ConditionFalse && a.Status == metav1.ConditionTrue
 }
 
 // announce sends an event for every condition that changed its status or

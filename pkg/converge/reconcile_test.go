@@ -539,6 +539,35 @@ func TestReconciler_DebouncesMessagesOfProgress(t *testing.T) {
 	l.pass("Observe", "Desired", "Report", "status")
 }
 
+// The pods of a new object rarely become ready together. The first one is worth a
+// write only if the others take long.
+func TestReconciler_DebouncesAvailableUntilReady(t *testing.T) {
+	up := conditions.Condition{Status: true, Reason: "Up", Message: "up"}
+	starting := conditions.Condition{Reason: "Starting", Message: "starting"}
+	created := func() *loop {
+		l := newLoop(t, object())
+		l.state = conditions.State{Available: starting, Ready: starting}
+		l.pass("Observe", "Desired", "apply", "Report", "status")
+		l.state.Available = up
+		if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
+			t.Errorf("comes back after %s, want %s", r.RequeueAfter, settle)
+		}
+		return l
+	}
+	l := created()
+	l.state.Ready = up
+	l.pass("Observe", "Desired", "Report", "status")
+
+	l = created()
+	l.clock = l.clock.Add(settle)
+	l.pass("Observe", "Desired", "Report", "status")
+	if !meta.IsStatusConditionTrue(l.stored().Status.Conditions, common.ConditionAvailable) {
+		t.Error("Available is not written after the delay")
+	}
+	l.state.Available = starting
+	l.pass("Observe", "Desired", "Report", "status") // an outage is written immediately
+}
+
 func TestReconciler_WritesAnUrgentStatusAtOnce(t *testing.T) {
 	l := newLoop(t, object())
 	report, urgent := l.kind.Report, false

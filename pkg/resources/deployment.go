@@ -196,11 +196,15 @@ func Complete(d *appsv1.Deployment) bool {
 	return d != nil && DeploymentState(d, replicas(d)).Ready.Status
 }
 
+// deploymentAvailable does not depend on the condition Available of the
+// Deployment, which is False whenever the rollout strategy would not leave as
+// few replicas: while the Deployment is scaled up, or after the loss of a node,
+// although the others are serving.
 func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Condition {
 	switch {
-	case is(d, appsv1.DeploymentAvailable, corev1.ConditionTrue) && d.Status.AvailableReplicas > 0:
+	case d.Status.AvailableReplicas > 0:
 		return conditions.True(msgAvailable)
-	case want == 0 && d.Status.AvailableReplicas == 0:
+	case want == 0:
 		return conditions.False(msgNoReplicas)
 	default:
 		return conditions.False(msgUnavailable)

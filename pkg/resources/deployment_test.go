@@ -38,20 +38,25 @@ func TestDeploymentState(t *testing.T) {
 		want int32
 		is   reasons
 	}{
-		"none":             {nil, 3, reasons{"MinimumReplicasUnavailable", "Progressing", ""}},
-		"new":              {deployment(3, 0, 0, 0), 3, reasons{"MinimumReplicasUnavailable", "Progressing", ""}},
-		"complete":         {deployment(3, 3, 3, 3, available), 3, reasons{"+MinimumReplicasAvailable", "+Serving", ""}},
-		"an old pod more":  {deployment(3, 4, 3, 4, available), 3, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
-		"not all updated":  {deployment(3, 3, 2, 3, available), 3, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
-		"others scaled it": {deployment(5, 5, 5, 5, available), 3, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
+		"none":             {nil, 3, reasons{"NoReplicasAvailable", "Progressing", ""}},
+		"new":              {deployment(3, 0, 0, 0), 3, reasons{"NoReplicasAvailable", "Progressing", ""}},
+		"complete":         {deployment(3, 3, 3, 3, available), 3, reasons{"+ReplicasAvailable", "+Serving", ""}},
+		"an old pod more":  {deployment(3, 4, 3, 4, available), 3, reasons{"+ReplicasAvailable", "Progressing", ""}},
+		"not all updated":  {deployment(3, 3, 2, 3, available), 3, reasons{"+ReplicasAvailable", "Progressing", ""}},
+		"others scaled it": {deployment(5, 5, 5, 5, available), 3, reasons{"+ReplicasAvailable", "Progressing", ""}},
 		"zero":             {deployment(0, 0, 0, 0, available), 0, reasons{"ScaledToZero", "+ScaledToZero", ""}},
-		"to zero":          {deployment(0, 1, 1, 1, available), 0, reasons{"+MinimumReplicasAvailable", "Progressing", ""}},
-		"unknown":          {deployment(3, 3, 3, 2, cond(appsv1.DeploymentAvailable, corev1.ConditionUnknown, "")), 3, reasons{"MinimumReplicasUnavailable", "Progressing", ""}},
-		"failing":          {deployment(3, 1, 1, 1, unavailable, failing), 3, reasons{"MinimumReplicasUnavailable", "", "+ReplicaFailure"}},
-		"late":             {deployment(3, 3, 3, 1, unavailable, late), 3, reasons{"MinimumReplicasUnavailable", "", "+RolloutFailed"}},
-		"late and failing": {deployment(3, 1, 1, 1, unavailable, late, failing), 3, reasons{"MinimumReplicasUnavailable", "", "+ReplicaFailure"}},
+		"to zero":          {deployment(0, 1, 1, 1, available), 0, reasons{"+ReplicasAvailable", "Progressing", ""}},
+		// Kubernetes reports Available=False while fewer than 75 % are available.
+		"scaled up":        {deployment(4, 4, 4, 2, unavailable), 4, reasons{"+ReplicasAvailable", "Progressing", ""}},
+		"a node is lost":   {deployment(3, 3, 3, 1, unavailable), 3, reasons{"+ReplicasAvailable", "Progressing", ""}},
+		"all are lost":     {deployment(3, 3, 3, 0, unavailable), 3, reasons{"NoReplicasAvailable", "Progressing", ""}},
+		"none must be":     {deployment(3, 3, 3, 0, available), 3, reasons{"NoReplicasAvailable", "Progressing", ""}}, // maxUnavailable is 100%
+		"unknown":          {deployment(3, 3, 3, 2, cond(appsv1.DeploymentAvailable, corev1.ConditionUnknown, "")), 3, reasons{"+ReplicasAvailable", "Progressing", ""}},
+		"failing":          {deployment(3, 1, 1, 1, unavailable, failing), 3, reasons{"+ReplicasAvailable", "", "+ReplicaFailure"}},
+		"late":             {deployment(3, 3, 3, 0, unavailable, late), 3, reasons{"NoReplicasAvailable", "", "+RolloutFailed"}},
+		"late and failing": {deployment(3, 1, 1, 1, unavailable, late, failing), 3, reasons{"+ReplicasAvailable", "", "+ReplicaFailure"}},
 		"complete though once late": {
-			deployment(3, 3, 3, 3, available, late, failing), 3, reasons{"+MinimumReplicasAvailable", "+Serving", ""},
+			deployment(3, 3, 3, 3, available, late, failing), 3, reasons{"+ReplicasAvailable", "+Serving", ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

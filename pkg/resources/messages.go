@@ -7,7 +7,7 @@ import (
 
 var (
 	msgNoDeployment = message.Define(message.Message{
-		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonMinimumReplicasUnavailable},
+		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonNoReplicasAvailable},
 		Text: "The Deployment does not exist yet.",
 		When: "The object is new, or its Deployment cannot be created. See Ready for the cause.",
 	})
@@ -43,13 +43,13 @@ var (
 		When: "A rollout is in progress.",
 	})
 	msgAvailable = message.Define(message.Message{
-		In: []string{"Available=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonMinimumReplicasAvailable},
-		Text: "The minimum number of replicas is available.",
-		When: "As many replicas are available as a rollout must keep, perhaps of an earlier spec.",
+		In: []string{"Available=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonReplicasAvailable},
+		Text: "At least one replica is available.",
+		When: "The object is serving, perhaps with fewer replicas than the spec requests, or with an earlier spec. See Ready.",
 	})
 	msgUnavailable = message.Define(message.Message{
-		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonMinimumReplicasUnavailable},
-		Text: "Fewer than the minimum number of replicas are available.",
+		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonNoReplicasAvailable},
+		Text: "No replica is available.",
 		When: "Pods are starting, or fail. See Ready for the cause.",
 	})
 	msgTwoBudgets = message.Define(message.Message{

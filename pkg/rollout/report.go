@@ -323,7 +323,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 	switch {
 	case want == 0:
 		return msgUsed.With(n)
-	case state.Available.Status:
+	case d.serves(state, pods):
 		return msgServes.With(n)
 	}
 	cause := ""
@@ -331,6 +331,14 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 		cause = f.summary
 	}
 	return message.Join(msgNotAvailable.With(n), cause)
+}
+
+// serves reports whether the revision that was rolled back to is available. That
+// something is available is not enough: it may be pods of the failed revision.
+func (d *Decision) serves(state conditions.State, pods []corev1.Pod) bool {
+	return state.Ready.Status || state.Available.Status && slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+		return p.Annotations[naming.AnnotationTemplate] == d.Serving.hash && p.DeletionTimestamp == nil && resources.PodReady(&p)
+	})
 }
 
 // serves returns the image of a container that is serving, by its name and by

@@ -132,6 +132,10 @@ func TestReport_SaysWhetherTheRestoredRevisionIsAvailable(t *testing.T) {
 	if got, want := message(), what+"Revision 1, to which the Deployment was rolled back, is not available. Container web exits with code 1."+todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	w.seen.Deployment.Status.AvailableReplicas = 1 // a pod of the failed revision
+	if got, want := message(), what+"Revision 1, to which the Deployment was rolled back, is not available. Container web exits with code 1."+todo; got != want {
+		t.Errorf("with an available pod of revision 2: got  %q\nwant %q", got, want)
+	}
 	w.replicas = 0
 	w.pass()
 	w.rolls()

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -107,9 +108,11 @@ func (c *deploymentController) done(key client.ObjectKey, d *appsv1.Deployment) 
 	return true
 }
 
-// Rollout writes the status of a Deployment that is rolled out. If its image has
-// the tag "bad", or it mounts a ConfigMap with the key "crash", the rollout has failed: one new pod crashes, the previous pods
-// keep serving, and the deadline is exceeded.
+// Rollout writes the status of a Deployment that is rolled out. If there are more
+// replicas than before, only the previous ones, or the first one, are available for a
+// moment. If its image has the tag "bad", or it mounts a ConfigMap with the key
+// "crash", the rollout has failed: one new pod crashes, the previous pods keep
+// serving, and the deadline is exceeded.
 func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	if d.Status.ObservedGeneration == d.Generation || !d.DeletionTimestamp.IsZero() {
 		return nil
@@ -124,6 +127,12 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 		if err := e.crashing(ctx, d, failed); err != nil {
 			return err
 		}
+	}
+	if !failed {
+		if err := e.growing(ctx, d, n); err != nil {
+			return err
+		}
+		before = d.DeepCopy()
 	}
 	now := metav1.Now()
 	d.Status = appsv1.DeploymentStatus{
@@ -144,11 +153,52 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 		// The failing pod was created before, and timestamps have whole seconds.
 		d.Status.Conditions[1].LastTransitionTime = metav1.NewTime(now.Add(time.Second))
 	}
+	return e.rollOut(ctx, d, before)
+}
+
+func (e *Env) rollOut(ctx context.Context, d, before *appsv1.Deployment) error {
 	err := e.Admin.Status().Patch(ctx, d, client.MergeFrom(before))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("rolling out Deployment %s: %w", client.ObjectKeyFromObject(d), err)
 	}
 	return nil
+}
+
+// growing writes the status of a Deployment that has fewer pods available than n, and
+// lets clients observe it.
+func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error {
+	available := max(1, d.Status.AvailableReplicas)
+	if available >= n {
+		return nil
+	}
+	before, now := d.DeepCopy(), metav1.Now()
+	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now}
+	if available < n-mayBeUnavailable(d, n) {
+		c.Status, c.Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
+	}
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n,
+		ReadyReplicas: available, AvailableReplicas: available, UnavailableReplicas: n - available,
+		Conditions: []appsv1.DeploymentCondition{c},
+	}
+	if err := e.rollOut(ctx, d, before); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(50 * time.Millisecond):
+	}
+	return nil
+}
+
+// mayBeUnavailable returns how many of n replicas a rollout may leave unavailable.
+func mayBeUnavailable(d *appsv1.Deployment, n int32) int32 {
+	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
+		if u, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, int(n), false); err == nil {
+			return int32(u) //nolint:gosec // at most the number of replicas, or a number of the spec
+		}
+	}
+	return 0
 }
 
 // crashes reports whether a pod has an image that does not run.

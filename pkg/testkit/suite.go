@@ -49,6 +49,9 @@ type KindUnderTest struct {
 	// Edited are the requests that Edit causes, in addition to the writes of the
 	// status.
 	Edited []string
+	// Scale sets the number of replicas, which is less than 6 in New. It is nil if the
+	// spec does not have it.
+	Scale func(o converge.Object, replicas int32)
 	// Orphan sets the deletion policy Orphan.
 	Orphan func(converge.Object)
 	// Serves returns an error if the children do not match the spec of the object.
@@ -111,7 +114,7 @@ func builtinKind(o client.Object) schema.GroupVersionKind {
 }
 
 // Budget counts the requests during the life of an object: creation, changes by
-// other clients, a restart, an edit, deletion.
+// other clients, a restart, an edit, more replicas, deletion.
 func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	l := e.NewSandbox(t, s.Subject).Start()
 	const name = "web"
@@ -137,6 +140,13 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	l.Edit(obj, name, func() { s.Edit(obj) })
 	l.Ready(obj, name)
 	l.ExpectOf(time.Since(began), s.status(), "edit: the child, the status that says so, and readiness", append(slices.Clone(s.Edited), s.status(), s.status())...)
+
+	if s.Scale != nil {
+		began = time.Now()
+		l.Edit(obj, name, func() { s.Scale(obj, 6) })
+		l.Ready(obj, name)
+		l.ExpectOf(time.Since(began), s.status(), "scale up: the Deployment, the status that says so, and readiness", "patch deployments 200", s.status(), s.status())
+	}
 
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)

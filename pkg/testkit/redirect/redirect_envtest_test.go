@@ -64,6 +64,7 @@ func specimen() testkit.KindUnderTest {
 		Created: []string{"patch controllerrevisions 201"},
 		Edit:    func(o converge.Object) { o.(*v1alpha1.Redirect).Spec.To = "https://example.org" },
 		Edited:  []string{"patch controllerrevisions 201", "patch deployments 200"},
+		Scale:   func(o converge.Object, n int32) { o.(*v1alpha1.Redirect).Spec.Replicas = &n },
 		Orphan:  func(o converge.Object) { o.(*v1alpha1.Redirect).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
 		Serves:  serves,
 		Stated: func(o converge.Object) [][]byte {
