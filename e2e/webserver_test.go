@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // sample returns the sample WebServer, which is that of the legacy operator's
@@ -21,6 +23,20 @@ func sample(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// filler returns a pod on a node that requests half of its memory, and uses none.
+func filler(t *testing.T, node string) string {
+	t.Helper()
+	allocatable := resource.MustParse(kubectl(t, "get", "node", node, "-o", "jsonpath={.status.allocatable.memory}"))
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: filler}
+spec:
+  nodeName: %s
+  terminationGracePeriodSeconds: 0
+  containers: [{name: filler, image: "nginx:1.27.4", resources: {requests: {memory: "%d"}}}]
+`, node, allocatable.Value()/2)
 }
 
 // TestWebServer_Tutorial follows the tutorial of the legacy operator: nginx behind
@@ -42,6 +58,10 @@ func TestWebServer_Tutorial(t *testing.T) {
 		kubectl(t, in("wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")...)
 	}
 
+	if local() {
+		applyIn(filler(t, "node1"))
+		kubectl(t, in("wait", "--for=condition=Ready", "pod/filler", "--timeout=2m")...)
+	}
 	applyIn(sample(t))
 	ready()
 	port := kubectl(t, in("get", "service", service, "-o", "jsonpath={.spec.ports[0].nodePort}")...)
@@ -55,6 +75,15 @@ func TestWebServer_Tutorial(t *testing.T) {
 	}
 	if got := kubectl(t, in("get", "pods", "-l", "app=webserver,webserver_cr="+name, "-o", "name")...); strings.Count(got, "pod/") != 3 {
 		t.Errorf("got pods %q by the labels of the legacy operator, want 3", got)
+	}
+	if local() {
+		// The nodes have no zones, and the scheduler prefers node2.
+		nodes := strings.Fields(kubectl(t, in("get", "pods", "-l", "webserver_cr="+name, "-o", "jsonpath={.items[*].spec.nodeName}")...))
+		slices.Sort(nodes)
+		if different := slices.Compact(slices.Clone(nodes)); len(different) != 2 {
+			t.Errorf("the pods are on the nodes %q, want both", nodes)
+		}
+		kubectl(t, in("delete", "pod", "filler")...)
 	}
 
 	t.Run("replicas changed from 3 to 4", func(t *testing.T) {

@@ -60,7 +60,9 @@ type Pod struct {
 	Affinity *Affinity `json:"affinity,omitempty"`
 
 	// topologySpreadConstraints configure how evenly the pods are distributed.
-	// Unset distributes them over nodes and zones as far as possible.
+	// Unset distributes them over nodes and, if there are any, over zones, as
+	// far as possible. Preferred terms of podAffinity or podAntiAffinity limit
+	// that to nodes with zones.
 	// +optional
 	// +listType=map
 	// +listMapKey=topologyKey

@@ -3,6 +3,7 @@ package memcached
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -463,6 +464,37 @@ func TestRevision_KeepsItsTemplate(t *testing.T) {
 	}
 	if m.Spec.Paused = true; !Kind(platform).Paused(m) {
 		t.Error("spec.paused is not heard")
+	}
+}
+
+// Pods were once spread over zones by a second constraint.
+func TestRevision_KeepsTheSpreadOfItsPods(t *testing.T) {
+	m := sample()
+	r := kept(t, m, Observed{})
+	var data struct {
+		Template map[string]any `json:"template"`
+	}
+	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
+		t.Fatal(err)
+	}
+	spec := data.Template["spec"].(map[string]any)
+	delete(spec, "affinity")
+	zone := maps.Clone(spec["topologySpreadConstraints"].([]any)[0].(map[string]any))
+	zone["topologyKey"] = "topology.kubernetes.io/zone"
+	spec["topologySpreadConstraints"] = append(spec["topologySpreadConstraints"].([]any), zone)
+	raw, err := json.Marshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Data.Raw = bytes.ReplaceAll(raw, []byte(r.Annotations[naming.AnnotationTemplate]), []byte("earlier"))
+	o := Observed{Observed: rollout.Observed{Revisions: []*appsv1.ControllerRevision{r}}}
+	d, _ := typed(t, m, o)
+	if got := d.Spec.Template.Spec; got.Affinity != nil || len(got.TopologySpreadConstraints) != 2 {
+		t.Errorf("the pods are restarted: %v %v", got.Affinity, got.TopologySpreadConstraints)
+	}
+	report(m, o, outcome(nil, nil), platform)
+	if diff := cmp.Diff([]string{"spec.affinity would be added", "spec.topologySpreadConstraints would change"}, m.Status.PendingChanges); diff != "" {
+		t.Errorf("pendingChanges (-want +got):\n%s", diff)
 	}
 }
 

@@ -27,8 +27,8 @@ type Options struct {
 	// readiness probe connects to it. If it is 0, there is no such port and no
 	// default probe.
 	ReadinessPort int32
-	// Selector selects the pods. By default they are spread over nodes and
-	// zones. If it is nil, as for a single pod, they are not.
+	// Selector selects the pods. By default they are spread over nodes and, if
+	// there are any, over zones. If it is nil, as for a single pod, they are not.
 	Selector map[string]string
 	// RevisionLabel is the label whose value differs between the pods of two
 	// revisions. If it is "", it is the one of Deployments.
@@ -217,27 +217,61 @@ func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 	if p.TerminationGracePeriodSeconds != nil {
 		pod.WithTerminationGracePeriodSeconds(*p.TerminationGracePeriodSeconds)
 	}
-	pod.WithTopologySpreadConstraints(o.spread(p.TopologySpreadConstraints)...)
+	o.spread(pod, p)
 }
 
-// spread returns the user's constraints or, if there are none, preferences to
-// spread the pods over nodes and zones.
-func (o Options) spread(constraints []common.TopologySpreadConstraint) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
+// spread adds the user's topology spread constraints or, if there are none,
+// preferences to spread the pods over nodes and zones. Each revision is spread
+// separately, so that pods that a rollout is about to delete do not affect the
+// distribution of the new ones.
+func (o Options) spread(pod *corev1ac.PodSpecApplyConfiguration, p common.Pod) {
+	constraints := p.TopologySpreadConstraints
 	if len(constraints) == 0 && len(o.Selector) > 0 {
-		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
-			constraints = append(constraints, common.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway})
+		prefer := func(key string) common.TopologySpreadConstraint {
+			return common.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway}
+		}
+		constraints = append(constraints, prefer(corev1.LabelHostname))
+		if prefersPods(p.Affinity) {
+			// The scheduler adds up the weights of all terms, so that another
+			// one would change what the user's mean.
+			constraints = append(constraints, prefer(corev1.LabelTopologyZone))
+		} else {
+			o.avoidZones(pod)
 		}
 	}
 	spread := each[corev1ac.TopologySpreadConstraintApplyConfiguration](constraints)
 	for _, c := range spread {
 		if c.LabelSelector == nil && len(o.Selector) > 0 {
-			// Each revision is spread separately, so that pods that a rollout
-			// is about to delete do not affect the distribution of the new
-			// ones.
 			c.WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(o.Selector)).WithMatchLabelKeys(o.revisionLabel())
 		}
 	}
-	return spread
+	pod.WithTopologySpreadConstraints(spread...)
+}
+
+// prefersPods reports whether the user has preferences for the pods that are
+// near.
+func prefersPods(a *common.Affinity) bool {
+	return a != nil && (a.PodAffinity != nil && len(a.PodAffinity.Preferred) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.Preferred) > 0)
+}
+
+// avoidZones adds the preference for zones without other pods of the revision.
+// It is not a constraint, because the scheduler ignores all preferred
+// constraints on a node that lacks the label of any of them: without zones, pods
+// would not be spread over nodes either.
+func (o Options) avoidZones(pod *corev1ac.PodSpecApplyConfiguration) {
+	if pod.Affinity == nil {
+		pod.WithAffinity(corev1ac.Affinity())
+	}
+	if pod.Affinity.PodAntiAffinity == nil {
+		pod.Affinity.WithPodAntiAffinity(corev1ac.PodAntiAffinity())
+	}
+	pod.Affinity.PodAntiAffinity.WithPreferredDuringSchedulingIgnoredDuringExecution(corev1ac.WeightedPodAffinityTerm().
+		WithWeight(100).
+		WithPodAffinityTerm(corev1ac.PodAffinityTerm().
+			WithTopologyKey(corev1.LabelTopologyZone).
+			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(o.Selector)).
+			WithMatchLabelKeys(o.revisionLabel())))
 }
 
 func (o Options) revisionLabel() string {

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -134,6 +135,69 @@ func TestCustomize(t *testing.T) {
 			// The API server would reject what cannot be decoded.
 			if err := yaml.UnmarshalStrict([]byte(got), &corev1.PodSpec{}); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// The scheduler ignores the preferred constraints of a pod on a node that lacks the
+// label of any of them. Every node has a host name, and many clusters have no zones.
+func TestCustomize_SpreadsByDefault(t *testing.T) {
+	const (
+		hosts = "kubernetes.io/hostname"
+		zones = "topology.kubernetes.io/zone"
+	)
+	// spread is the topology keys of constraints, and of anti-affinity with their
+	// weights.
+	type spread struct{ constraints, required, preferred []string }
+	for name, tc := range map[string]struct {
+		spec     string
+		selector map[string]string
+		want     spread
+	}{
+		"nothing":    {`{}`, map[string]string{"app": "web"}, spread{constraints: []string{hosts}, preferred: []string{zones + " 100"}}},
+		"single pod": {`{}`, nil, spread{}},
+		"constraints of the user": {
+			`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}]}`,
+			map[string]string{"app": "web"}, spread{constraints: []string{"rack"}},
+		},
+		"node affinity": {
+			`{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}}`,
+			map[string]string{"app": "web"}, spread{constraints: []string{hosts}, preferred: []string{zones + " 100"}},
+		},
+		"required anti-affinity": {
+			`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: rack, labelSelector: {matchLabels: {a: b}}}]}}}`,
+			map[string]string{"app": "web"}, spread{constraints: []string{hosts}, required: []string{"rack"}, preferred: []string{zones + " 100"}},
+		},
+		"preferred anti-affinity": {
+			`{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {a: b}}}}]}}}`,
+			map[string]string{"app": "web"}, spread{constraints: []string{hosts, zones}, preferred: []string{"rack 1"}},
+		},
+		"preferred affinity": {
+			`{affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {a: b}}}}]}}}`,
+			map[string]string{"app": "web"}, spread{constraints: []string{hosts, zones}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, "pod: "+tc.spec)
+			o.Selector = tc.selector
+			pod, c := built()
+			Customize(pod, c, o)
+			var got spread
+			for _, c := range pod.TopologySpreadConstraints {
+				got.constraints = append(got.constraints, *c.TopologyKey)
+			}
+			if pod.Affinity != nil && pod.Affinity.PodAntiAffinity != nil {
+				a := pod.Affinity.PodAntiAffinity
+				for _, term := range a.RequiredDuringSchedulingIgnoredDuringExecution {
+					got.required = append(got.required, *term.TopologyKey)
+				}
+				for _, term := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+					got.preferred = append(got.preferred, fmt.Sprint(*term.PodAffinityTerm.TopologyKey, " ", *term.Weight))
+				}
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(spread{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -187,7 +187,7 @@ func (r TemplateRules) template() rule {
 }
 
 func (r TemplateRules) pod() rule {
-	term := object{}.with("labelSelector", "topologyKey").check
+	term := object{}.with("labelSelector", "matchLabelKeys", "topologyKey").check
 	terms := object{
 		"requiredDuringSchedulingIgnoredDuringExecution":  list(term),
 		"preferredDuringSchedulingIgnoredDuringExecution": list(object{"podAffinityTerm": term}.with("weight").check),

@@ -44,6 +44,17 @@ func TestTemplateRules_AllowEveryFieldOfASpec(t *testing.T) {
 	}
 }
 
+func TestTemplateRules_AllowTheDefaultSpread(t *testing.T) {
+	pod, c := built()
+	o := options(t, `{}`)
+	o.Selector = map[string]string{"app": "web"}
+	Customize(pod, c, o)
+	rules := TemplateRules{Profile: common.SecurityBaseline, Containers: []string{"app"}}
+	if found := rules.Violations(Template(o.Selector, pod.WithContainers(c))); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
 // defaulted returns the template as the API server returns it in a Deployment.
 func defaulted(t *testing.T, template *corev1ac.PodTemplateSpecApplyConfiguration) *corev1ac.PodTemplateSpecApplyConfiguration {
 	t.Helper()
