@@ -15,7 +15,11 @@ step() { printf '\n%s%s%s\n' "$bold" "$1" "$off"; }
 run() { printf '  $ %s\n' "$*" >&2; "$@"; }
 inside() { run bin/cluster exec -- "$@"; }
 
-step '1. A real Kubernetes on this machine (the first time builds it: some minutes)'
+if [ "${CLUSTER:-}" = current ]; then
+  step '1. The cluster of your kubeconfig'
+else
+  step '1. A real Kubernetes on this machine (the first time builds it: some minutes)'
+fi
 run bin/cluster up
 
 if [ "${CLUSTER:-}" = current ]; then
@@ -76,14 +80,18 @@ ip=$(bin/cluster exec -- kubectl get pods -l memcached_cr=example-memcached -o '
 # bash speaks TCP by itself.
 inside bash -c "exec 3<>/dev/tcp/$ip/11211; printf 'stats\r\nquit\r\n' >&3; grep -aE 'version|limit_maxbytes|curr_connections' <&3"
 
+in='bin/cluster exec -- ' stop='make demo-down'
+if [ "${CLUSTER:-}" = current ]; then
+  in='' stop='kubectl delete -k config/samples && make uninstall CLUSTER=current'
+fi
 cat <<EOF
 
 ${bold}It goes on running. Look around:${off}
-  bin/cluster exec -- kubectl explain webserver.spec
-  bin/cluster exec -- kubectl scale webserver webserver-sample --replicas=4
-  bin/cluster exec -- kubectl delete service webserver-sample-service   # and it is back
-  bin/cluster exec -- kubectl get events --field-selector involvedObject.name=webserver-sample
-  bin/cluster exec -- kubectl -n $namespace logs deployment/platform-operator
+  ${in}kubectl explain webserver.spec
+  ${in}kubectl scale webserver webserver-sample --replicas=4
+  ${in}kubectl delete service webserver-sample-service   # and it is back
+  ${in}kubectl get events --field-selector involvedObject.name=webserver-sample
+  ${in}kubectl -n $namespace logs deployment/platform-operator
 ${bold}And stop:${off}
-  make demo-down
+  $stop
 EOF

@@ -46,6 +46,9 @@ func answers(ctx context.Context, host string) (int, string, error) {
 // a Gateway, that the status reports the address, and that routes are deleted when
 // they are not requested any more.
 func TestExpose_RoutesFromOutside(t *testing.T) {
+	if !local() {
+		t.Skip("needs the address of Traefik in the local cluster")
+	}
 	needsTraefik(t)
 	t.Parallel()
 	for _, kind := range []struct{ name, resource, yaml string }{

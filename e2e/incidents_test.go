@@ -76,16 +76,11 @@ func (r *incidentRun) rollout(yaml string) error {
 }
 
 func (r *incidentRun) helm(set ...string) error {
-	helm, err := run(r.Context(), "", "../bin/cluster", "tool", "helm")
-	if err != nil {
-		return err
-	}
 	args := []string{"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", longEnough, "--hide-notes"}
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}
-	lines := strings.Fields(helm)
-	_, err = run(r.Context(), "", lines[len(lines)-1], args...)
+	_, err := helm(r.Context(), "", args...)
 	return err
 }
 

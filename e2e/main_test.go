@@ -66,6 +66,16 @@ func run(ctx context.Context, stdin, name string, args ...string) (string, error
 	return out.String(), nil
 }
 
+// helm runs the Helm that has installed the operator. It is in PATH only in the local
+// cluster.
+func helm(ctx context.Context, stdin string, args ...string) (string, error) {
+	path, err := run(ctx, "", "../bin/cluster", "tool", "helm")
+	if err != nil {
+		return "", err
+	}
+	return run(ctx, stdin, strings.TrimSpace(path), args...)
+}
+
 // kubectl runs kubectl like a user, and fails the test if it fails.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()

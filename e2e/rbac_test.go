@@ -35,11 +35,21 @@ func life(t *testing.T, name, ns string) string {
 	return strings.ReplaceAll(string(raw), "NAMESPACE", ns)
 }
 
+const podMonitors = "podmonitors.monitoring.coreos.com"
+
+func needsPodMonitors(t *testing.T) {
+	t.Helper()
+	if _, err := run(t.Context(), "", "kubectl", "get", "crd", podMonitors); err != nil {
+		t.Skip("this cluster does not serve PodMonitors: run bin/cluster addon prometheus-operator-crds")
+	}
+}
+
 // TestOperator_FindsUnlabelledAndDeletedChildren removes the label by which the operator finds its
 // children from a child of each type, deletes others, reduces the spec, and deletes
 // the objects. Every type of child is created, read, changed and deleted.
 func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 	needsTraefik(t)
+	needsPodMonitors(t)
 	t.Parallel()
 	ns := namespace(t)
 	in := func(args ...string) string {
@@ -135,18 +145,15 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 	if !local() {
 		t.Skip("it would delete all PodMonitors of the cluster")
 	}
-	const crd = "podmonitors.monitoring.coreos.com"
-	if _, err := run(t.Context(), "", "kubectl", "get", "crd", crd); err != nil {
-		t.Skip("this cluster does not serve PodMonitors: run bin/cluster addon prometheus-operator-crds")
-	}
-	definition := kubectl(t, "get", "crd", crd, "-o", "json", "--show-managed-fields=false")
+	needsPodMonitors(t)
+	definition := kubectl(t, "get", "crd", podMonitors, "-o", "json", "--show-managed-fields=false")
 	ns := namespace(t)
 	back := func() {
 		if out, err := run(t.Context(), definition, "kubectl", "create", "-f", "-"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
 			t.Errorf("%s %v", out, err)
 		}
 	}
-	kubectl(t, "delete", "crd", crd, "--timeout=60s")
+	kubectl(t, "delete", "crd", podMonitors, "--timeout=60s")
 	defer back()
 	restartOperator(t)
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, monitoring: {enabled: true}}`)); err != nil {

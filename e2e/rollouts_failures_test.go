@@ -29,6 +29,9 @@ func failures() []rolloutCase {
 	}
 	cases[0].controlServes = stays
 	cases[1].quick = true
+	if !local() { // the other two images exist in the local cluster only
+		cases[1].controlServes, cases[2].controlServes = stays, stays
+	}
 	cases[4].controlServes, cases[5].controlServes = stays, stays
 	return cases
 }

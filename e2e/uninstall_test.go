@@ -17,7 +17,7 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 		}
 		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")
 	}
-	values, err := run(t.Context(), "", "helm", "get", "values", operatorName, "-n", operatorNamespace, "-o", "yaml")
+	values, err := helm(t.Context(), "", "get", "values", operatorName, "-n", operatorNamespace, "-o", "yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	if err := changePermissions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t.Context(), "", "helm", "uninstall", operatorName, "-n", operatorNamespace, "--wait"); err != nil {
+	if _, err := helm(t.Context(), "", "uninstall", operatorName, "-n", operatorNamespace, "--wait"); err != nil {
 		t.Fatal(err)
 	}
 	if out := kubectl(t, "-n", ns, "get", "webservers", "-o", "name"); strings.Count(out, "webserver.") != 3 {
@@ -41,7 +41,7 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	eventuallyPrints(t, "", "-n", ns, "get", "deployments", "-o", `jsonpath={.items[?(@.metadata.name=="mortal")].metadata.name}`)
 
 	// With the same values, because later tests need the ServiceMonitor.
-	if _, err := run(t.Context(), values, "helm", "upgrade", "--install", operatorName, "../charts/platform-operator",
+	if _, err := helm(t.Context(), values, "upgrade", "--install", operatorName, "../charts/platform-operator",
 		"-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ func upgradeChart(ctx context.Context, args ...string) error {
 	all := append([]string{
 		"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=3m", "--hide-notes",
 	}, args...)
-	_, err := run(ctx, "", "helm", all...)
+	_, err := helm(ctx, "", all...)
 	return err
 }
 
