@@ -159,23 +159,28 @@ func TestCustomize_SpreadsByDefault(t *testing.T) {
 		"single pod": {`{}`, nil, spread{}},
 		"constraints of the user": {
 			`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}]}`,
-			map[string]string{"app": "web"}, spread{constraints: []string{"rack"}},
+			map[string]string{"app": "web"},
+			spread{constraints: []string{"rack"}},
 		},
 		"node affinity": {
 			`{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}}`,
-			map[string]string{"app": "web"}, spread{constraints: []string{hosts}, preferred: []string{zones + " 100"}},
+			map[string]string{"app": "web"},
+			spread{constraints: []string{hosts}, preferred: []string{zones + " 100"}},
 		},
 		"required anti-affinity": {
 			`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: rack, labelSelector: {matchLabels: {a: b}}}]}}}`,
-			map[string]string{"app": "web"}, spread{constraints: []string{hosts}, required: []string{"rack"}, preferred: []string{zones + " 100"}},
+			map[string]string{"app": "web"},
+			spread{constraints: []string{hosts}, required: []string{"rack"}, preferred: []string{zones + " 100"}},
 		},
 		"preferred anti-affinity": {
 			`{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {a: b}}}}]}}}`,
-			map[string]string{"app": "web"}, spread{constraints: []string{hosts, zones}, preferred: []string{"rack 1"}},
+			map[string]string{"app": "web"},
+			spread{constraints: []string{hosts, zones}, preferred: []string{"rack 1"}},
 		},
 		"preferred affinity": {
 			`{affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {a: b}}}}]}}}`,
-			map[string]string{"app": "web"}, spread{constraints: []string{hosts, zones}},
+			map[string]string{"app": "web"},
+			spread{constraints: []string{hosts, zones}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
