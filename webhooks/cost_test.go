@@ -165,7 +165,7 @@ func TestAdmission_AllocatesNoMoreThanTheWebhookServerAssumes(t *testing.T) {
 				h.ServeHTTP(httptest.NewRecorder(), r)
 				goruntime.ReadMemStats(&after)
 				got := after.TotalAlloc - before.TotalAlloc
-				limit := uint64(operator.CostPerByte*len(body) + operator.CostPerValue*tc.values + 256<<10)
+				limit := uint64(operator.CostPerByte*len(body) + operator.CostPerValue*tc.values + 256<<10) //nolint:gosec // a sum of positive numbers
 				t.Logf("%d of %d bytes allocated for %d bytes with %d values", got, limit, len(body), tc.values)
 				if got > limit {
 					t.Errorf("%d bytes allocated for %d bytes with %d values, at most %d", got, len(body), tc.values, limit)
