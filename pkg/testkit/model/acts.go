@@ -461,6 +461,10 @@ func stale(resource func(*Kind) string) func(context.Context, *World) error {
 	}
 }
 
+// takeover is how long after a write the lease of a leader can expire: 15 s after its
+// last renewal, and a leader ends if it has not renewed it for 10 s.
+const takeover = 5 * time.Second
+
 // resumeLeader lets another operator take over from one that is suspended, and then
 // lets the first one continue in the middle of its reconcile.
 func (w *World) resumeLeader(ctx context.Context, first *leader) error {
@@ -475,6 +479,11 @@ func (w *World) resumeLeader(ctx context.Context, first *leader) error {
 	}
 	if err := w.later(ctx); err != nil {
 		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(first.wire.resumable())):
 	}
 	first.wire.disarm()
 	first.wire.release()

@@ -59,6 +59,7 @@ type wire struct {
 	dead   bool
 	held   chan struct{} // closed when a held write may continue
 	isHeld bool
+	heldAt time.Time
 	sent   int
 	armed  []fault
 	writes []write
@@ -107,6 +108,17 @@ func (w *wire) isDead() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dead
+}
+
+// resumable returns when a held write may continue, which is the past if none is
+// held: another leader takes over no earlier than a reconcile has to stop writing.
+func (w *wire) resumable() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.isHeld {
+		return time.Time{}
+	}
+	return w.heldAt.Add(takeover)
 }
 
 // release lets a held write continue.
@@ -205,7 +217,7 @@ func (w *wire) leave(r *http.Request, isWrite bool) (*http.Response, error, bool
 			case refuse:
 				return refusal(r, f.code), nil, true
 			case hold:
-				w.isHeld = true
+				w.isHeld, w.heldAt = true, time.Now()
 				w.mu.Unlock()
 				<-w.held
 				w.mu.Lock()
