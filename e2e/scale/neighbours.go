@@ -187,15 +187,16 @@ func (l *lab) flap(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("listing the noisy pods: %w", err)
 	}
-	for _, p := range pods.Items {
-		patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":"False"}]}}`, corev1.PodReady)
-		_, err := l.typed.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-		if err != nil {
-			return 0, nil //nolint:nilerr // the pod was replaced
-		}
-		return 1, nil
+	if len(pods.Items) == 0 {
+		return 0, nil
 	}
-	return 0, nil
+	p := pods.Items[0]
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":"False"}]}}`, corev1.PodReady)
+	_, err = l.typed.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	if err != nil {
+		return 0, nil //nolint:nilerr // the pod was replaced
+	}
+	return 1, nil
 }
 
 // measureFlood measures admission without and with a flood of the webhooks.

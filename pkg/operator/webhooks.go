@@ -26,10 +26,11 @@ const (
 	// checks the schema, with its limits of lists, before it calls the webhooks; other
 	// clients may send a million empty elements.
 	maxValues = 100_000
-	// CostPerByte and CostPerValue are how many bytes are allocated, at most, for each
-	// byte of a request and for each JSON value in it: for the value itself, and for
-	// the error that it may cause.
-	CostPerByte, CostPerValue = 5, 450
+	// CostPerByte is how many bytes are allocated, at most, for each byte of a request.
+	CostPerByte = 5
+	// CostPerValue is how many bytes are allocated, at most, for each JSON value of a
+	// request in addition: for the value itself, and for the error that it may cause.
+	CostPerValue = 450
 	// maxCost is the maximum cost of all requests at a time, and ordinary the part of
 	// each that counts against maxOrdinary instead, so that a few expensive requests do
 	// not hold up usual ones, which have some hundred values.

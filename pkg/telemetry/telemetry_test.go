@@ -293,10 +293,10 @@ func TestObjects_CountDeaths(t *testing.T) {
 
 // countEverything calls every method of the recorders once.
 func (f *fleet) countEverything() {
-	f.Metrics.Wrote("WebServer", "Service", apply.Created)
+	f.Wrote("WebServer", "Service", apply.Created)
 	f.Metrics.Skipped("WebServer", "Service")
-	f.Metrics.Contested("WebServer", "Deployment")
-	f.Metrics.Repaired("WebServer", "Deployment", apply.DriftFields)
+	f.Contested("WebServer", "Deployment")
+	f.Repaired("WebServer", "Deployment", apply.DriftFields)
 	f.Metrics.Failed("WebServer", "Deployment", &fault.Error{Class: fault.Quiet})
 	f.Metrics.Failed("WebServer", "Deployment", errors.New("what another component says"))
 	f.Refused("WebServer", "policy", "Forbidden")
@@ -305,7 +305,7 @@ func (f *fleet) countEverything() {
 func TestMetrics_CountWrites(t *testing.T) {
 	f := newFleet(t, Options{})
 	f.countEverything()
-	f.Metrics.Wrote("WebServer", "Service", apply.Created)
+	f.Wrote("WebServer", "Service", apply.Created)
 	f.want("child", `child_applies_skipped_total{child="Service",kind="WebServer"} 1`,
 		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="Error"} 1`,
 		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="WriteConflict"} 1`,
