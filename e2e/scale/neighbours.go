@@ -56,6 +56,10 @@ type neighbourResults struct {
 	// NoisyEdits is how many times the noisy tenant changed its object, and Flaps how
 	// many times the readiness of a pod changed.
 	NoisyEdits, Flaps int
+	// NoisyTook is how long the noise lasted, and NoisyCPU and FloodCPU are the
+	// processor times of the operator during the noise and the flood. ControlPlaneCPU is
+	// that of the control plane during the noise.
+	NoisyTook, NoisyCPU, ControlPlaneCPU, FloodCPU time.Duration
 	// NoisyMemory and FloodMemory are the maximum resident memory until then, in MiB.
 	NoisyMemory, FloodMemory float64
 
@@ -116,13 +120,11 @@ func (l *lab) measureNeighbours(ctx context.Context) error {
 	return l.measureFlood(ctx)
 }
 
-// createNoisy creates the object of the noisy tenant, with as much history as is kept.
+// createNoisy creates the object of the noisy tenant.
 func (l *lab) createNoisy(ctx context.Context) error {
 	noisy := webServer(namespaceNoisy, "noisy")
-	for field, value := range map[string]any{"replicas": int64(3), "revisionHistoryLimit": int64(10)} {
-		if err := unstructured.SetNestedField(noisy.Object, value, "spec", field); err != nil {
-			return fmt.Errorf("making a noisy WebServer: %w", err)
-		}
+	if err := unstructured.SetNestedField(noisy.Object, int64(3), "spec", "replicas"); err != nil {
+		return fmt.Errorf("making a noisy WebServer: %w", err)
 	}
 	if _, err := l.client.Resource(webServers).Namespace(namespaceNoisy).Create(ctx, noisy, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a noisy WebServer: %w", err)
@@ -173,7 +175,11 @@ func (l *lab) editTenantsInNoise(ctx context.Context) (took []time.Duration, err
 		r.Flaps += n
 		return err
 	})
+	began, before, controlBefore := time.Now(), cpu(l.current.pid()), cpus(controlPlane())
 	took, err = l.editTenants(ctx)
+	r.NoisyTook += time.Since(began)
+	r.NoisyCPU += cpu(l.current.pid()) - before
+	r.ControlPlaneCPU += cpus(controlPlane()) - controlBefore
 	stop()
 	wg.Wait()
 	close(failed)
@@ -231,7 +237,9 @@ func (l *lab) measureFlood(ctx context.Context) error {
 	defer stop()
 	ended := make(chan map[int]int)
 	go func() { ended <- flood(flooding, fmt.Sprintf("https://127.0.0.1:%d%s", l.current.webhookPort, path)) }()
+	before := cpu(l.current.pid())
 	r.AdmittedInFlood, r.Refused, err = admit(time.Now().Add(floodFor))
+	r.FloodCPU = cpu(l.current.pid()) - before
 	stop()
 	r.Flooded = <-ended
 	if err != nil {
@@ -333,12 +341,13 @@ func (r neighbourResults) goals() []goal {
 	return []goal{
 		info("an edit → its Deployment changed, without the noise", "%s", times(r.Quiet)),
 		row("the same during the noise", "p99 within 20 %", noisy <= quiet+quiet/5, "%s; p99 %.2f times", times(r.Noisy), ratio(noisy, quiet)),
-		info("the noise", "%d edits of %d KiB, readiness of a pod changed %d times", r.NoisyEdits, noisyBytes>>10, r.Flaps),
+		info("the noise", "%d edits of %d KiB, readiness of a pod changed %d times, in %s; CPU of the operator %s, of the control plane %s",
+			r.NoisyEdits, noisyBytes>>10, r.Flaps, seconds(r.NoisyTook), seconds(r.NoisyCPU), seconds(r.ControlPlaneCPU)),
 		row("memory (RSS) of the operator, maximum", fmt.Sprintf("≤ %d MiB", memoryGoal), r.NoisyMemory <= memoryGoal, "%.0f MiB", r.NoisyMemory),
 		info("a WebServer is admitted, without the flood", "%s", times(r.Admitted)),
 		row("the same during the flood", "p99 < "+admissionGoal.String(), quantile(r.AdmittedInFlood, 0.99) < admissionGoal, "%s", times(r.AdmittedInFlood)),
 		row("WebServers refused during the flood", "0", r.Refused == 0, "%d", r.Refused),
-		info("the flood", "%d connections, requests of %.1f MB; answers: %s", floodConnections, float64(floodBytes)/1e6, strings.Join(flooded, ", ")),
+		info("the flood", "%d connections, requests of %.1f MB; answers: %s; CPU of the operator %s in %s", floodConnections, float64(floodBytes)/1e6, strings.Join(flooded, ", "), seconds(r.FloodCPU), floodFor),
 		row("pods that could not be evicted within "+evictFor.String(), "0", d.Blocked == 0, "%d of %d, in %d drains of %d combinations of two objects; %d were evicted after other pods", d.Blocked, d.Evictions, d.Drains, d.Combinations, d.Retried),
 		info("objects whose pods would have had the labels of another object's", "%d refused", d.RefusedLabels),
 		row("memory (RSS) after the flood, maximum", fmt.Sprintf("≤ %d MiB", memoryGoal), r.FloodMemory <= memoryGoal, "%.0f MiB", r.FloodMemory),
