@@ -9,8 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const (
@@ -31,26 +29,6 @@ type drainResults struct {
 	RefusedLabels int
 }
 
-// resource is a kind with the smallest spec that has a number of replicas.
-type resource struct {
-	kind string
-	gvr  schema.GroupVersionResource
-	spec func(replicas int64) map[string]any
-}
-
-func kinds() []resource {
-	return []resource{
-		{"WebServer", webServers, func(n int64) map[string]any {
-			return map[string]any{"image": firstImage, "replicas": n, "service": map[string]any{"type": "ClusterIP"}}
-		}},
-		{"Memcached", memcacheds, func(n int64) map[string]any { return map[string]any{"size": n} }},
-		{"DemoApplication", applications, func(n int64) map[string]any {
-			return map[string]any{"replica": n, "image": firstImage, "ports": []any{map[string]any{"port": int64(80), "targetPort": int64(80)}}}
-		}},
-		{"ImmortalContainer", immortals, func(int64) map[string]any { return map[string]any{"image": firstImage} }},
-	}
-}
-
 // combination is two objects of one namespace.
 type combination struct {
 	one, other resource
@@ -58,19 +36,21 @@ type combination struct {
 	sameName   bool
 }
 
-func combinations() (all []combination) {
-	for _, one := range kinds() {
-		for _, other := range kinds() {
+func combinations() (pairs []combination) {
+	web, cache, application, immortal := kinds()
+	all := []resource{web, cache, application, immortal}
+	for _, one := range all {
+		for _, other := range all {
 			for _, replicas := range []int64{1, 2, 3} {
 				for _, sameName := range []bool{false, true} {
 					if !sameName || one.kind != other.kind {
-						all = append(all, combination{one, other, replicas, sameName})
+						pairs = append(pairs, combination{one, other, replicas, sameName})
 					}
 				}
 			}
 		}
 	}
-	return all
+	return pairs
 }
 
 // measureDrains drains every combination of two kinds, the second of which tries to
@@ -136,14 +116,6 @@ func (l *lab) drainCombination(ctx context.Context, namespace string, c combinat
 		}
 	}
 	return r, nil
-}
-
-func (l *lab) createSpec(ctx context.Context, of resource, namespace, name string, spec map[string]any) error {
-	_, err := l.client.Resource(of.gvr).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": of.gvr.GroupVersion().String(), "kind": of.kind,
-		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
-	}}, metav1.CreateOptions{})
-	return err
 }
 
 // labelsOfPods waits for a pod and returns its labels, without those that Kubernetes and

@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -122,11 +121,8 @@ func (l *lab) measureNeighbours(ctx context.Context) error {
 
 // createNoisy creates the object of the noisy tenant.
 func (l *lab) createNoisy(ctx context.Context) error {
-	noisy := webServer(namespaceNoisy, "noisy")
-	if err := unstructured.SetNestedField(noisy.Object, int64(3), "spec", "replicas"); err != nil {
-		return fmt.Errorf("making a noisy WebServer: %w", err)
-	}
-	if _, err := l.client.Resource(webServers).Namespace(namespaceNoisy).Create(ctx, noisy, metav1.CreateOptions{}); err != nil {
+	web, _, _, _ := kinds()
+	if err := l.createSpec(ctx, web, namespaceNoisy, "noisy", web.spec(3)); err != nil {
 		return fmt.Errorf("creating a noisy WebServer: %w", err)
 	}
 	return nil

@@ -165,6 +165,38 @@ func count(requests []request, namespace string) (c counts, distinct int) {
 	return c, len(children)
 }
 
+// resource is a kind with the smallest spec that has a number of replicas.
+type resource struct {
+	kind string
+	gvr  schema.GroupVersionResource
+	spec func(replicas int64) map[string]any
+}
+
+// object returns an object of the kind.
+func (r resource) object(namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": r.gvr.GroupVersion().String(), "kind": r.kind,
+		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
+	}}
+}
+
+func kinds() (web, cache, application, immortal resource) {
+	web = resource{"WebServer", webServers, func(n int64) map[string]any {
+		return map[string]any{"image": firstImage, "replicas": n, "service": map[string]any{"type": "ClusterIP"}}
+	}}
+	cache = resource{"Memcached", memcacheds, func(n int64) map[string]any { return map[string]any{"size": n} }}
+	application = resource{"DemoApplication", applications, func(n int64) map[string]any {
+		return map[string]any{"replica": n, "image": firstImage, "ports": []any{map[string]any{"port": int64(80), "targetPort": int64(80)}}}
+	}}
+	immortal = resource{"ImmortalContainer", immortals, func(int64) map[string]any { return map[string]any{"image": firstImage} }}
+	return web, cache, application, immortal
+}
+
+func (l *lab) createSpec(ctx context.Context, of resource, namespace, name string, spec map[string]any) error {
+	_, err := l.client.Resource(of.gvr).Namespace(namespace).Create(ctx, of.object(namespace, name, spec), metav1.CreateOptions{})
+	return err
+}
+
 // step is an operation that is done with each object of a kind.
 type step struct {
 	name string
@@ -173,21 +205,10 @@ type step struct {
 }
 
 func (l *lab) steps() []step {
-	create := func(spec map[string]any) func(context.Context, string, string) error {
-		return func(ctx context.Context, ns, name string) error {
-			o := webServer(ns, name)
-			o.Object["spec"] = spec
-			_, err := l.client.Resource(webServers).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})
-			return err
-		}
-	}
-	createKind := func(kind string, gvr schema.GroupVersionResource, spec map[string]any) step {
-		return step{"create " + kind, gvr, func(ctx context.Context, ns, name string) error {
-			_, err := l.client.Resource(gvr).Namespace(ns).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": gvr.GroupVersion().String(), "kind": kind,
-				"metadata": map[string]any{"namespace": ns, "name": name}, "spec": spec,
-			}}, metav1.CreateOptions{})
-			return err
+	web, cache, application, immortal := kinds()
+	create := func(name string, of resource, spec map[string]any) step {
+		return step{"create " + name, of.gvr, func(ctx context.Context, ns, name string) error {
+			return l.createSpec(ctx, of, ns, name, spec)
 		}}
 	}
 	patch := func(spec string) func(context.Context, string, string) error {
@@ -196,16 +217,14 @@ func (l *lab) steps() []step {
 		}
 	}
 	return []step{
-		{"create WebServer, ClusterIP", webServers, create(webServer("", "").Object["spec"].(map[string]any))},
+		create("WebServer, ClusterIP", web, web.spec(1)),
 		{"change its image", webServers, patch(`{"image":"` + secondImage + `"}`)},
 		{"scale it from 1 to 2", webServers, patch(`{"replicas":2}`)},
 		{"scale it from 2 to 3", webServers, patch(`{"replicas":3}`)},
-		{"create WebServer, default NodePort", webServers, create(map[string]any{"image": firstImage, "replicas": int64(1)})},
-		createKind("Memcached", memcacheds, map[string]any{"size": int64(1)}),
-		createKind("DemoApplication", applications, map[string]any{
-			"replica": int64(1), "image": firstImage, "ports": []any{map[string]any{"port": int64(80), "targetPort": int64(80)}},
-		}),
-		createKind("ImmortalContainer", immortals, map[string]any{"image": firstImage}),
+		create("WebServer, default NodePort", web, map[string]any{"image": firstImage, "replicas": int64(1)}),
+		create(cache.kind, cache, cache.spec(1)),
+		create(application.kind, application, application.spec(1)),
+		create(immortal.kind, immortal, immortal.spec(1)),
 	}
 }
 
@@ -215,11 +234,8 @@ func (l *lab) patch(ctx context.Context, gvr schema.GroupVersionResource, namesp
 }
 
 func webServer(namespace, name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "my.domain/v1", "kind": "WebServer",
-		"metadata": map[string]any{"namespace": namespace, "name": name},
-		"spec":     map[string]any{"image": firstImage, "replicas": int64(1), "service": map[string]any{"type": "ClusterIP"}},
-	}}
+	web, _, _, _ := kinds()
+	return web.object(namespace, name, web.spec(1))
 }
 
 // measureRequests counts requests. Objects are changed one after the other, and each

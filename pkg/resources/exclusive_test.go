@@ -19,6 +19,24 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 )
 
+// applying returns an empty cluster, and a function that applies an intent there and
+// reads the child.
+func applying(t *testing.T) (c client.Client, applyTo func(live client.Object, in apply.Intent)) {
+	t.Helper()
+	c = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().Build()
+	a := apply.NewApplier(c, c, apply.NoRecorder{})
+	owner := apply.Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}}, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
+	return c, func(live client.Object, in apply.Intent) {
+		t.Helper()
+		if _, err := a.Apply(t.Context(), owner, in); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web"}, live); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestService_RemovesAdditionsThatLoseRequests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*corev1.ServiceSpec)
@@ -33,20 +51,13 @@ func TestService_RemovesAdditionsThatLoseRequests(t *testing.T) {
 		"ranges of the load balancer": {change: func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().Build()
-			a := apply.NewApplier(c, c, apply.NoRecorder{})
-			owner := apply.Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}}, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
+			c, applyTo := applying(t)
 			applied := func() *corev1.Service {
 				t.Helper()
 				ac := corev1ac.Service("web", "ns").WithSpec(corev1ac.ServiceSpec().WithSelector(selector).
 					WithPorts(corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(80)))
-				if _, err := a.Apply(t.Context(), owner, Service(ac, common.ServiceOptions{})); err != nil {
-					t.Fatal(err)
-				}
 				s := &corev1.Service{}
-				if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web"}, s); err != nil {
-					t.Fatal(err)
-				}
+				applyTo(s, Service(ac, common.ServiceOptions{}))
 				return s
 			}
 			want := applied()
@@ -102,21 +113,14 @@ func TestDeployment_RemovesAdditionsToThePodTemplate(t *testing.T) {
 		}, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().Build()
-			a := apply.NewApplier(c, c, apply.NoRecorder{})
-			owner := apply.Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}}, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
+			c, applyTo := applying(t)
 			applied := func() *appsv1.Deployment {
 				t.Helper()
 				pod := PodSpec().WithSecurityContext(RestrictedPod(101)).
 					WithContainers(corev1ac.Container().WithName("web").WithImage("nginx:1").WithSecurityContext(RestrictedContainer()))
 				r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(1)), Selector: selector, Template: Template(selector, pod)}
-				if _, err := a.Apply(t.Context(), owner, Deployment(r)); err != nil {
-					t.Fatal(err)
-				}
 				d := &appsv1.Deployment{}
-				if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web"}, d); err != nil {
-					t.Fatal(err)
-				}
+				applyTo(d, Deployment(r))
 				return d
 			}
 			want := applied()
