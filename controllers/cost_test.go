@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,9 @@ type scene struct {
 	cache  cache
 	clock  time.Time
 	writes int
+	// allocated counts the bytes that reconciles allocate outside of the fake API
+	// server, if it is not nil.
+	allocated *uint64
 	*converge.Reconciler
 }
 
@@ -117,11 +121,21 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				s.writes++
+				defer s.uncounted()()
 				return c.Apply(ctx, o, opts...)
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				s.writes++
-				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+				raw, err := p.Data(o)
+				if err != nil {
+					return err
+				}
+				defer s.uncounted()()
+				return c.SubResource(sub).Patch(ctx, o, client.RawPatch(p.Type(), raw), opts...)
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				defer s.uncounted()()
+				return c.Delete(ctx, o, opts...)
 			},
 		}).Build()
 	s.cache = cache{scheme: s.scheme, types: map[reflect.Type]toolscache.Indexer{}, visited: new(int)}
@@ -171,9 +185,29 @@ func (s *scene) sample() converge.Object {
 }
 
 func (s *scene) reconcile() {
+	if s.allocated != nil {
+		before := allocated()
+		defer func() { *s.allocated += allocated() - before }()
+	}
 	if _, err := s.Reconcile(s.Context(), reconcile.Request{NamespacedName: s.key}); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// uncounted returns a function that ends a time in which allocated counts nothing.
+func (s *scene) uncounted() (end func()) {
+	if s.allocated == nil {
+		return func() {}
+	}
+	before := allocated()
+	return func() { *s.allocated -= allocated() - before }
+}
+
+// allocated returns how many bytes this process has allocated.
+func allocated() uint64 {
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 // rest reconciles until nothing is written, while the Deployment controller and

@@ -147,6 +147,7 @@ type Applier struct {
 // memory is the state that is remembered about an owner's children.
 type memory struct {
 	written map[childKey]memo
+	matched map[childKey]match
 	refused map[childKey]time.Time // since when a child with a fallback has been refused
 	// namespace is the UID of the Namespace that retains the children.
 	namespace types.UID
@@ -202,6 +203,7 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 		return slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
 	}
 	maps.DeleteFunc(m.written, func(key childKey, _ memo) bool { return !isWanted(key) })
+	maps.DeleteFunc(m.matched, func(key childKey, _ match) bool { return !isWanted(key) })
 	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
 }
 
@@ -227,7 +229,7 @@ func (a *Applier) of(owner Owner) *memory {
 	uid := owner.Object.GetUID()
 	m := a.owners[uid]
 	if m == nil {
-		m = &memory{written: map[childKey]memo{}, refused: map[childKey]time.Time{}}
+		m = &memory{written: map[childKey]memo{}, matched: map[childKey]match{}, refused: map[childKey]time.Time{}}
 		a.owners[uid] = m
 	}
 	return m
@@ -243,8 +245,9 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 		return
 	}
 	delete(m.written, childKey{kind, key})
+	delete(m.matched, childKey{kind, key})
 	delete(m.refused, childKey{kind, key})
-	if len(m.written) == 0 && len(m.refused) == 0 {
+	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 {
 		delete(a.owners, owner.Object.GetUID())
 	}
 }
@@ -317,6 +320,9 @@ func (a *Applier) calm(owner Owner, in Intent) {
 // NeedsApply returns the live child, or nil if it does not exist, and whether Apply
 // would write it. It reads only the cache, and writes nothing.
 func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
+	if live, ok := a.matches(ctx, owner, in); ok {
+		return live, false, nil
+	}
 	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return nil, false, err
@@ -336,6 +342,9 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 }
 
 func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
+	if live, ok := a.matches(ctx, owner, in); ok {
+		return Child{Live: live, Action: Unchanged}, nil
+	}
 	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return Child{}, err
@@ -631,6 +640,7 @@ func (t *attempt) wrote(act Action) (Child, error) {
 	t.mu.Lock()
 	t.of(t.owner).written[keyOf(t.in)] = m
 	t.mu.Unlock()
+	t.keepMatch(answer, !m.contested)
 	return Child{Live: answer, Action: act}, nil
 }
 

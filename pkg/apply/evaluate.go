@@ -77,6 +77,7 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	extra := r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
 	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		if !r.lacks && !extra {
+			t.keepMatch(live, true)
 			return evaluation{action: Unchanged}, nil
 		}
 		t.drift = DriftFields

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -113,6 +114,11 @@ type Intent struct {
 	// right for a new child may be wrong for one that serves requests. If nil,
 	// the intent does not change.
 	IfExists func(live client.Object) Intent
+	// Content, if set, identifies everything that the intent states: two intents for
+	// one child with the same Content state the same. A version of the child that
+	// was found to match is not compared with it again, because encoding content
+	// that users may make large is most of the cost of a reconcile.
+	Content string
 	// Exists reports that the child exists although the cache does not hold it.
 	// It is never created.
 	Exists bool
@@ -217,32 +223,26 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 		refs = append(refs, namespaceReference(in.Namespace, namespace))
 	}
 	in.decorate(owner.GetUID(), refs)
-	hashed := in
-	if in.HashIntent != nil {
-		hashed = *in.HashIntent
-		hashed.decorate(owner.GetUID(), refs)
-	}
-	applied, err := hashed.hash()
-	if err != nil {
-		return nil, err
-	}
-	in.annotate(applied)
 	raw, err := json.Marshal(in.config)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", in, err)
 	}
+	hashed := raw
+	if in.HashIntent != nil {
+		in.HashIntent.decorate(owner.GetUID(), refs)
+		if hashed, err = json.Marshal(in.HashIntent.config); err != nil {
+			return nil, fmt.Errorf("encoding %s: %w", in, err)
+		}
+	}
 	if err := json.Unmarshal(raw, &stated); err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", in, err)
 	}
-	return stated, nil
-}
-
-func (in Intent) hash() (string, error) {
-	raw, err := json.Marshal(in.config)
-	if err != nil {
-		return "", fmt.Errorf("encoding %s: %w", in, err)
+	applied := hashVersion + "-" + hash.Bytes(hashVersion, hashed)
+	in.annotate(applied)
+	if err := unstructured.SetNestedField(stated, applied, "metadata", "annotations", naming.AnnotationApplied); err != nil {
+		return nil, fmt.Errorf("annotating %s: %w", in, err)
 	}
-	return hashVersion + "-" + hash.Bytes(hashVersion, raw), nil
+	return stated, nil
 }
 
 // answer decodes the configuration, which holds the API server's response, into
