@@ -4,7 +4,6 @@
 package hash
 
 import (
-	"encoding/json"
 	"hash/fnv"
 	"strconv"
 )
@@ -17,19 +16,6 @@ func Of(salt string, v any) (string, error) {
 		return "", err
 	}
 	return Bytes(salt, raw), nil
-}
-
-// Canonical returns the JSON of a value with sorted keys.
-func Canonical(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var sorted any
-	if err := json.Unmarshal(raw, &sorted); err != nil {
-		return nil, err
-	}
-	return json.Marshal(sorted)
 }
 
 // Bytes hashes bytes.
