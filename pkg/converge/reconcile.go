@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -598,6 +599,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 			return left, false, nil
 		}
 	}
+	before, after = withoutSpec(before), withoutSpec(after)
 	// The resource version rejects the write of a former leader that was
 	// suspended and resumed.
 	err = r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
@@ -610,6 +612,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 	r.settled(key)
 	r.announce(before, after, problem)
 	return 0, true, nil
+}
+
+// withoutSpec returns a copy of an object without its spec. The patch of a status
+// is made from the JSON of both objects, and a spec may be large.
+func withoutSpec(o Object) Object {
+	c := o.DeepCopyObject().(Object)
+	if spec := reflect.ValueOf(c).Elem().FieldByName("Spec"); spec.IsValid() {
+		spec.SetZero()
+	}
+	return c
 }
 
 // sameButMessages reports whether conditions are equal except for messages that
