@@ -431,13 +431,14 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		return Child{}, err
 	}
 	t.in.withRV(onlyCreate)
-	err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
+	sent := t.in.request()
+	err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
 	if err == nil {
 		log.FromContext(ctx).Info("Creating a new "+t.in.Kind, t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
 		if last, known := t.recall(); known && last.hash == t.hash {
 			t.drift = DriftDeleted
 		}
-		return t.wrote(Created)
+		return t.wrote(Created, sent.answer()), nil
 	}
 	if !apierrors.IsConflict(err) {
 		return Child{}, fmt.Errorf("creating %s: %w", t.in, err)
@@ -535,7 +536,7 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	for _, c := range t.in.Changes {
 		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)
 	}
-	err := t.sendOnce(ctx, live)
+	answer, err := t.sendOnce(ctx, live)
 	for sent := 1; sent < maxSends && apierrors.IsConflict(err); sent++ {
 		now, unread := t.readLive(ctx)
 		if unread != nil {
@@ -545,10 +546,10 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 			break
 		}
 		live = now
-		err = t.sendOnce(ctx, live)
+		answer, err = t.sendOnce(ctx, live)
 	}
 	if err == nil {
-		return t.wrote(act)
+		return t.wrote(act, answer), nil
 	}
 	if t.in.Replace != nil && t.in.Replace(err) {
 		return Child{}, t.replace(ctx, live.GetUID())
@@ -556,24 +557,26 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	return Child{}, err
 }
 
-func (t *attempt) sendOnce(ctx context.Context, live client.Object) error {
+// sendOnce applies the intent, and returns the child as answered.
+func (t *attempt) sendOnce(ctx context.Context, live client.Object) (client.Object, error) {
 	version := live.GetResourceVersion()
 	if !t.handedOver {
 		var err error
 		if version, err = t.handOver(ctx, live); err != nil {
-			return err
+			return nil, err
 		}
 		t.handedOver = true
 	}
 	if err := t.owner.stillFresh(); err != nil {
-		return err
+		return nil, err
 	}
 	t.in.withUID(live.GetUID())
 	t.in.withRV(version)
-	if err := t.client.Apply(ctx, t.in.config, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
-		return fmt.Errorf("applying %s: %w", t.in, err)
+	sent := t.in.request()
+	if err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
+		return nil, fmt.Errorf("applying %s: %w", t.in, err)
 	}
-	return nil
+	return sent.answer(), nil
 }
 
 // onlyStatusDiffers reports whether two versions of an object differ only in
@@ -620,14 +623,10 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 
 // wrote counts a successful write, compares the API server's response with the
 // intent, and remembers the result.
-func (t *attempt) wrote(act Action) (Child, error) {
+func (t *attempt) wrote(act Action, answer client.Object) Child {
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
 	if t.drift != "" {
 		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
-	}
-	answer, err := t.in.answer()
-	if err != nil {
-		return Child{}, err
 	}
 	r := t.compare.compare(answer, t.stated, t.in.Exclusive)
 	m := memo{
@@ -641,7 +640,7 @@ func (t *attempt) wrote(act Action) (Child, error) {
 	t.of(t.owner).written[keyOf(t.in)] = m
 	t.mu.Unlock()
 	t.keepMatch(answer, !m.contested)
-	return Child{Live: answer, Action: act}, nil
+	return Child{Live: answer, Action: act}
 }
 
 func (t *attempt) recall() (memo, bool) {

@@ -87,6 +87,14 @@ func (w *walk) reported(ok bool, name, verb string) bool {
 	return ok || w.differs(name, verb)
 }
 
+// pathOf returns the path of a field, which is compared with the exclusive ones.
+func (w *walk) pathOf(path, field string) string {
+	if len(w.exclusive) == 0 {
+		return ""
+	}
+	return join(path, field)
+}
+
 // nameIn returns the reported path of a field.
 func (w *walk) nameIn(name, field string) string {
 	if w.report == nil {
@@ -177,7 +185,7 @@ func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path, nam
 			ok = w.differs(w.nameIn(name, k), changed)
 			continue
 		}
-		ok = w.covers(live.FieldByIndex(f.index), sv, join(path, k), w.nameIn(name, k), f) && ok
+		ok = w.covers(live.FieldByIndex(f.index), sv, w.pathOf(path, k), w.nameIn(name, k), f) && ok
 	}
 	if w.within(path) {
 		for k, f := range fields {

@@ -25,10 +25,7 @@ const hashVersion = "1"
 // Configuration is a typed apply configuration of a namespaced object, such as
 // *DeploymentApplyConfiguration.
 type Configuration[C any] interface {
-	runtime.ApplyConfiguration
-	GetName() *string
-	GetNamespace() *string
-	GetKind() *string
+	configuration
 	WithLabels(map[string]string) C
 	WithAnnotations(map[string]string) C
 	WithOwnerReferences(...*metav1ac.OwnerReferenceApplyConfiguration) C
@@ -36,9 +33,18 @@ type Configuration[C any] interface {
 	WithResourceVersion(string) C
 }
 
-// Intent is the desired state of one child. It is used once: applying it
-// decodes the API server's response into the configuration, so each kind builds
-// new intents in every reconcile.
+// configuration is what a client requires of an apply configuration.
+type configuration interface {
+	runtime.ApplyConfiguration
+	GetName() *string
+	GetNamespace() *string
+	GetKind() *string
+	GetAPIVersion() *string
+}
+
+// Intent is the desired state of one child. It is used once: applying it adds
+// metadata to the configuration, so each kind builds new intents in every
+// reconcile.
 type Intent struct {
 	// Kind, Namespace and Name identify the child.
 	Kind, Namespace, Name string
@@ -128,6 +134,7 @@ type Intent struct {
 
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
+	request  func() request
 	notes    map[string]string // set by Annotate
 	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
 	note     func(key, value string)
@@ -155,6 +162,7 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		config:    config,
 		notes:     map[string]string{},
 		newLive:   func() client.Object { return live() },
+		request:   func() request { return &exchange[L]{configuration: config} },
 		decorate: func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
 			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
 			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
@@ -245,19 +253,37 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 	return stated, nil
 }
 
-// answer decodes the configuration, which holds the API server's response, into
-// a typed object.
-func (in Intent) answer() (client.Object, error) {
-	raw, err := json.Marshal(in.config)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the server's answer for %s: %w", in, err)
-	}
-	live := in.newLive()
-	if err := json.Unmarshal(raw, live); err != nil {
-		return nil, fmt.Errorf("decoding the server's answer for %s: %w", in, err)
-	}
-	return live, nil
+// request is a configuration that can be sent, and that receives the answer.
+type request interface {
+	runtime.ApplyConfiguration
+	answer() client.Object
 }
+
+// exchange is the request for a configuration of objects of type L. A client
+// decodes the API server's answer into what it sent. An exchange decodes it into
+// the type of the object: to decode it into the configuration, and to convert
+// that, takes three times as long.
+type exchange[L client.Object] struct {
+	configuration
+	// ResourceVersion is that of the answer. The client reads it by reflection.
+	ResourceVersion *string
+	live            L
+}
+
+// MarshalJSON returns what is sent.
+func (e *exchange[L]) MarshalJSON() ([]byte, error) { return json.Marshal(e.configuration) }
+
+// UnmarshalJSON decodes the answer.
+func (e *exchange[L]) UnmarshalJSON(raw []byte) error {
+	e.live = reflect.New(reflect.TypeFor[L]().Elem()).Interface().(L)
+	if err := json.Unmarshal(raw, e.live); err != nil {
+		return err
+	}
+	e.ResourceVersion = new(e.live.GetResourceVersion())
+	return nil
+}
+
+func (e *exchange[L]) answer() client.Object { return e.live }
 
 // metaOf returns the metadata of a generated apply configuration, or nil if it
 // has none.
