@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -420,9 +421,7 @@ func (c cache) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	if !known {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: reflect.TypeOf(into).String()}, key.Name)
 	}
-	if d := options.UnsafeDisableDeepCopy; d == nil || !*d {
-		found = found.(runtime.Object).DeepCopyObject()
-	}
+	found = read(found.(client.Object), options.UnsafeDisableDeepCopy)
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(found).Elem())
 	return nil
 }
@@ -447,12 +446,30 @@ func (c cache) List(_ context.Context, into client.ObjectList, opts ...client.Li
 		if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
 			continue
 		}
-		if d := options.UnsafeDisableDeepCopy; d == nil || !*d {
-			o = o.DeepCopyObject().(client.Object)
-		}
-		all = append(all, o)
+		all = append(all, read(o, options.UnsafeDisableDeepCopy))
 	}
 	return meta.SetList(into, all)
+}
+
+// read returns a copy of a cached object, or else the object itself. Of the types
+// that the operator's cache holds encoded, that has only its metadata.
+func read(o client.Object, shared *bool) client.Object {
+	if shared == nil || !*shared {
+		return o.DeepCopyObject().(client.Object)
+	}
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return &appsv1.Deployment{ObjectMeta: o.ObjectMeta}
+	case *appsv1.ControllerRevision:
+		return &appsv1.ControllerRevision{ObjectMeta: o.ObjectMeta}
+	case *corev1.Pod:
+		return &corev1.Pod{ObjectMeta: o.ObjectMeta}
+	case *corev1.Service:
+		return &corev1.Service{ObjectMeta: o.ObjectMeta}
+	case *policyv1.PodDisruptionBudget:
+		return &policyv1.PodDisruptionBudget{ObjectMeta: o.ObjectMeta}
+	}
+	return o
 }
 
 // cached is a client that reads from a cache.

@@ -23,6 +23,8 @@ type caches struct {
 	metadata cache.Cache
 	// namespaces is nil if all namespaces are watched.
 	namespaces *namespaces
+	// packed holds the objects of the types of which there are many.
+	packed *packedInformers
 }
 
 func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
@@ -33,17 +35,19 @@ func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 			return nil, err
 		}
 	}
+	packed := newPackedInformers(o.Scheme)
+	o.NewInformer = packed.newInformer
 	whole, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
 	}
-	o.ByObject, o.DefaultLabelSelector = nil, nil // they are for whole objects
+	o.ByObject, o.DefaultLabelSelector, o.NewInformer = nil, nil, nil // they are for whole objects
 	o.DefaultTransform = stripToVersion
 	metadata, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of metadata: %w", err)
 	}
-	return caches{whole, metadata, watched}, nil
+	return caches{whole, metadata, watched, packed}, nil
 }
 
 // of returns the cache for objects or lists of o's type.
@@ -55,13 +59,22 @@ func (c caches) of(o any) cache.Cache {
 	return c.Cache
 }
 
-// Get reads an object.
+// Get reads an object. With client.UnsafeDisableDeepCopy, which is for readers
+// that compare only identities and versions, an object of a packed type has only
+// its metadata.
 func (c caches) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if d := (&client.GetOptions{}).ApplyOptions(opts).UnsafeDisableDeepCopy; d != nil && *d && c.packed.get(key, o) {
+		return nil
+	}
 	return c.of(o).Get(ctx, key, o, opts...)
 }
 
-// List reads objects.
+// List reads objects, like Get.
 func (c caches) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	o := (&client.ListOptions{}).ApplyOptions(opts)
+	if d := o.UnsafeDisableDeepCopy; d != nil && *d && c.packed.list(l, o) {
+		return nil
+	}
 	return c.of(l).List(ctx, l, opts...)
 }
 

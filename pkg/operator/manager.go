@@ -169,8 +169,13 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	for _, k := range ownKinds(scheme) {
 		byObject[k] = cache.ByObject{Label: labels.Everything()}
 	}
-	for _, f := range unownedTypes() {
-		byObject[f] = cache.ByObject{Label: labels.Everything()}
+	// A packed object is decoded for each reader, so that no copy is needed.
+	for _, p := range packedTypes() {
+		options := cache.ByObject{UnsafeDisableDeepCopy: new(true)}
+		if slices.ContainsFunc(unownedTypes(), func(u client.Object) bool { return reflect.TypeOf(u) == reflect.TypeOf(p) }) {
+			options.Label = labels.Everything()
+		}
+		byObject[p] = options
 	}
 	var namespaces map[string]cache.Config
 	if len(o.Watch) > 0 {

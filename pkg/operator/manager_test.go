@@ -57,7 +57,12 @@ func TestCacheOptions_SelectManagedChildren(t *testing.T) {
 	o := cacheOptions(scheme, Options{Watch: []string{"a", "b"}})
 	all := map[string]bool{}
 	for k, by := range o.ByObject {
-		all[fmt.Sprintf("%T", k)] = by.Label.Matches(labels.Set{})
+		if by.Label != nil { // nil: the default
+			all[fmt.Sprintf("%T", k)] = by.Label.Matches(labels.Set{})
+		}
+		if shared := by.UnsafeDisableDeepCopy != nil && *by.UnsafeDisableDeepCopy; shared != isPacked(k) {
+			t.Errorf("%T: readers share it: %v, want %v", k, shared, isPacked(k))
+		}
 	}
 	if diff := cmp.Diff(map[string]bool{"*v1.WebServer": true, "*v1.PodDisruptionBudget": true}, all); diff != "" {
 		t.Errorf("types of which everybody's are held (-want +got):\n%s", diff)

@@ -34,7 +34,9 @@ func (t *trimmer) trim(in any) (any, error) {
 		// their differences, so the annotation remains in the API server.
 		delete(a, corev1.LastAppliedConfigAnnotation)
 	}
-	t.names.shareIn(o)
+	if !isPacked(in) {
+		t.names.shareIn(o)
+	}
 	return in, nil
 }
 

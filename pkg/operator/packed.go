@@ -1,0 +1,319 @@
+package operator
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// packedTypes are the types whose objects the caches hold encoded, because
+// there are many. A decoded Deployment has five times as many bytes, most of
+// which are pointers that each garbage collection follows, and a copy of it
+// takes as long as decoding it. Every cluster serves these types.
+func packedTypes() []client.Object {
+	return []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}}
+}
+
+// isPacked reports whether an object has one of these types.
+func isPacked(o any) bool {
+	switch o.(type) {
+	case *appsv1.Deployment, *appsv1.ControllerRevision, *corev1.Pod, *corev1.Service, *policyv1.PodDisruptionBudget:
+		return true
+	}
+	return false
+}
+
+// packed is an object as an informer holds it. It has only what the informer
+// asks for; calling another method of metav1.Object panics.
+type packed struct {
+	metav1.Object
+
+	namespace, name, version string
+	raw                      []byte // protobuf
+}
+
+func (p *packed) GetNamespace() string       { return p.namespace }
+func (p *packed) GetName() string            { return p.name }
+func (p *packed) GetResourceVersion() string { return p.version }
+
+// encoded are the methods that the types in packedTypes have.
+type encoded interface {
+	client.Object
+	metav1.ObjectMetaAccessor
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// packer packs and unpacks the objects of one type.
+type packer struct {
+	of    reflect.Type // the struct
+	kind  schema.GroupVersionKind
+	names *interner
+}
+
+func (p *packer) pack(in any) (any, error) {
+	o, ok := in.(encoded)
+	if !ok {
+		return in, nil // packed already, or a tombstone
+	}
+	raw, err := o.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encoding %T %q: %w", o, o.GetName(), err)
+	}
+	return &packed{namespace: p.names.of(o.GetNamespace()), name: o.GetName(), version: o.GetResourceVersion(), raw: raw}, nil
+}
+
+// unpack returns the object, which belongs to the caller.
+func (p *packer) unpack(in any) any {
+	c, ok := in.(*packed)
+	if !ok {
+		return in
+	}
+	o := reflect.New(p.of).Interface().(encoded)
+	if err := o.Unmarshal(c.raw); err != nil {
+		panic(fmt.Errorf("decoding %T %q, which this process has encoded: %w", o, c.name, err))
+	}
+	o.GetObjectKind().SetGroupVersionKind(p.kind)
+	return o
+}
+
+// identify returns an object that has only its metadata.
+func (p *packer) identify(in any) any {
+	switch c := in.(type) {
+	case *packed:
+		o := reflect.New(p.of).Interface().(encoded)
+		if err := decodeMetadata(c.raw, o.GetObjectMeta().(*metav1.ObjectMeta)); err != nil {
+			panic(fmt.Errorf("decoding the metadata of %T %q, which this process has encoded: %w", o, c.name, err))
+		}
+		return o
+	case toolscache.DeletedFinalStateUnknown:
+		c.Obj = p.identify(c.Obj)
+		return c
+	default:
+		return in
+	}
+}
+
+// decodeMetadata decodes the metadata of an encoded object. It is the first
+// field of all types.
+func decodeMetadata(raw []byte, into *metav1.ObjectMeta) error {
+	const metadata = 1<<3 | 2 // the first field, which has a length
+	if len(raw) == 0 || raw[0] != metadata {
+		return errors.New("it does not begin with metadata")
+	}
+	size, n := binary.Uvarint(raw[1:])
+	if n <= 0 || size > uint64(len(raw)-1-n) {
+		return errors.New("it is too short")
+	}
+	return into.Unmarshal(raw[1+n:][:size])
+}
+
+// packedInformers are the informers of one cache that hold packed objects.
+type packedInformers struct {
+	scheme *runtime.Scheme
+	names  interner
+
+	mu sync.Mutex
+	// by has the informers of each packed type: several, if some namespaces are watched.
+	by map[reflect.Type][]packedInformer
+}
+
+func newPackedInformers(scheme *runtime.Scheme) *packedInformers {
+	return &packedInformers{scheme: scheme, by: map[reflect.Type][]packedInformer{}}
+}
+
+// newInformer returns an informer for objects of the type of example.
+func (p *packedInformers) newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	i := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+	kinds, _, err := p.scheme.ObjectKinds(example)
+	if err != nil || !isPacked(example) {
+		return i
+	}
+	t := reflect.TypeOf(example)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	packing := packedInformer{i, &packer{of: t.Elem(), kind: kinds[0], names: &p.names}}
+	p.by[t] = append(p.by[t], packing)
+	return packing
+}
+
+// only returns the informer for objects of a type, if there is one, and it is in sync.
+func (p *packedInformers) only(t reflect.Type) (packedInformer, bool) {
+	if p == nil {
+		return packedInformer{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.by[t]
+	if len(all) != 1 || !all[0].HasSynced() {
+		return packedInformer{}, false
+	}
+	return all[0], true
+}
+
+// get reads the metadata of an object, and reports whether it did.
+func (p *packedInformers) get(key client.ObjectKey, into client.Object) bool {
+	i, ok := p.only(reflect.TypeOf(into))
+	if !ok {
+		return false
+	}
+	o, ok, err := i.SharedIndexInformer.GetIndexer().GetByKey(key.String())
+	if !ok || err != nil {
+		return false
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(i.identify(o)).Elem())
+	return true
+}
+
+// list reads the metadata of the objects in a namespace with a value of an index,
+// and reports whether it did.
+func (p *packedInformers) list(into client.ObjectList, o *client.ListOptions) bool {
+	items, ok := reflect.TypeOf(into).Elem().FieldByName("Items")
+	if !ok || o.Namespace == "" || o.FieldSelector == nil || o.Limit > 0 || o.Continue != "" {
+		return false
+	}
+	r := o.FieldSelector.Requirements()
+	i, ok := p.only(reflect.PointerTo(items.Type.Elem()))
+	if !ok || len(r) != 1 || r[0].Operator != selection.Equals {
+		return false
+	}
+	// The name and the values of an index are those of the cache of controller-runtime.
+	found, err := i.SharedIndexInformer.GetIndexer().ByIndex("field:"+r[0].Field, o.Namespace+"/"+r[0].Value)
+	if err != nil {
+		return false
+	}
+	all := make([]runtime.Object, 0, len(found))
+	for _, f := range found {
+		one := i.identify(f).(client.Object)
+		if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(one.GetLabels())) {
+			all = append(all, one)
+		}
+	}
+	return meta.SetList(into, all) == nil
+}
+
+// packedInformer is an informer that holds packed objects. Reads return decoded
+// ones; events and functions of indexes get objects that have only their metadata.
+type packedInformer struct {
+	toolscache.SharedIndexInformer
+	*packer
+}
+
+// SetTransform sets a function that is called before an object is packed.
+func (i packedInformer) SetTransform(transform toolscache.TransformFunc) error {
+	return i.SharedIndexInformer.SetTransform(func(in any) (any, error) {
+		if _, again := in.(*packed); again {
+			return in, nil
+		}
+		in, err := transform(in)
+		if err != nil {
+			return nil, err
+		}
+		return i.pack(in)
+	})
+}
+
+// AddEventHandler adds a handler, whose objects have only their metadata.
+func (i packedInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(identifying{i.packer, h})
+}
+
+// AddEventHandlerWithResyncPeriod is AddEventHandler with a period.
+func (i packedInformer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, resync time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(identifying{i.packer, h}, resync)
+}
+
+// AddEventHandlerWithOptions is AddEventHandler with options.
+func (i packedInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(identifying{i.packer, h}, o)
+}
+
+// AddIndexers adds indexes, whose functions get objects that have only their metadata.
+func (i packedInformer) AddIndexers(all toolscache.Indexers) error {
+	identified := toolscache.Indexers{}
+	for name, values := range all {
+		identified[name] = func(o any) ([]string, error) { return values(i.identify(o)) }
+	}
+	return i.SharedIndexInformer.AddIndexers(identified)
+}
+
+// GetIndexer returns the decoded objects.
+func (i packedInformer) GetIndexer() toolscache.Indexer {
+	return unpacking{i.SharedIndexInformer.GetIndexer(), i.packer}
+}
+
+// GetStore is GetIndexer.
+func (i packedInformer) GetStore() toolscache.Store { return i.GetIndexer() }
+
+// identifying is a handler of the events of packed objects.
+type identifying struct {
+	*packer
+	handler toolscache.ResourceEventHandler
+}
+
+// OnAdd handles a new object.
+func (i identifying) OnAdd(o any, initial bool) { i.handler.OnAdd(i.identify(o), initial) }
+
+// OnUpdate handles a change.
+func (i identifying) OnUpdate(before, after any) {
+	i.handler.OnUpdate(i.identify(before), i.identify(after))
+}
+
+// OnDelete handles a deletion.
+func (i identifying) OnDelete(o any) { i.handler.OnDelete(i.identify(o)) }
+
+// unpacking is an indexer of packed objects, of which only the reads are used.
+type unpacking struct {
+	toolscache.Indexer
+	*packer
+}
+
+func (u unpacking) all(in []any, err error) ([]any, error) {
+	for i, o := range in {
+		in[i] = u.unpack(o)
+	}
+	return in, err
+}
+
+// List returns all objects.
+func (u unpacking) List() []any {
+	all, _ := u.all(u.Indexer.List(), nil)
+	return all
+}
+
+// Get returns the object with the key of another one.
+func (u unpacking) Get(of any) (any, bool, error) {
+	o, ok, err := u.Indexer.Get(of)
+	return u.unpack(o), ok, err
+}
+
+// GetByKey returns an object.
+func (u unpacking) GetByKey(key string) (any, bool, error) {
+	o, ok, err := u.Indexer.GetByKey(key)
+	return u.unpack(o), ok, err
+}
+
+// Index returns the objects that have a value of an index in common with another one.
+func (u unpacking) Index(name string, with any) ([]any, error) {
+	return u.all(u.Indexer.Index(name, with))
+}
+
+// ByIndex returns the objects with a value of an index.
+func (u unpacking) ByIndex(name, value string) ([]any, error) {
+	return u.all(u.Indexer.ByIndex(name, value))
+}

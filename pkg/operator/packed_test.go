@@ -1,0 +1,233 @@
+package operator
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// packerOf returns the packer of an object's type, or nil if it is not packed.
+func packerOf(tb testing.TB, o any) *packer {
+	tb.Helper()
+	if !isPacked(o) {
+		return nil
+	}
+	kinds, _, err := clientgoscheme.Scheme.ObjectKinds(o.(apiruntime.Object))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &packer{of: reflect.TypeOf(o).Elem(), kind: kinds[0], names: &interner{}}
+}
+
+func TestPacker_LosesNothing(t *testing.T) {
+	types := map[reflect.Type]bool{}
+	for name, decode := range liveObjects(t) {
+		o := decode()
+		p := packerOf(t, o)
+		if p == nil {
+			continue
+		}
+		types[p.of] = true
+		t.Run(name, func(t *testing.T) {
+			c, err := p.pack(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := p.pack(c); again != c || err != nil {
+				t.Errorf("a transform may run twice over the same object: got %v, %v", again, err)
+			}
+			want := o.DeepCopyObject().(client.Object)
+			want.GetObjectKind().SetGroupVersionKind(p.kind)
+			if diff := cmp.Diff(any(want), p.unpack(c)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			only := reflect.New(p.of).Interface().(client.Object)
+			*only.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta) = *want.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
+			if diff := cmp.Diff(any(only), p.identify(c)); diff != "" {
+				t.Errorf("metadata (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for _, o := range packedTypes() {
+		if !isPacked(o) || !types[reflect.TypeOf(o).Elem()] {
+			t.Errorf("%T is not packed, or not tested", o)
+		}
+	}
+	if len(types) != len(packedTypes()) {
+		t.Errorf("%d types are packed, want %d", len(types), len(packedTypes()))
+	}
+}
+
+func TestDecodeMetadata_RefusesWhatIsNoObject(t *testing.T) {
+	for _, raw := range [][]byte{nil, {0x12, 0}, {0x0a}, {0x0a, 5, 1}, {0x0a, 0xff}} {
+		if err := decodeMetadata(raw, &metav1.ObjectMeta{}); err == nil {
+			t.Errorf("%v: no error", raw)
+		}
+	}
+}
+
+// events are those that a handler received, with what the objects have.
+type events chan string
+
+func (e events) note(what string, o any) {
+	d := o.(*appsv1.Deployment)
+	if d.Spec.Replicas != nil {
+		what += " with its spec"
+	}
+	e <- what + " " + d.Name + " " + d.Labels["app"]
+}
+
+func (e events) OnAdd(o any, _ bool) { e.note("added", o) }
+func (e events) OnUpdate(before, after any) {
+	e.note("before", before)
+	e.note("after", after)
+}
+
+func (e events) OnDelete(o any) { e.note("deleted", o) }
+
+func (e events) want(t *testing.T, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		select {
+		case got := <-e:
+			if got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("no event, want %q", want)
+		}
+	}
+}
+
+func TestPackedInformer(t *testing.T) {
+	deployment := func(app string) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Labels: map[string]string{"app": app}},
+			Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3))},
+		}
+	}
+	source := cachetesting.NewFakeControllerSource()
+	all := newPackedInformers(clientgoscheme.Scheme)
+	i := all.newInformer(source, &appsv1.Deployment{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	seen := make(events, 10)
+	_, err := i.AddEventHandler(seen)
+	if err := errors.Join(err,
+		i.SetTransform(func(o any) (any, error) { o.(*appsv1.Deployment).Annotations = nil; return o, nil }),
+		i.AddIndexers(cache.Indexers{"field:app": func(o any) ([]string, error) {
+			return []string{"ns/" + o.(*appsv1.Deployment).Labels["app"]}, nil
+		}}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if all.get(client.ObjectKey{Namespace: "ns", Name: "web"}, &appsv1.Deployment{}) {
+		t.Error("read before the first list")
+	}
+	ctx := t.Context()
+	go i.RunWithContext(ctx)
+	first := deployment("a")
+	first.Annotations = map[string]string{"x": "y"}
+	source.Add(first)
+	seen.want(t, "added web a")
+	source.Modify(deployment("b"))
+	seen.want(t, "before web a", "after web b")
+
+	read := func(what string, got []any, err error) {
+		t.Helper()
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%s: got %v, %v", what, got, err)
+		}
+		d := got[0].(*appsv1.Deployment)
+		if *d.Spec.Replicas != 3 || d.Labels["app"] != "b" || d.Annotations != nil || d.Kind != "Deployment" {
+			t.Errorf("%s: got %+v", what, d)
+		}
+		d.Labels["app"] = "changed by the reader"
+	}
+	x := i.GetIndexer()
+	byKey, _, err := x.GetByKey("ns/web")
+	read("GetByKey", []any{byKey}, err)
+	same, _, err := x.Get(deployment("b"))
+	read("Get", []any{same}, err)
+	read("List", x.List(), nil)
+	read("GetStore", i.GetStore().List(), nil)
+	found, err := x.ByIndex("field:app", "ns/b")
+	read("ByIndex", found, err)
+	found, err = x.Index("field:app", deployment("b"))
+	read("Index", found, err)
+	if _, ok, err := x.GetByKey("ns/other"); ok || err != nil {
+		t.Errorf("another one: got %v, %v", ok, err)
+	}
+
+	var d appsv1.Deployment
+	if !all.get(client.ObjectKey{Namespace: "ns", Name: "web"}, &d) || d.Labels["app"] != "b" || d.Spec.Replicas != nil {
+		t.Errorf("metadata: got %+v", d)
+	}
+	if all.get(client.ObjectKey{Namespace: "ns", Name: "other"}, &d) || all.get(client.ObjectKey{}, &corev1.Pod{}) {
+		t.Error("metadata of an object that does not exist, or of a type without an informer")
+	}
+	for name, tc := range map[string]struct {
+		options client.ListOptions
+		read    bool
+		want    int
+	}{
+		"by index":       {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermEqualSelector("app", "b")}, true, 1},
+		"and label":      {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermEqualSelector("app", "b"), LabelSelector: labels.SelectorFromSet(labels.Set{"app": "c"})}, true, 0},
+		"no namespace":   {client.ListOptions{FieldSelector: fields.OneTermEqualSelector("app", "b")}, false, 0},
+		"no index":       {client.ListOptions{Namespace: "ns"}, false, 0},
+		"unknown index":  {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermEqualSelector("other", "b")}, false, 0},
+		"other operator": {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermNotEqualSelector("app", "b")}, false, 0},
+		"limit":          {client.ListOptions{Namespace: "ns", Limit: 1, FieldSelector: fields.OneTermEqualSelector("app", "b")}, false, 0},
+	} {
+		var l appsv1.DeploymentList
+		if got := all.list(&l, &tc.options); got != tc.read || len(l.Items) != tc.want {
+			t.Errorf("%s: got %v, %d objects", name, got, len(l.Items))
+		}
+	}
+
+	source.Delete(deployment("b"))
+	seen.want(t, "deleted web b")
+}
+
+func TestIdentifying_HandlesTombstones(t *testing.T) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3))}}
+	p := packerOf(t, d)
+	c, err := p.pack(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.identify(cache.DeletedFinalStateUnknown{Key: "web", Obj: c}).(cache.DeletedFinalStateUnknown)
+	if o := got.Obj.(*appsv1.Deployment); o.Name != "web" || o.Spec.Replicas != nil {
+		t.Errorf("got %+v", o)
+	}
+}
+
+func BenchmarkPacker(b *testing.B) {
+	o := liveObjects(b)["deployment"]().(*appsv1.Deployment)
+	p := packerOf(b, o)
+	c, err := p.pack(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, do := range map[string]func(){
+		"pack": func() { _, _ = p.pack(o) }, "unpack": func() { p.unpack(c) }, "identify": func() { p.identify(c) }, "copy": func() { o.DeepCopy() },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				do()
+			}
+		})
+	}
+}
