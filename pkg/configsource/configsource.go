@@ -54,7 +54,8 @@ type Source struct {
 	// Version is "<uid>/<resource version>" of Content.
 	Version string
 	// Content holds the namespace, the name and the content that is referred to,
-	// and nothing else. It is nil if there is no ConfigMap.
+	// and nothing else. Its values must not be modified. It is nil if there is no
+	// ConfigMap.
 	Content *corev1.ConfigMap
 	// Err is the error of reading it. If it is set, it is unknown whether the
 	// ConfigMap exists.
@@ -191,11 +192,12 @@ func (r *Reader) current(ctx context.Context, kind string, key client.ObjectKey)
 	return versionOf(m), err
 }
 
-// sourceOf returns a deep copy, so that changes to the source do not affect the
-// remembered content.
+// sourceOf returns the content in maps of its own, so that changes to the source
+// do not affect the remembered content. The values are not copied: they may have
+// a mebibyte, and are read in every reconcile.
 func sourceOf(key client.ObjectKey, v version, content *corev1.ConfigMap) Source {
-	c := content.DeepCopy()
-	c.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	c := &corev1.ConfigMap{Data: maps.Clone(content.Data), BinaryData: maps.Clone(content.BinaryData)}
+	c.Namespace, c.Name = key.Namespace, key.Name
 	return Source{Found: true, Version: v.String(), Content: c}
 }
 

@@ -261,6 +261,17 @@ func TestReader_KeepsContentUntilItsSnapshotIsObserved(t *testing.T) {
 }
 
 // Objects that refer to the same ConfigMap share one read of each version.
+// Every reconcile reads the content, which may have a mebibyte.
+func TestReader_DoesNotCopyContent(t *testing.T) {
+	of := source("u", "5", nil)
+	c := &cluster{cached: of, live: of}
+	snapshot := copied("cfg@u/5", nil, func(c *corev1.ConfigMap) { c.BinaryData = map[string][]byte{"a": []byte("x")} })
+	got := NewReader(c, c).ConfigMaps(t.Context(), owner, whole, snapshots(snapshot))["cfg"].Content.BinaryData["a"]
+	if &got[0] != &snapshot.BinaryData["a"][0] {
+		t.Error("the content was copied")
+	}
+}
+
 func TestReader_ReadsAVersionOnceForAllObjects(t *testing.T) {
 	c := &cluster{}
 	r := NewReader(c, c)
