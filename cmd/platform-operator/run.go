@@ -106,6 +106,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig:  %w", err)
 	}
+	operator.LetSmallHeapsGrow()
 	mgr, err := operator.New(cfg, s, f.Options)
 	if err != nil {
 		return err

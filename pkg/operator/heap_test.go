@@ -1,0 +1,41 @@
+package operator
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestCollectAt(t *testing.T) {
+	const mib = 1 << 20
+	for _, tc := range []struct {
+		live       uint64
+		gogc, want int
+	}{
+		{0, 50, 1500}, {3 * mib, 50, 1500}, {12 * mib, 50, 300}, {24 * mib, 50, 100},
+		{40 * mib, 50, 50}, {48 * mib, 50, 50}, {200 * mib, 50, 50},
+		{24 * mib, 200, 200}, {12 * mib, -1, -1},
+	} {
+		if got := collectAt(tc.live, tc.gogc); got != tc.want {
+			t.Errorf("%d MiB, GOGC=%d: got %d, want %d", tc.live/mib, tc.gogc, got, tc.want)
+		}
+	}
+}
+
+func TestAfterEachCollection(t *testing.T) {
+	called := make(chan bool, 1)
+	afterEachCollection(func() {
+		select {
+		case called <- true:
+		default:
+		}
+	})
+	for range 3 {
+		runtime.GC()
+		select {
+		case <-called:
+		case <-time.After(10 * time.Second):
+			t.Fatal("not called after a collection")
+		}
+	}
+}
