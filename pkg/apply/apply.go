@@ -368,6 +368,9 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if known && last.isNewerThan(live) {
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: "the cache does not hold the last write of " + t.in.String() + " yet"}
 	}
+	if known && last.fulfils(t, live) {
+		return Child{Live: live, Action: Unchanged}, nil
+	}
 	e, err := t.evaluate(ctx, live)
 	switch {
 	case err != nil:
@@ -428,6 +431,9 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		}
 	}
 	if err := t.owner.stillFresh(); err != nil {
+		return Child{}, err
+	}
+	if err := t.decode(); err != nil {
 		return Child{}, err
 	}
 	t.in.withRV(onlyCreate)
@@ -628,7 +634,7 @@ func (t *attempt) wrote(act Action, answer client.Object) Child {
 	if t.drift != "" {
 		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
 	}
-	r := t.compare.compare(answer, t.stated, t.in.Exclusive)
+	r := t.compare.compare(answer, t.fields, t.in.Exclusive)
 	m := memo{
 		hash: t.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), generation: answer.GetGeneration(),
 		contested: r.lacks || r.extra,
@@ -805,13 +811,6 @@ func sameGroup(apiVersion, group string) bool {
 	return err == nil && gv.Group == group
 }
 
-func hashOf(stated map[string]any) string {
-	m, _ := stated["metadata"].(map[string]any)
-	an, _ := m["annotations"].(map[string]any)
-	h, _ := an[naming.AnnotationApplied].(string)
-	return h
-}
-
 // isNewerThan reports whether the remembered write is later than the version of
 // the same object in the cache.
 func (m memo) isNewerThan(live client.Object) bool {
@@ -820,6 +819,15 @@ func (m memo) isNewerThan(live client.Object) bool {
 	}
 	c, err := resourceversion.CompareResourceVersion(m.version, live.GetResourceVersion())
 	return err == nil && c > 0
+}
+
+// fulfils reports whether the object is what the remembered write of the same
+// intent resulted in. Then it need not be compared with the intent again. The
+// hash does not cover what an intent leaves out of it, or decides once it sees
+// the object.
+func (m memo) fulfils(t *attempt, live client.Object) bool {
+	return m.hash == t.hash && !m.contested && m.uid == live.GetUID() && m.version == live.GetResourceVersion() &&
+		t.in.HashIntent == nil && t.in.IfExists == nil
 }
 
 // isOfVersion reports whether the object has not changed since the remembered

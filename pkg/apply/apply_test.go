@@ -674,11 +674,11 @@ func TestMemo_ComparesVersions(t *testing.T) {
 func TestIntent_Hash(t *testing.T) {
 	hash := func(in Intent) string {
 		t.Helper()
-		stated, err := in.complete(owner().Object, owner().GVK, "")
+		c, err := in.complete(owner().Object, owner().GVK, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return hashOf(stated)
+		return c.hash
 	}
 	base := hash(deployment())
 	if base == "" || !strings.HasPrefix(base, hashVersion+"-") {
@@ -689,11 +689,11 @@ func TestIntent_Hash(t *testing.T) {
 		t.Error("another intent has the same hash")
 	}
 	other := deployment()
-	stated, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK, "")
+	c, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hashOf(stated) == base {
+	if c.hash == base {
 		t.Error("another owner's intent has the same hash: its owner reference would never be written")
 	}
 	as, in := deployment(), deployment(replicas(9))

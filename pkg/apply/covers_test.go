@@ -290,7 +290,11 @@ func TestComparer_IsSafeForConcurrentUse(t *testing.T) {
 // every child: `go test -bench Compare -benchmem`.
 func BenchmarkCompare(b *testing.B) {
 	in := deployment()
-	stated, err := in.complete(owner().Object, owner().GVK, "")
+	completed, err := in.complete(owner().Object, owner().GVK, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	stated, err := completed.stated()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -77,8 +77,11 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	if e.claim {
 		claims = t.claims(e.action)
 	}
-	all := a.compare.differences(live, t.stated)
-	gone, err := dropped(live, t.stated, claims, t.in.ReleaseFields)
+	if err := t.decode(); err != nil {
+		return p, err
+	}
+	all := a.compare.differences(live, t.fields)
+	gone, err := dropped(live, t.fields, claims, t.in.ReleaseFields)
 	if err != nil {
 		return p, err
 	}

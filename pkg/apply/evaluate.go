@@ -14,10 +14,11 @@ import (
 // Diff only evaluate it.
 type attempt struct {
 	*Applier
-	owner  Owner
-	in     Intent
-	stated map[string]any // the fields that the completed intent states
-	hash   string
+	owner Owner
+	in    Intent
+	completed
+	// fields are the fields that the completed intent states, once they are needed.
+	fields map[string]any
 	// handedOver reports that fields were handed over already. This is not
 	// repeated if only the status has changed since then.
 	handedOver bool
@@ -37,11 +38,17 @@ func (t *attempt) complete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.stated, err = t.in.complete(t.owner.Object, t.owner.GVK, namespace); err != nil {
-		return err
+	t.completed, err = t.in.complete(t.owner.Object, t.owner.GVK, namespace)
+	t.fields = nil
+	return err
+}
+
+// decode sets fields. Most intents are fulfilled, and need only the hash.
+func (t *attempt) decode() (err error) {
+	if t.fields == nil {
+		t.fields, err = t.stated()
 	}
-	t.hash = hashOf(t.stated)
-	return nil
+	return err
 }
 
 // evaluation is what has to be done about a child that exists.
@@ -67,13 +74,16 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	if err := checkOwnership(t.owner, t.in, live); err != nil {
 		return evaluation{}, err
 	}
+	if err := t.decode(); err != nil {
+		return evaluation{}, err
+	}
 	// The managed fields in the cache are reduced to the names of the managers.
 	// If the operator is not among them, the child was created by another
 	// operator.
 	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
 		return evaluation{action: TakenOver, claim: true}, nil
 	}
-	r := t.compare.compare(live, t.stated, t.in.Exclusive)
+	r := t.compare.compare(live, t.fields, t.in.Exclusive)
 	extra := r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
 	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		if !r.lacks && !extra {
@@ -92,7 +102,7 @@ func (t *attempt) claims(act Action) scope {
 	if act == TakenOver {
 		return everythingOfLegacyOperators
 	}
-	exclusive := within(t.in.Exclusive, t.stated)
+	exclusive := within(t.in.Exclusive, t.fields)
 	return func(e metav1.ManagedFieldsEntry, path string) bool {
 		return exclusive(e, path) || ownersByPatch(e, path)
 	}

@@ -218,11 +218,28 @@ func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.
 	return json.Marshal(in.config)
 }
 
-// complete adds the metadata that every child has to the configuration, and
-// returns all stated fields as decoded JSON. The hash covers all stated fields.
-// If namespace is not empty, it is the UID of the Namespace that owns the child
-// in addition to owner.
-func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (stated map[string]any, err error) {
+// completed is a completed configuration.
+type completed struct {
+	raw  []byte // without the hash
+	hash string
+}
+
+// stated returns all stated fields as decoded JSON.
+func (c completed) stated() (map[string]any, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(c.raw, &fields); err != nil {
+		return nil, fmt.Errorf("decoding an intent: %w", err)
+	}
+	if err := unstructured.SetNestedField(fields, c.hash, "metadata", "annotations", naming.AnnotationApplied); err != nil {
+		return nil, fmt.Errorf("annotating an intent: %w", err)
+	}
+	return fields, nil
+}
+
+// complete adds the metadata that every child has to the configuration. The hash
+// covers all stated fields. If namespace is not empty, it is the UID of the
+// Namespace that owns the child in addition to owner.
+func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (completed, error) {
 	refs := []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
 		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
 		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
@@ -233,24 +250,18 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 	in.decorate(owner.GetUID(), refs)
 	raw, err := json.Marshal(in.config)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", in, err)
+		return completed{}, fmt.Errorf("encoding %s: %w", in, err)
 	}
 	hashed := raw
 	if in.HashIntent != nil {
 		in.HashIntent.decorate(owner.GetUID(), refs)
 		if hashed, err = json.Marshal(in.HashIntent.config); err != nil {
-			return nil, fmt.Errorf("encoding %s: %w", in, err)
+			return completed{}, fmt.Errorf("encoding %s: %w", in, err)
 		}
 	}
-	if err := json.Unmarshal(raw, &stated); err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", in, err)
-	}
-	applied := hashVersion + "-" + hash.Bytes(hashVersion, hashed)
-	in.annotate(applied)
-	if err := unstructured.SetNestedField(stated, applied, "metadata", "annotations", naming.AnnotationApplied); err != nil {
-		return nil, fmt.Errorf("annotating %s: %w", in, err)
-	}
-	return stated, nil
+	c := completed{raw: raw, hash: hashVersion + "-" + hash.Bytes(hashVersion, hashed)}
+	in.annotate(c.hash)
+	return c, nil
 }
 
 // request is a configuration that can be sent, and that receives the answer.
