@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -243,11 +245,20 @@ func (i packedInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHan
 	return i.SharedIndexInformer.AddEventHandlerWithOptions(identifying{i.packer, h}, o)
 }
 
+// allNamespaces begins the values of indexes by which controller-runtime finds
+// objects in all namespaces.
+const allNamespaces = "__all_namespaces/"
+
 // AddIndexers adds indexes, whose functions get objects that have only their metadata.
+// Objects are found by an index only in one namespace, because each value of an index
+// needs a few hundred bytes.
 func (i packedInformer) AddIndexers(all toolscache.Indexers) error {
 	identified := toolscache.Indexers{}
 	for name, values := range all {
-		identified[name] = func(o any) ([]string, error) { return values(i.identify(o)) }
+		identified[name] = func(o any) ([]string, error) {
+			found, err := values(i.identify(o))
+			return slices.DeleteFunc(found, func(v string) bool { return strings.HasPrefix(v, allNamespaces) }), err
+		}
 	}
 	return i.SharedIndexInformer.AddIndexers(identified)
 }
@@ -315,5 +326,8 @@ func (u unpacking) Index(name string, with any) ([]any, error) {
 
 // ByIndex returns the objects with a value of an index.
 func (u unpacking) ByIndex(name, value string) ([]any, error) {
+	if strings.HasPrefix(value, allNamespaces) {
+		return nil, fmt.Errorf("%s are found by %q only in one namespace", u.kind.Kind, name)
+	}
 	return u.all(u.Indexer.ByIndex(name, value))
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,7 +128,8 @@ func TestPackedInformer(t *testing.T) {
 	if err := errors.Join(err,
 		i.SetTransform(func(o any) (any, error) { o.(*appsv1.Deployment).Annotations = nil; return o, nil }),
 		i.AddIndexers(cache.Indexers{"field:app": func(o any) ([]string, error) {
-			return []string{"ns/" + o.(*appsv1.Deployment).Labels["app"]}, nil
+			app := o.(*appsv1.Deployment).Labels["app"]
+			return []string{"ns/" + app, allNamespaces + app}, nil
 		}}),
 	); err != nil {
 		t.Fatal(err)
@@ -166,6 +168,12 @@ func TestPackedInformer(t *testing.T) {
 	read("ByIndex", found, err)
 	found, err = x.Index("field:app", deployment("b"))
 	read("Index", found, err)
+	if got := x.ListIndexFuncValues("field:app"); !slices.Equal(got, []string{"ns/b"}) {
+		t.Errorf("values of the index: got %v", got)
+	}
+	if _, err := x.ByIndex("field:app", allNamespaces+"b"); err == nil {
+		t.Error("no error for an index over all namespaces, which would be empty")
+	}
 	if _, ok, err := x.GetByKey("ns/other"); ok || err != nil {
 		t.Errorf("another one: got %v, %v", ok, err)
 	}
