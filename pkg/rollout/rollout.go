@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -103,6 +104,9 @@ type Revision struct {
 	live  *appsv1.ControllerRevision
 	// generated reports that fresh was generated from the spec alone.
 	generated bool
+	// kept returns the stored template. It is decoded once, because each reconcile
+	// looks for the snapshots that the whole history mounts.
+	kept func() (*corev1ac.PodTemplateSpecApplyConfiguration, error)
 }
 
 // Template returns the template from which the pods of the revision are
@@ -111,11 +115,21 @@ func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error
 	if r.fresh != nil {
 		return r.fresh, nil
 	}
-	var c contents
-	if err := json.Unmarshal(r.live.Data.Raw, &c); err != nil || c.Template == nil {
-		return nil, fault.Stalled(msgNoTemplate, r.live.Name)
-	}
-	return c.Template, nil
+	return r.kept()
+}
+
+// storedIn returns the revision that is stored in a ControllerRevision.
+func storedIn(live *appsv1.ControllerRevision) Revision {
+	r := Revision{Number: live.Revision, name: live.Name, live: live}
+	r.kept = sync.OnceValues(func() (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+		var c contents
+		if err := json.Unmarshal(live.Data.Raw, &c); err != nil || c.Template == nil {
+			return nil, fault.Stalled(msgNoTemplate, live.Name)
+		}
+		return c.Template, nil
+	})
+	r.stored()
+	return r
 }
 
 // Revisions returns revisions that are kept, oldest first.
@@ -516,9 +530,7 @@ func (r Revision) data() ([]byte, error) {
 func sorted(live []*appsv1.ControllerRevision) []Revision {
 	var all []Revision
 	for _, l := range live {
-		r := Revision{Number: l.Revision, name: l.Name, live: l}
-		r.stored()
-		all = append(all, r)
+		all = append(all, storedIn(l))
 	}
 	slices.SortFunc(all, func(a, b Revision) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.live.Name, b.live.Name))

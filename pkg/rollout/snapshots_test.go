@@ -18,7 +18,7 @@ func TestSnapshots_KeepReferencedOnes(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{naming.AnnotationSource: source}}}
 	}
 	kept := func(template string) Revision {
-		return Revision{live: &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"template":{"spec":` + template + `}}`)}}}
+		return storedIn(&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"template":{"spec":` + template + `}}`)}})
 	}
 	all := []*corev1.ConfigMap{live("web-env", "a"), live("web-from", "a"), live("web-mounted", "a"), live("web-projected", "a"), live("web-init", "a"), live("web-old", "a"), live("web-none", ""), live("web-new", "a")}
 	d := Decision{question: Input{Namespace: "ns"}, Kept: []Revision{
