@@ -2,16 +2,17 @@ package operator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
@@ -39,16 +40,29 @@ const (
 	maxOrdinary = 32 << 20
 	// maxReading is how long a request may take to arrive.
 	maxReading = 5 * time.Second
+	// heldFor is how long the answer to a refused request is held. The rest of the
+	// request is not read, so that the connection has to be closed: otherwise, a client
+	// could keep a processor busy with TLS handshakes and the reading of requests that
+	// are refused. The API server waits as long before it tries again in any case.
+	heldFor = time.Second
+	// maxHeld is the maximum number of answers that are held. Each needs the memory of
+	// a connection.
+	maxHeld = 256
 )
 
 // limitedServer is a webhook server that limits what requests cost.
 type limitedServer struct {
 	webhook.Server
 	small, large budget
+	held         chan struct{} // contains an element for each answer that is held
 }
 
 func newWebhookServer(o webhook.Options) webhook.Server {
-	return &limitedServer{Server: webhook.NewServer(o), small: budget{limit: maxOrdinary}, large: budget{limit: maxCost}}
+	return &limitedServer{
+		Server: webhook.NewServer(o),
+		small:  budget{limit: maxOrdinary}, large: budget{limit: maxCost},
+		held: make(chan struct{}, maxHeld),
+	}
 }
 
 // Register adds a hook behind the limits, which all hooks share.
@@ -58,37 +72,98 @@ func (s *limitedServer) Register(path string, hook http.Handler) {
 
 var (
 	errBusy   = errors.New("busy")
+	errBytes  = errors.New("too many bytes")
 	errValues = errors.New("too many values")
 )
 
 func (s *limitedServer) serve(w http.ResponseWriter, r *http.Request, hook http.Handler) {
-	if r.ContentLength > maxBody {
-		tooLarge(w, tooManyBytes)
+	taken := &allotment{server: s}
+	body, err := taken.read(w, r)
+	if err != nil {
+		taken.release() // the answer is held without it
+		s.refuse(w, r, err)
 		return
 	}
-	taken := &allotment{server: s}
-	defer taken.release()
+	r.Body = io.NopCloser(body)
+	began := time.Now()
+	hook.ServeHTTP(w, r)
+	if len(s.held) == 0 {
+		taken.release()
+		return
+	}
+	// While there are more large requests than can be served, they take no more than
+	// half of the time of a processor.
+	taken.releaseAfter(time.Since(began))
+}
+
+// read reads a request, and takes what it costs.
+func (a *allotment) read(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, error) {
+	if r.ContentLength > maxBody {
+		return nil, errBytes
+	}
+	// The cost counts only as the request arrives: a client that announces a large one
+	// and does not send it takes nothing. But what cannot be afforded is not read.
+	if !a.server.affords(r.ContentLength) {
+		return nil, errBusy
+	}
 	// A test server has no deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(maxReading))
 	var body bytes.Buffer
-	// The cost counts only as the request arrives: a client that announces a large one
-	// and does not send it takes nothing.
-	_, err := io.Copy(io.MultiWriter(taken, &body), io.LimitReader(r.Body, maxBody+1))
+	_, err := io.Copy(io.MultiWriter(a, &body), io.LimitReader(r.Body, maxBody+1))
+	if err == nil && body.Len() > maxBody {
+		err = errBytes
+	}
+	return &body, err
+}
+
+// affords reports whether a request of a length could be served if it arrived now.
+// The API server announces the length of all requests.
+func (s *limitedServer) affords(length int64) bool {
+	if length < 0 {
+		length = maxBody
+	}
+	return s.large.used.Load()+max(0, CostPerByte*length-ordinary) <= s.large.limit
+}
+
+// hold waits, and reports whether it did: not if too many answers are held.
+func (s *limitedServer) hold(ctx context.Context) bool {
+	select {
+	case s.held <- struct{}{}:
+		defer func() { <-s.held }()
+	default:
+		return false
+	}
+	select {
+	case <-time.After(heldFor):
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// refuse holds the answer to a request that was not read, and then sends it.
+func (s *limitedServer) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	wait := heldFor
+	if s.hold(r.Context()) {
+		wait = 0
+	}
+	var why *apierrors.StatusError
 	switch {
 	case errors.Is(err, errBusy):
-		busy := apierrors.NewTooManyRequests("the admission webhook of the platform operator is processing too many large requests; try again in a second", 1)
-		w.Header().Set("Retry-After", "1") // the API server tries again by itself
-		refuse(w, busy.Status())
+		why = apierrors.NewTooManyRequests("the admission webhook of the platform operator is processing too many large requests; try again in a second", int(wait.Seconds()))
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds()))) // the API server tries again by itself
 	case errors.Is(err, errValues):
-		tooLarge(w, tooManyValues)
-	case err != nil:
-		refuse(w, apierrors.NewBadRequest("the request could not be read: "+err.Error()).Status())
-	case body.Len() > maxBody:
-		tooLarge(w, tooManyBytes)
+		why = apierrors.NewRequestEntityTooLargeError(tooManyValues)
+	case errors.Is(err, errBytes):
+		why = apierrors.NewRequestEntityTooLargeError(tooManyBytes)
 	default:
-		r.Body = io.NopCloser(&body)
-		hook.ServeHTTP(w, r)
+		why = apierrors.NewBadRequest("the request could not be read: " + err.Error())
 	}
+	status := why.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Connection", "close") // the rest of the request is not read
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status) // the client may be gone
 }
 
 var (
@@ -97,19 +172,6 @@ var (
 	tooManyValues = fmt.Sprintf("the object and its previous version must have at most %d JSON values: "+
 		"remove elements from the longest lists", maxValues)
 )
-
-func tooLarge(w http.ResponseWriter, why string) {
-	refuse(w, apierrors.NewRequestEntityTooLargeError(why).Status())
-}
-
-// refuse answers with a Status, whose message the API server passes on.
-func refuse(w http.ResponseWriter, s metav1.Status) {
-	s.Kind, s.APIVersion = "Status", "v1"
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close") // the rest of the request is not read
-	w.WriteHeader(int(s.Code))
-	_ = json.NewEncoder(w).Encode(s) // the client may be gone
-}
 
 // budget limits a cost.
 type budget struct {
@@ -159,6 +221,13 @@ func (a *allotment) release() {
 	a.server.large.used.Add(-a.large)
 }
 
+// releaseAfter is release, but the part that only large requests take is released
+// when a time has passed.
+func (a *allotment) releaseAfter(pause time.Duration) {
+	a.server.small.used.Add(-a.small)
+	time.AfterFunc(pause, func() { a.server.large.used.Add(-a.large) })
+}
+
 // values counts the values of JSON text that arrives in pieces: commas and
 // opening brackets, of which there are at least as many, except for the first value.
 type values struct {
@@ -167,17 +236,41 @@ type values struct {
 }
 
 func (v *values) count(text []byte) {
-	for _, c := range text {
-		switch {
+	for len(text) > 0 {
+		if v.quoted && !v.escaping && text[0] != '"' {
+			text = v.skip(text) // most of a large request is such text
+			continue
+		}
+		switch c := text[0]; {
 		case v.escaping:
 			v.escaping = false
-		case v.quoted && c == '\\':
-			v.escaping = true
 		case c == '"':
 			v.quoted = !v.quoted
-		case v.quoted:
 		case c == ',' || c == '{' || c == '[':
 			v.n++
 		}
+		text = text[1:]
 	}
+}
+
+// skip returns what follows in a quoted text: from its end on, or after an escaped
+// quote.
+func (v *values) skip(text []byte) []byte {
+	quote := bytes.IndexByte(text, '"')
+	if quote < 0 {
+		quote = len(text)
+	}
+	at := 0
+	for at < quote {
+		escape := bytes.IndexByte(text[at:quote], '\\')
+		if escape < 0 {
+			return text[quote:]
+		}
+		at += escape + 2
+	}
+	if at > len(text) { // the escaped character arrives later
+		v.escaping = true
+		return nil
+	}
+	return text[at:]
 }

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -89,36 +91,133 @@ func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
 	}
 }
 
-func TestWebhookServer_LimitsTheCostAtATime(t *testing.T) {
-	url, began, release := hooked(t)
-	done := make(chan struct{}, 8)
-	start := func(size int) {
-		go func() {
-			if code, _, _ := post(t, url, size, false); code != http.StatusOK {
-				t.Errorf("a request that was accepted is answered with %d", code)
-			}
-			done <- struct{}{}
-		}()
-		if got := <-began; got != size {
-			t.Errorf("the hook received %d of %d bytes", got, size)
+// calls are a webhook server without a network. Its hook takes as long as a request
+// asks for.
+func calls(t *testing.T) (s *limitedServer, call func(body io.Reader, length int64, took time.Duration) (int, http.Header)) {
+	t.Helper()
+	s = newWebhookServer(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()}).(*limitedServer)
+	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		took, err := time.ParseDuration(r.Header.Get("Takes"))
+		if err != nil {
+			t.Error(err)
 		}
+		time.Sleep(took)
+	}))
+	return s, func(body io.Reader, length int64, took time.Duration) (int, http.Header) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", body)
+		r.ContentLength = length
+		r.Header.Set("Takes", took.String())
+		w := httptest.NewRecorder()
+		s.WebhookMux().ServeHTTP(w, r)
+		return w.Code, w.Header()
 	}
-	atATime := maxCost / (CostPerByte*maxBody - ordinary)
-	for range atATime {
-		start(maxBody)
-	}
-	code, header, s := post(t, url, maxBody, false)
-	if code != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || s.Reason != metav1.StatusReasonTooManyRequests {
-		t.Errorf("one more large one is answered with %d, %+v", code, s)
-	}
-	start(ordinary / CostPerByte) // is not held up
-	for range atATime + 1 {
-		release <- struct{}{}
+}
+
+// text returns a request of a size.
+func text(size int) io.Reader { return strings.NewReader(strings.Repeat("x", size)) }
+
+func TestWebhookServer_LimitsTheCostAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, call := calls(t)
+		atATime := maxCost / (CostPerByte*maxBody - ordinary)
+		for range atATime {
+			go func() {
+				if code, _ := call(text(maxBody), maxBody, time.Hour); code != http.StatusOK {
+					t.Errorf("a request that was accepted is answered with %d", code)
+				}
+			}()
+		}
+		synctest.Wait()
+		for name, body := range map[string]struct {
+			length int64
+			read   int
+		}{
+			"of a known length":    {maxBody, 0},
+			"of an unknown length": {-1, 0},
+			// It announces what can be afforded, and has more values than that.
+			"many values": {ordinary / CostPerByte, 4 << 10},
+		} {
+			began, read := time.Now(), &counted{Reader: strings.NewReader(strings.Repeat("{[,", maxBody/3))}
+			code, header := call(read, body.length, 0)
+			if code != http.StatusTooManyRequests {
+				t.Errorf("%s: one more large request is answered with %d", name, code)
+			}
+			if took := time.Since(began); took != heldFor || header.Get("Retry-After") != "0" {
+				t.Errorf("%s: the answer is held for %s, and the client waits %s seconds", name, took, header.Get("Retry-After"))
+			}
+			if (read.n > 0) != (body.read > 0) {
+				t.Errorf("%s: %d bytes were read", name, read.n)
+			}
+		}
+		began := time.Now()
+		if code, _ := call(text(ordinary/CostPerByte), ordinary/CostPerByte, 0); code != http.StatusOK || time.Since(began) > 0 {
+			t.Errorf("an ordinary request is answered with %d after %s", code, time.Since(began))
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	n int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += n
+	return n, err
+}
+
+func TestWebhookServer_HoldsALimitedNumberOfAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, call := calls(t)
+		for range maxHeld {
+			go call(nil, maxBody+1, 0)
+		}
+		synctest.Wait()
+		s.large.used.Store(s.large.limit)
+		began := time.Now()
+		if code, header := call(text(maxBody), maxBody, 0); code != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || time.Since(began) > 0 {
+			t.Errorf("one more is answered with %d after %s, and waits %s seconds", code, time.Since(began), header.Get("Retry-After"))
+		}
+		time.Sleep(heldFor)
+		began = time.Now()
+		if call(text(maxBody), maxBody, 0); time.Since(began) != heldFor {
+			t.Errorf("a later one is held for %s", time.Since(began))
+		}
+	})
+}
+
+// While there are more large requests than can be served, they take at most half of
+// the time of a processor.
+func TestWebhookServer_PausesBetweenLargeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, call := calls(t)
+		before := s.large.limit - CostPerByte*maxBody // room for one
+		s.large.used.Store(before)
+		const took = 10 * time.Second
+		serve := func(want int) {
+			t.Helper()
+			if code, _ := call(text(maxBody), maxBody, took); code != want {
+				t.Errorf("a request is answered with %d, want %d", code, want)
+			}
+		}
+		serve(http.StatusOK)
+		done := make(chan struct{})
+		go func() { serve(http.StatusOK); close(done) }() // at once, because no other one was refused
+		time.Sleep(took - heldFor/2)
+		serve(http.StatusTooManyRequests)
 		<-done
-	}
-	start(maxBody)
-	release <- struct{}{}
-	<-done
+		time.Sleep(took - 2*heldFor)
+		serve(http.StatusTooManyRequests)
+		time.Sleep(heldFor)
+		serve(http.StatusOK)
+		synctest.Wait()
+		if s.large.used.Load() != before || s.small.used.Load() != 0 {
+			t.Errorf("%d and %d are taken in the end", s.large.used.Load()-before, s.small.used.Load())
+		}
+	})
 }
 
 // A million empty elements have 3 MB, and need some hundred when they are decoded.
@@ -148,4 +247,40 @@ func TestWebhookServer_RefusesTooManyValues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// simpleCount is count, byte by byte.
+func simpleCount(text string) (n int) {
+	quoted, escaping := false, false
+	for _, c := range []byte(text) {
+		switch {
+		case escaping:
+			escaping = false
+		case quoted && c == '\\':
+			escaping = true
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',' || c == '{' || c == '[':
+			n++
+		}
+	}
+	return n
+}
+
+func FuzzValues(f *testing.F) {
+	for piece := range 5 {
+		f.Add(`{"a\\":"\"{,",[],"\\\"\n\u0041,":[{}],"\\":",","":0}`, piece)
+	}
+	f.Fuzz(func(t *testing.T, text string, piece int) {
+		var v values
+		for rest := text; rest != ""; {
+			n := min(len(rest), max(1, piece%10))
+			v.count([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		if want := simpleCount(text); v.n != want {
+			t.Errorf("%q in pieces of %d: got %d, want %d", text, piece, v.n, want)
+		}
+	})
 }
