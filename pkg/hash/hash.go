@@ -4,6 +4,7 @@
 package hash
 
 import (
+	"encoding/json"
 	"hash/fnv"
 	"strconv"
 )
@@ -16,6 +17,19 @@ func Of(salt string, v any) (string, error) {
 		return "", err
 	}
 	return Bytes(salt, raw), nil
+}
+
+// Canonical returns the JSON of a value with sorted keys.
+func Canonical(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var sorted any
+	if err := json.Unmarshal(raw, &sorted); err != nil {
+		return nil, err
+	}
+	return json.Marshal(sorted)
 }
 
 // Bytes hashes bytes.
