@@ -133,7 +133,7 @@ update-golden: bin/cluster ## Rewrite golden files; read the diff before you com
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
-	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/traefik; do go -C $$m mod tidy; done
+	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik; do go -C $$m mod tidy; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
@@ -440,10 +440,11 @@ e2e-cluster: bin/cluster
 bin/kubevalidate:
 	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/kubevalidate -trimpath -o ../../bin/kubevalidate .
 
-# go build knows better than make whether there is something to do.
+# go build knows better than make whether there is something to do. Built like the
+# operator, so that the two share compiled packages.
 .PHONY: bin/cluster
 bin/cluster:
-	@go build -C e2e/cluster -o ../../bin/cluster .
+	@CGO_ENABLED=0 go build -C e2e/cluster -trimpath -o ../../bin/cluster .
 
 .PHONY: bin/sharedserver
 bin/sharedserver:

@@ -94,7 +94,7 @@ func (b Builder) Has(ctx context.Context, a Artifact) bool {
 	return true
 }
 
-func (b Builder) sourceStamp(a Artifact) string { return filepath.Join(b.CacheDir, a.Module+".source") }
+func (b Builder) sourceStamp(a Artifact) string { return filepath.Join(b.CacheDir, a.Name+".source") }
 
 // GoEnv makes builds independent of the caller's settings: no workspace, no
 // vendoring, no version control stamp.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// moduleSource finds a nested module (hyperkube, traefik) of the checkout this
+// moduleSource finds a nested module (hyperkube, tools, traefik) of the checkout this
 // binary was built from, or is started in.
 //
 // It is looked for on disk and not embedded: go:embed cannot reach into a

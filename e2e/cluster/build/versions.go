@@ -12,7 +12,8 @@ import (
 // Everything the cluster is made of, in one place. Raising a version here is
 // all it takes: the cache folder is keyed by this table, so the next `up`
 // builds the new one. (hyperkube/go.mod pins Kubernetes and etcd a second
-// time, because a Go module has to; a test keeps the two in step.)
+// time, and tools/go.mod CoreDNS and helm, because a Go module has to; a test
+// keeps them in step.)
 const (
 	KubernetesVersion = "v1.36.3"
 	etcdVersion       = "v3.6.8"
@@ -88,13 +89,13 @@ func artifacts() []Artifact {
 			LDFlags:  "-s -w",
 		},
 		{
-			Name: ArtifactCoreDNS, Version: CoreDNSVersion, Dir: "bin", Programs: []string{"coredns"}, Takes: "2 min",
-			Packages: []string{"github.com/coredns/coredns"}, LDFlags: "-s -w",
+			Name: ArtifactCoreDNS, Version: CoreDNSVersion, Dir: "bin", Programs: []string{"coredns"}, Takes: "30 s",
+			Module: "tools", Packages: []string{"./coredns"}, Sources: []string{"coredns", "go.mod", "go.sum"}, LDFlags: "-s -w",
 		},
 		{
-			Name: artifactHelm, Version: helmVersion, Dir: "bin", Programs: []string{"helm"}, Takes: "2 min",
-			Packages: []string{"helm.sh/helm/v4/cmd/helm"},
-			LDFlags:  "-s -w -X helm.sh/helm/v4/internal/version.version=" + helmVersion,
+			Name: artifactHelm, Version: helmVersion, Dir: "bin", Programs: []string{"helm"}, Takes: "1 min",
+			Module: "tools", Packages: []string{"helm.sh/helm/v4/cmd/helm"}, Sources: []string{"go.mod", "go.sum"},
+			LDFlags: "-s -w -X helm.sh/helm/v4/internal/version.version=" + helmVersion,
 		},
 	}
 }

@@ -7,21 +7,29 @@ import (
 	"testing"
 )
 
-// The version table and hyperkube's go.mod have to say the same.
-func TestArtifacts_PinTheVersionsOfTheHyperkubeModule(t *testing.T) {
-	mod, err := os.ReadFile("../hyperkube/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for module, version := range map[string]string{
-		"k8s.io/kubernetes":         KubernetesVersion,
-		"go.etcd.io/etcd/server/v3": etcdVersion,
-		"k8s.io/kubectl":            strings.Replace(KubernetesVersion, "v1.", "v0.", 1),
+// The version table and the go.mod files have to say the same.
+func TestArtifacts_PinTheVersionsOfTheModules(t *testing.T) {
+	for module, pins := range map[string]map[string]string{
+		"hyperkube": {
+			"k8s.io/kubernetes":         KubernetesVersion,
+			"go.etcd.io/etcd/server/v3": etcdVersion,
+			"k8s.io/kubectl":            strings.Replace(KubernetesVersion, "v1.", "v0.", 1),
+		},
+		"tools": {
+			"github.com/coredns/coredns": CoreDNSVersion,
+			"helm.sh/helm/v4":            helmVersion,
+		},
 	} {
-		pattern := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` (\S+)`)
-		m := pattern.FindSubmatch(mod)
-		if m == nil || string(m[1]) != version {
-			t.Errorf("hyperkube/go.mod has %s %s, the version table %s", module, m, version)
+		mod, err := os.ReadFile("../" + module + "/go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for dependency, version := range pins {
+			pattern := regexp.MustCompile(`(?m)^(?:\t|require )` + regexp.QuoteMeta(dependency) + ` (\S+)`)
+			m := pattern.FindSubmatch(mod)
+			if m == nil || string(m[1]) != version {
+				t.Errorf("%s/go.mod has %s %s, the version table %s", module, dependency, m, version)
+			}
 		}
 	}
 }
