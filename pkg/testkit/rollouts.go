@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -173,7 +174,7 @@ func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error 
 	}
 	before, now := d.DeepCopy(), metav1.Now()
 	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now}
-	if available < n-mayBeUnavailable(d, n) {
+	if _, unavailable := RolloutBounds(d); int(available) < int(n)-unavailable {
 		c.Status, c.Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
 	}
 	d.Status = appsv1.DeploymentStatus{
@@ -191,14 +192,28 @@ func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error 
 	return nil
 }
 
-// mayBeUnavailable returns how many of n replicas a rollout may leave unavailable.
-func mayBeUnavailable(d *appsv1.Deployment, n int32) int32 {
-	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
-		if u, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, int(n), false); err == nil {
-			return int32(u) //nolint:gosec // at most the number of replicas, or a number of the spec
-		}
+// RolloutBounds returns how many pods more than desired a rollout may create, and how
+// many fewer it may leave available, like ResolveFenceposts and MaxUnavailable of
+// Kubernetes' pkg/controller/deployment/util. With the strategy Recreate both are 0.
+func RolloutBounds(d *appsv1.Deployment) (surge, unavailable int) {
+	want := 1
+	if d.Spec.Replicas != nil {
+		want = int(*d.Spec.Replicas)
 	}
-	return 0
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || want == 0 {
+		return 0, 0
+	}
+	quarter := intstr.FromString("25%")
+	s, u := &quarter, &quarter
+	if r := d.Spec.Strategy.RollingUpdate; r != nil {
+		s, u = cmp.Or(r.MaxSurge, s), cmp.Or(r.MaxUnavailable, u)
+	}
+	surge, _ = intstr.GetScaledValueFromIntOrPercent(s, want, true)
+	unavailable, _ = intstr.GetScaledValueFromIntOrPercent(u, want, false)
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, min(unavailable, want)
 }
 
 // crashes reports whether a pod has an image that does not run.

@@ -15,8 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
@@ -172,7 +173,10 @@ func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev
 // replace creates and deletes pods as far as maxSurge and maxUnavailable allow.
 func (c *Cluster) replace(ctx context.Context, d *appsv1.Deployment, hash string, fresh, old []*corev1.Pod, in inputs) (nowFresh, nowOld []*corev1.Pod, moved, refused bool, err error) {
 	want := int(desiredReplicas(d))
-	surge, unavailable := bounds(d)
+	surge, unavailable := testkit.RolloutBounds(d)
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		unavailable = want // all pods end before the first new one is created
+	}
 	for len(fresh) < want && len(fresh)+len(old) < want+surge {
 		if c.Quota {
 			refused = true
@@ -241,7 +245,7 @@ func (c *Cluster) status(d *appsv1.Deployment, fresh, old []*corev1.Pod, known, 
 		ReadyReplicas: available, AvailableReplicas: available, UnavailableReplicas: max(0, want-available),
 		Conditions: was.Conditions,
 	}
-	_, unavailable := bounds(d)
+	_, unavailable := testkit.RolloutBounds(d)
 	if available >= want-int32(unavailable) { //nolint:gosec // a small number of pods
 		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "")
 	} else {
@@ -330,27 +334,6 @@ func desiredReplicas(d *appsv1.Deployment) int32 {
 		return 1
 	}
 	return *d.Spec.Replicas
-}
-
-// bounds returns maxSurge and maxUnavailable as numbers of pods.
-func bounds(d *appsv1.Deployment) (surge, unavailable int) {
-	want := int(desiredReplicas(d))
-	quarter := intstr.FromString("25%")
-	s, u := &quarter, &quarter
-	if r := d.Spec.Strategy.RollingUpdate; r != nil {
-		if r.MaxSurge != nil {
-			s = r.MaxSurge
-		}
-		if r.MaxUnavailable != nil {
-			u = r.MaxUnavailable
-		}
-	}
-	surge, _ = intstr.GetScaledValueFromIntOrPercent(s, want, true)
-	unavailable, _ = intstr.GetScaledValueFromIntOrPercent(u, want, false)
-	if surge == 0 && unavailable == 0 {
-		unavailable = 1
-	}
-	return surge, unavailable
 }
 
 func ready(pods []*corev1.Pod) int {

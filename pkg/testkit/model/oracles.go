@@ -19,6 +19,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // scene is everything that is compared, read at one time.
@@ -257,7 +258,7 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 	if e.serves {
 		least := 1
 		if s.deployment != nil {
-			_, u := bounds(s.deployment)
+			_, u := testkit.RolloutBounds(s.deployment)
 			least = max(1, int(desiredReplicas(s.deployment))-u)
 		}
 		if s.ready() < least {
