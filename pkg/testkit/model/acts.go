@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -264,11 +265,11 @@ func (w *World) writeInput(ctx context.Context, kind, content string) error {
 	w.memory.edits++
 	w.memory.doubtful = w.memory.doubtful || strings.Contains(content, wrongConfig)
 	var o client.Object
-	meta := metav1.ObjectMeta{Namespace: w.ns, Name: inputName(kind)}
+	named := metav1.ObjectMeta{Namespace: w.ns, Name: inputName(kind)}
 	if kind == "Secret" {
-		o = &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"tls.crt": content, "tls.key": content}}
+		o = &corev1.Secret{ObjectMeta: named, StringData: map[string]string{"tls.crt": content, "tls.key": content}}
 	} else {
-		o = &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"server.conf": content, "index.html": content}}
+		o = &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"server.conf": content, "index.html": content}}
 	}
 	err := w.env.Admin.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
@@ -370,10 +371,11 @@ func faultOps() []Op {
 			w.kill(w.leader())
 			return w.start(ctx)
 		}),
-		other("two-namespaces", "# the operator starts again, and watches two namespaces: it does not wait for its own writes", nil, func(ctx context.Context, w *World) error {
+		early(other("two-namespaces", "# the operator starts again, and watches two namespaces: it does not wait for its own writes", nil, func(ctx context.Context, w *World) error {
+			w.others = []string{metav1.NamespaceDefault}
 			w.kill(w.leader())
-			return w.start(ctx, metav1.NamespaceDefault)
-		}),
+			return w.start(ctx)
+		})),
 		disturb(other("two-leaders", "# a second operator works at the same time", nil, func(ctx context.Context, w *World) error {
 			first := w.leader()
 			if len(w.leaders) > 1 || w.leaders[0].wire.isDead() {
@@ -398,20 +400,28 @@ func faultOps() []Op {
 			w.afterOps = append(w.afterOps, func(ctx context.Context) error { return w.resumeLeader(ctx, first) })
 			return nil
 		})),
-		disturb(other("stale-object", "# the operator sees changes of the object late", nil, stale(func(k *Kind) string { return k.Name + "s" }))),
-		disturb(other("stale-workload", "# the operator sees changes of Deployments or pods late", nil, stale(func(k *Kind) string {
+		disturb(other("stale-object", "# the operator sees changes of the object late", nil, stale(func(k *Kind) []string { return []string{k.Name + "s"} }))),
+		disturb(other("stale-workload", "# the operator sees changes of Deployments or pods late", nil, stale(func(k *Kind) []string {
 			if k.hasDeployment() {
-				return "deployments"
+				return []string{"deployments"}
 			}
-			return "pods"
+			return []string{"pods"}
 		}))),
-		disturb(other("stale-all", "# the operator sees all changes late", nil, stale(func(*Kind) string { return "" }))),
+		disturb(other("stale-children", "# the operator sees changes of everything but the object late", nil, stale(func(*Kind) []string {
+			var all []string
+			for _, gvk := range childKinds {
+				resource, _ := meta.UnsafeGuessKindToResource(gvk)
+				all = append(all, resource.Resource)
+			}
+			return all
+		}))),
+		disturb(other("stale-all", "# the operator sees all changes late", nil, stale(func(*Kind) []string { return []string{""} }))),
 		disturb(other("break-watches", "# all watches of the operator are broken off", nil, func(_ context.Context, w *World) error {
 			w.leader().wire.breakWatches()
 			return nil
 		})),
-		other("clock-back", "# the operator's clock jumps back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil }),
-		other("clock-forth", "# the operator's clock jumps ahead by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil }),
+		early(other("clock-back", "# the operator's clock jumps back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil })),
+		early(other("clock-forth", "# the operator's clock jumps ahead by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil })),
 	}
 	for n := 1; n <= 4; n++ {
 		all = append(all,
@@ -437,19 +447,24 @@ func armed(f fault) func(context.Context, *World) error {
 	}
 }
 
-// stale delays the events of a resource until the operator has had time to react to
-// everything else.
-func stale(resource func(*Kind) string) func(context.Context, *World) error {
+// stale delays the events of some resources until the operator has had time to react
+// to everything else.
+func stale(resources func(*Kind) []string) func(context.Context, *World) error {
 	return func(_ context.Context, w *World) error {
 		l := w.leader()
 		if l.wire.isDead() {
 			return errSkip
 		}
-		l.wire.freeze(resource(w.kind))
+		for _, resource := range resources(w.kind) {
+			l.wire.freeze(resource)
+		}
 		w.afterOps = append(w.afterOps, func(ctx context.Context) error {
 			err := w.idle(ctx)
 			if err == nil {
 				_, err = w.cluster.Step(ctx)
+			}
+			if err == nil {
+				err = w.rememberEdited(ctx)
 			}
 			if err == nil {
 				err = w.idle(ctx)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ type Op struct {
 	do     func(context.Context, *World) error
 	script string
 	needs  []string // operations without which it would hardly ever apply
+	fields []string // what it changes: fields of the spec, or other parts of the cluster
+	patch  string   // of the spec
+	lasts  bool     // its effect lasts until it is undone
+	end    string   // the operation that undoes it, if any
 }
 
 // needs are the operations that create what others change or delete.
@@ -37,6 +42,18 @@ var needs = map[string][]string{
 	"foreign-service-gone": {"foreign-service"}, "foreign-ingress-gone": {"foreign-ingress"}, "foreign-hpa-gone": {"foreign-hpa"},
 	"foreign-pdb-gone": {"foreign-pdb"}, "foreign-policy-gone": {"foreign-policy"},
 	"scale-behavior": {"autoscale"}, "scale-on-memory": {"autoscale"}, "suspend-off": {"suspend"},
+}
+
+// ends are the operations that last until they are undone, and those that undo them.
+// A chain is more likely to have each of them, and an end soon: while most of them
+// last, the model can expect little, and what happens in between is rarely combined
+// with them by chance.
+var ends = map[string]string{
+	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "pin-1": "unpin", "pin-99": "unpin",
+	"halt": "rollback", "policy-orphan": "policy-delete", "autoscale": "autoscale-off-3", "autoscale-4": "autoscale-off",
+	"clock-back": "", "clock-forth": "", "two-namespaces": "",
+	"foreign-service": "foreign-service-gone", "foreign-ingress": "foreign-ingress-gone", "foreign-hpa": "foreign-hpa-gone",
+	"foreign-pdb": "foreign-pdb-gone", "foreign-policy": "foreign-policy-gone",
 }
 
 // For reports whether the operation applies to a kind.
@@ -54,20 +71,43 @@ var (
 // is the kind's image and $REPLICAS its field for the number of pods.
 func set(name, patch string, kinds []string) Op {
 	return Op{
-		Name: name, Kinds: kinds, Early: true,
-		do:     func(ctx context.Context, w *World) error { return w.edit(ctx, w.expand(patch)) },
+		Name: name, Kinds: kinds, Early: true, fields: fieldsOf(patch), patch: patch,
+		do: func(ctx context.Context, w *World) error {
+			w.counter++
+			return w.edit(ctx, w.kind.expand(patch, w.counter))
+		},
 		script: "kubectl patch $KIND $NAME --type merge -p '{\"spec\":" + patch + "}'",
 	}
 }
 
-func (w *World) expand(s string) string {
-	if strings.Contains(s, "$COUNT") {
-		w.counter++
+// fieldsOf returns the fields that a patch of a spec changes. Those of rollout are
+// independent settings, so each is a field of its own.
+func fieldsOf(patch string) []string {
+	var change map[string]any
+	if err := json.Unmarshal([]byte(patch), &change); err != nil {
+		panic(fmt.Sprintf("%s: %v", patch, err)) // it is part of the catalogue
 	}
-	s = strings.NewReplacer("$IMAGE", w.kind.Image, "$REPLICAS", w.kind.Replicas,
-		"$COUNT", fmt.Sprintf("2026-01-01T%02d:%02d:%02dZ", w.counter/3600%24, w.counter/60%60, w.counter%60)).Replace(s)
-	if w.kind.tags != nil {
-		s = w.kind.tags.Replace(s)
+	var fields []string
+	for field, value := range change {
+		rollout, _ := value.(map[string]any)
+		if field != "rollout" || len(rollout) == 0 {
+			fields = append(fields, field)
+			continue
+		}
+		for setting := range rollout {
+			fields = append(fields, field+"."+setting)
+		}
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+// expand replaces the variables of a patch. $COUNT is a time, which depends on n.
+func (k *Kind) expand(s string, n int) string {
+	s = strings.NewReplacer("$IMAGE", k.Image, "$REPLICAS", k.Replicas,
+		"$COUNT", fmt.Sprintf("2026-01-01T%02d:%02d:%02dZ", n/3600%24, n/60%60, n%60)).Replace(s)
+	if k.tags != nil {
+		s = k.tags.Replace(s)
 	}
 	return s
 }
@@ -76,7 +116,7 @@ func (w *World) expand(s string) string {
 func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch string, kinds []string) Op {
 	flag := map[types.PatchType]string{types.MergePatchType: "merge", types.JSONPatchType: "json", types.StrategicMergePatchType: "strategic"}[how]
 	return Op{
-		Name: name, Kinds: kinds, Touches: true,
+		Name: name, Kinds: kinds, Touches: true, fields: []string{refVariable(ref)},
 		do: func(ctx context.Context, w *World) error {
 			return w.patchChild(ctx, ref(w.kind), how, strings.NewReplacer("$CONTAINER", w.kind.Container).Replace(patch))
 		},
@@ -87,7 +127,7 @@ func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch str
 // deleteChild returns an operation that deletes a child.
 func deleteChild(name string, ref func(*Kind) Ref, kinds []string) Op {
 	return Op{
-		Name: name, Kinds: kinds, Touches: true,
+		Name: name, Kinds: kinds, Touches: true, fields: []string{refVariable(ref)},
 		do:     func(ctx context.Context, w *World) error { return w.deleteChild(ctx, ref(w.kind)) },
 		script: "kubectl delete $" + refVariable(ref),
 	}
@@ -106,7 +146,8 @@ func refVariable(ref func(*Kind) Ref) string {
 
 // other returns an operation with code of its own.
 func other(name, script string, kinds []string, do func(context.Context, *World) error) Op {
-	return Op{Name: name, Kinds: kinds, do: do, script: script}
+	group, _, _ := strings.Cut(name, "-")
+	return Op{Name: name, Kinds: kinds, do: do, script: script, fields: []string{group}}
 }
 
 func early(o Op) Op   { o.Early = true; return o }
@@ -114,11 +155,17 @@ func touches(o Op) Op { o.Touches = true; return o }
 func scales(o Op) Op  { o.Scales = true; return o }
 func disturb(o Op) Op { o.Fault = true; return o }
 
+// fieldPods is what operations change that end pods.
+const fieldPods = "pods"
+
+func ofPods(o Op) Op { o.fields = []string{fieldPods}; return touches(o) }
+
 // Catalogue returns all operations.
 func Catalogue() []Op {
 	all := slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), faultOps())
 	for i := range all {
 		all[i].needs = needs[all[i].Name]
+		all[i].end, all[i].lasts = ends[all[i].Name]
 	}
 	return all
 }
@@ -256,8 +303,8 @@ func immortalOps() []Op {
 		set("i-volume", `{"pod":{"volumes":[{"name":"t","emptyDir":{}}],"volumeMounts":[{"name":"t","mountPath":"/t"}]}}`, immortal),
 		set("i-restricted", `{"security":{"profile":"Restricted","runAsUser":101}}`, immortal),
 		set("i-command", `{"command":["sleep"],"args":["1"]}`, immortal),
-		touches(other("pod-fails", "# the pod fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
-		touches(other("pod-succeeds", "# the pod succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
+		ofPods(other("pod-fails", "# the pod fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
+		ofPods(other("pod-succeeds", "# the pod succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
 		set("memory", `{"memory":{"size":"128Mi"}}`, mc),
 		set("memory-unset", `{"memory":null}`, mc),
 		set("connections", `{"maxConnections":2048}`, mc),
@@ -344,8 +391,8 @@ func foreignOps() []Op {
 // clusterOps returns the operations that affect pods, revisions and the status.
 func clusterOps() []Op {
 	return []Op{
-		touches(other("evict-pod", "kubectl delete pod $(kubectl get pods -o name | head -1)", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),
-		touches(other("evict-all", "kubectl delete pods --all", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 100) })),
+		ofPods(other("evict-pod", "kubectl delete pod $(kubectl get pods -o name | head -1)", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),
+		ofPods(other("evict-all", "kubectl delete pods --all", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 100) })),
 		other("delete-revisions", "kubectl delete controllerrevisions --all", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) }),
 		other("erase-status", "kubectl patch $KIND $NAME --subresource status --type merge -p '{\"status\":null}'", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) }),
 		other("falsify-status", "kubectl patch $KIND $NAME --subresource status --type json -p '[{\"op\":\"replace\",\"path\":\"/status/conditions\",\"value\":[]}]'", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) }),

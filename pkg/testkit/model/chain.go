@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -70,99 +69,6 @@ func opNamed(name string) *Op {
 		return &all[i]
 	}
 	return nil
-}
-
-// themes are groups of related operations, given as prefixes of their names. Some
-// defects need three of them in a row, which is unlikely in a chain of all
-// operations.
-var themes = [][]string{
-	nil, // all operations
-	{"image-", "config", "cm-", "restart", "halt", "rollback", "pin-", "unpin", "history-", "scale-0", "scale-3", "delete-revisions", "erase-status", "rollout-undo", "delete-workload", "content-cm", "env-cm", "suspend", "pod-fails", "clock-"},
-	{"scale-", "autoscale", "load-", "quota", "drift-env", "drift-replicas", "delete-workload", "delete-hpa", "evict-", "image-crash", "image-2", "suspend", "pod-"},
-	{"policy-", "delete", "recreate", "disown", "unlabel", "relabel", "unannotate", "annotate", "pause", "resume", "foreign-", "isolate", "expose"},
-}
-
-// Generate returns a random chain. Of several operations that could be next, it
-// prefers the one that results in the most pairs that have not been tried.
-func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
-	c := Chain{kind: p.pickKind(r, kinds)}
-	k, err := kindNamed(c.kind)
-	if err != nil {
-		panic(err) // it is one of Kinds
-	}
-	var calm, faults, early, themed []string
-	theme := themes[r.IntN(len(themes))]
-	for _, o := range catalogue() {
-		switch {
-		case !o.For(k) || o.Name == "create" || slices.Contains(without, o.Name):
-		case o.Fault:
-			faults = append(faults, o.Name)
-		default:
-			calm = append(calm, o.Name)
-			if slices.ContainsFunc(theme, func(prefix string) bool { return strings.HasPrefix(o.Name, prefix) }) {
-				themed = append(themed, o.Name)
-			}
-			if o.Early {
-				early = append(early, o.Name)
-			}
-		}
-	}
-	choices := 5
-	if len(theme) == 0 {
-		choices = 40
-	}
-	add := func(from []string, pc pace) {
-		best, most := "", -1.0
-		for range choices {
-			name := from[r.IntN(len(from))]
-			if n := p.gain(c, name); n > most {
-				best, most = name, n
-			}
-		}
-		for _, need := range opNamed(best).needs {
-			if o := opNamed(need); o.For(k) && !slices.Contains(without, need) {
-				c.steps = append(c.steps, step{need, paceSettle})
-			}
-		}
-		c.steps = append(c.steps, step{best, pc})
-	}
-	for range r.IntN(4) {
-		add(early, paceNow)
-	}
-	c.steps = append(c.steps, step{"create", randomPace(r)})
-	n := 6 + r.IntN(10)
-	if len(theme) == 0 {
-		n += 30 // the number of pairs grows with the square of the length
-	}
-	for len(c.steps) < n {
-		if len(faults) > 0 && r.IntN(7) == 0 {
-			add(faults, paceNow)
-		}
-		if len(themed) > 0 && r.IntN(10) < 7 {
-			add(themed, randomPace(r))
-		} else {
-			add(calm, randomPace(r))
-		}
-		if name := last(c.steps).op; strings.HasPrefix(name, "delete") && isDeletion(name) {
-			c.steps = append(c.steps, step{"create", randomPace(r)})
-		}
-	}
-	c.steps[len(c.steps)-1].pace = paceSettle
-	return c
-}
-
-func isDeletion(name string) bool {
-	return name == "delete" || name == "delete-foreground" || name == "delete-orphan"
-}
-
-func randomPace(r *rand.Rand) pace {
-	switch r.IntN(10) {
-	case 0, 1:
-		return paceNow
-	case 2:
-		return paceIdle
-	}
-	return paceSettle
 }
 
 // Result is the outcome of a chain.

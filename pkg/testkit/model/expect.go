@@ -56,6 +56,11 @@ type memory struct {
 	// doubtful whether one of these changes did not work.
 	edits    int
 	doubtful bool
+	// edited are the specs since everything settled last, and perhaps is one of them
+	// of which all pods were ready before the operator could see the next one. It
+	// depends on the order of events whether that counts as healthy.
+	edited  []map[string]any
+	perhaps map[string]any
 	// seen are the templates since everything settled last.
 	seen []string
 }
@@ -69,8 +74,9 @@ type expectation struct {
 	mayBeReady bool
 	// serves reports whether pods must serve, of this spec or an earlier one.
 	serves bool
-	// image is what the pods must run, "" if that is not known.
-	image string
+	// image is what the pods must run, "" if that is not known, and orImage is what
+	// they may run instead.
+	image, orImage string
 	// replicas is how many pods there must be, -1 if that is not known.
 	replicas int64
 	// children are the auxiliary resources, and whether each must exist.
@@ -161,11 +167,13 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.why = "the spec does not work, and an earlier one did"
 		e.mayBeReady = want == 0 || w.keepsRunning(spec, in)
 		healthyWorks, _ := w.works(m.healthy, in)
-		halt := text(spec, "rollout", "onFailure") == "Halt"
+		// After a rollback, Halt keeps the revision in use.
+		rolledBack := m.rolledBack != "" && m.rolledBackInputs == inputsOf(spec, in) && m.edits <= 1 && !m.statusLost
+		halt := text(spec, "rollout", "onFailure") == "Halt" && !rolledBack
 		// A missing ConfigMap or Secret that pods use directly prevents new pods of
 		// any revision, and with Halt there is no rollback.
 		if healthyWorks && available && !halt {
-			e.serves, e.image = want != 0, text(m.healthy, "image")
+			e.serves, e.image, e.orImage = want != 0, text(m.healthy, "image"), text(m.perhaps, "image")
 			if m.pinned || want == 0 {
 				e.image = "" // the pinned revision became healthy later; without pods no rollout fails
 			}

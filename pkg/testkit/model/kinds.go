@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -124,6 +125,14 @@ func subject(k converge.AnyKind) testkit.Subject {
 	}
 }
 
+// manifest returns an object of the kind.
+func (k *Kind) manifest(namespace string, spec map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": k.GVK.GroupVersion().String(), "kind": k.GVK.Kind,
+		"metadata": map[string]any{"name": objectName, "namespace": namespace}, "spec": spec,
+	}
+}
+
 // validate returns the errors of the kind's webhook about an object, without the
 // webhook.
 func (k *Kind) validate(o map[string]any) (field.ErrorList, error) {
@@ -138,6 +147,15 @@ func (k *Kind) validate(o map[string]any) (field.ErrorList, error) {
 		return w.Validate(typed, platform()), nil
 	}
 	return nil, fmt.Errorf("%s has no webhook", k.GVK)
+}
+
+// base returns the spec that a chain starts from.
+func (k *Kind) base() map[string]any {
+	var spec map[string]any
+	if err := json.Unmarshal([]byte(k.Base), &spec); err != nil {
+		panic(fmt.Sprintf("%s: %v", k.Base, err)) // it is a constant
+	}
+	return runtimeCopy(spec)
 }
 
 func (k *Kind) empty() *unstructured.Unstructured {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,49 @@ func TestChain_RoundTrip(t *testing.T) {
 		}
 		if Script(c) == "" {
 			t.Errorf("no script for %s", c)
+		}
+	}
+}
+
+func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
+	kinds := []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}
+	without := []string{"pause", "delete-foreground", "crash-before-1", "resume"}
+	pairs := NewPairs(kinds)
+	for seed := range uint64(50) {
+		c := Generate(rand.New(rand.NewPCG(seed, 0)), kinds, pairs, without) //nolint:gosec // reproducible by its seed
+		k, err := kindNamed(c.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, edits, vain, exists := k.base(), 0, 0, false
+		for i, s := range c.steps {
+			if slices.Contains(without, s.op) {
+				t.Errorf("%s: has %s", c, s.op)
+			}
+			exists = exists || s.op == "create"
+			o := opNamed(s.op)
+			if !exists && !o.Early {
+				t.Errorf("%s: %s before there is an object", c, s.op)
+			}
+			if o.patch == "" {
+				continue
+			}
+			var change map[string]any
+			if err := json.Unmarshal([]byte(k.expand(o.patch, i+1)), &change); err != nil {
+				t.Fatal(err)
+			}
+			next := runtimeCopy(merge(spec, change))
+			edits++
+			if cmp.Equal(spec, next) {
+				vain++
+			}
+			spec = next
+		}
+		if errs, err := k.validate(k.manifest("", spec)); err != nil || len(errs) > 0 {
+			t.Errorf("%s: the final spec is refused: %v %v", c, errs, err)
+		}
+		if !exists || vain > edits/10 {
+			t.Errorf("%s: created %v, and %d of %d edits change nothing", c, exists, vain, edits)
 		}
 	}
 }

@@ -129,17 +129,42 @@ func (w *World) remember(ctx context.Context) error {
 		w.memory.orphanAt = 0
 	}
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
-	if works, _ := w.works(s.spec, s.in); works && s.ready() > 0 && s.running(w.kind.Container)[text(s.spec, "image")] == len(s.pods) && s.spec["paused"] != true && !has(s.spec, "rollout", "pinnedRevision") {
+	if w.serves(s, s.spec) {
 		w.memory.healthy = runtimeCopy(s.spec)
 		w.memory.statusLost, w.memory.pinned = false, false
 		if s.deployment != nil {
 			w.memory.healthyTemplate = hashOfTemplate(s.deployment.Spec.Template)
 		}
 	}
+	if perhaps := w.memory.perhaps; perhaps != nil && s.deployment != nil && w.serves(s, perhaps) {
+		w.memory.healthy, w.memory.healthyTemplate = perhaps, hashOfTemplate(s.deployment.Spec.Template)
+	}
+	w.memory.edited, w.memory.perhaps = nil, nil
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
 	w.memory.floor = 0
 	if s.deployment != nil {
 		w.memory.floor = desiredReplicas(s.deployment)
+	}
+	return nil
+}
+
+// serves reports whether all pods run the image of a spec that works.
+func (w *World) serves(s *scene, spec map[string]any) bool {
+	works, _ := w.works(spec, s.in)
+	return works && s.ready() > 0 && s.running(w.kind.Container)[text(spec, "image")] == len(s.pods) && spec["paused"] != true && !has(spec, "rollout", "pinnedRevision")
+}
+
+// rememberEdited records that all pods of a spec were ready before the operator saw
+// the next one.
+func (w *World) rememberEdited(ctx context.Context) error {
+	s, err := w.look(ctx)
+	if err != nil || s == nil || s.deployment == nil {
+		return err
+	}
+	for _, spec := range w.memory.edited {
+		if w.serves(s, spec) {
+			w.memory.perhaps = spec
+		}
 	}
 	return nil
 }
@@ -265,12 +290,12 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 			bad("serving", "%d pods are ready, want at least %d: %s; %s", s.ready(), least, e.why, s.summary())
 		}
 	}
-	if e.image != "" && s.ready() > 0 && images[e.image] < s.ready() {
+	if e.image != "" && s.ready() > 0 && images[e.image] < s.ready() && images[e.orImage] < s.ready() {
 		bad("image", "the pods run %v, want %s: %s", images, e.image, e.why)
 	}
 	if e.image != "" && s.deployment != nil {
 		for _, c := range s.deployment.Spec.Template.Spec.Containers {
-			if c.Name == w.kind.Container && c.Image != e.image {
+			if c.Name == w.kind.Container && c.Image != e.image && c.Image != e.orImage {
 				bad("image", "the Deployment has %s, want %s: %s; %s", c.Image, e.image, e.why, s.summary())
 			}
 		}

@@ -45,6 +45,7 @@ type World struct {
 	ns        string
 	cluster   *Cluster
 	leaders   []*leader // the last one is the leader; earlier ones still run
+	others    []string  // namespaces that operators watch in addition to that of the chain
 	history   *history
 	skew      atomic.Int64 // of the operator's clock, in nanoseconds
 
@@ -83,10 +84,7 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind, onCluster bool) (*
 	if err := env.Admin.Create(ctx, ns); err != nil {
 		return nil, fmt.Errorf("creating a namespace: %w", err)
 	}
-	w := &World{env: env, kind: k, onCluster: onCluster, ns: ns.Name, cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
-	if err := json.Unmarshal([]byte(k.Base), &w.spec); err != nil {
-		return nil, fmt.Errorf("decoding the base spec: %w", err)
-	}
+	w := &World{env: env, kind: k, onCluster: onCluster, ns: ns.Name, spec: k.base(), cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
 	var err error
 	w.cluster.real = onCluster
 	if w.history, err = watchHistory(ctx, env.Admin, w.ns); err != nil {
@@ -99,15 +97,15 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind, onCluster bool) (*
 func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 
 // start starts another operator, which becomes the leader. It watches the chain's
-// namespace, and others.
-func (w *World) start(ctx context.Context, others ...string) error {
+// namespace, and w.others.
+func (w *World) start(ctx context.Context) error {
 	l := &leader{wire: newWire()}
 	if w.onCluster { // the installed operator, whose requests are not observed
 		w.leaders = append(w.leaders, l)
 		return nil
 	}
 	var err error
-	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, append(others, w.ns)...); err != nil {
+	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
 	}
 	w.leaders = append(w.leaders, l)
@@ -184,7 +182,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	}
 	if !w.exists {
 		next := merge(w.spec, change)
-		if err := w.admit(w.manifest(next)); err != nil {
+		if err := w.admit(w.kind.manifest(w.ns, next)); err != nil {
 			return err
 		}
 		w.spec = next
@@ -228,6 +226,7 @@ func (w *World) edited(ctx context.Context, spec map[string]any) error {
 	}
 	works, _ := w.works(spec, in)
 	w.memory.edits++
+	w.memory.edited = append(w.memory.edited, runtimeCopy(spec))
 	w.memory.doubtful = w.memory.doubtful || !works || has(spec, "rollout", "pinnedRevision") || spec["paused"] == true
 	return nil
 }
@@ -251,19 +250,12 @@ func keepFinalizer(u *unstructured.Unstructured) {
 	u.SetFinalizers(all)
 }
 
-func (w *World) manifest(spec map[string]any) map[string]any {
-	return map[string]any{
-		"apiVersion": w.kind.GVK.GroupVersion().String(), "kind": w.kind.GVK.Kind,
-		"metadata": map[string]any{"name": objectName, "namespace": w.ns}, "spec": spec,
-	}
-}
-
 // create creates the object.
 func (w *World) create(ctx context.Context) error {
 	if w.exists {
 		return errSkip
 	}
-	u := &unstructured.Unstructured{Object: runtimeCopy(w.manifest(w.spec))}
+	u := &unstructured.Unstructured{Object: runtimeCopy(w.kind.manifest(w.ns, w.spec))}
 	keepFinalizer(u)
 	if err := w.env.Admin.Create(ctx, u); err != nil {
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {

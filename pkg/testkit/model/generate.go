@@ -1,0 +1,260 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+)
+
+// A chain of operations that are drawn from the whole catalogue hardly ever shows a
+// defect that needs three of them in order, because most operations in between have
+// nothing to do with them, or undo them. So a chain consists of parts, each of which
+// mostly changes a few fields, again and again. Swarm testing (Groce et al., ISSTA
+// 2012) does the same with the features of the system under test.
+const (
+	// partLength is how many operations are drawn for the same fields.
+	partLength = 8
+	// inFocus is how many of 100 operations change one of these fields.
+	inFocus = 80
+	// newestOf is how many operations one is chosen from that results in the most
+	// new pairs.
+	newestOf = 40
+	// shareLasting is how many of 100 chains have each operation that lasts, in
+	// addition to those that are drawn as any other.
+	shareLasting = 20
+	// longest is how many operations at most are between an operation that lasts
+	// and the end of its effect.
+	longest = 8
+	// shareDeleted is how many of 100 chains end with the deletion of the object.
+	shareDeleted = 50
+)
+
+// essential are the fields that decide which pods run, on which most promises
+// depend: each part of a chain has each of them with a probability of one half.
+var essential = []string{"image", "$REPLICAS", fieldPods}
+
+// generator generates a chain.
+type generator struct {
+	r       *rand.Rand
+	kind    *Kind
+	pairs   *Pairs
+	without []string
+	chain   Chain
+
+	calm, faults, lasting []string            // names of operations
+	byField               map[string][]string // the calm ones
+	fields                []string            // the keys of byField, sorted
+
+	spec  map[string]any // of the object, if admission accepts all edits
+	focus []string       // the fields of this part of the chain
+	ends  []pendingEnd
+	drawn int
+}
+
+// pendingEnd is an operation that ends the effect of an earlier one.
+type pendingEnd struct {
+	op string
+	at int // the length of the chain from which on it is due
+}
+
+// Generate returns a random chain. Of several operations that could be next and do
+// not change a field in focus, it prefers the one that results in the most pairs
+// that have not been tried.
+func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
+	kind, err := kindNamed(p.pickKind(r, kinds))
+	if err != nil {
+		panic(err) // it is one of Kinds
+	}
+	g := newGenerator(r, kind, p, without)
+	n := 30 + r.IntN(15) // the number of pairs grows with the square of the length
+	starts := map[int][]string{}
+	for _, o := range g.lasting {
+		if g.percent(shareLasting) {
+			at := max(0, r.IntN(n+6)-6) // more often at the beginning
+			starts[at] = append(starts[at], o)
+		}
+	}
+	deletes := g.percent(shareDeleted)
+	if orphan := "policy-orphan"; deletes && g.percent(50) && g.allows(opNamed(orphan)) {
+		at := n - 1 - r.IntN(n/3)
+		starts[at] = append(starts[at], orphan)
+	}
+	creation := r.IntN(4)
+	for i := range n {
+		if i%partLength == 0 {
+			g.refocus()
+		}
+		if i == creation {
+			g.put("create", randomPace(r))
+		}
+		for _, o := range starts[i] {
+			if g.applies(o) {
+				g.put(o, randomPace(r))
+			}
+		}
+		if i < creation {
+			g.put(g.draw(func(o *Op) bool { return o.Early }), paceNow)
+			continue
+		}
+		if len(g.faults) > 0 && r.IntN(7) == 0 {
+			g.put(g.newest(g.faults), paceNow)
+		}
+		o := g.due()
+		if o == "" {
+			o = g.draw(func(*Op) bool { return true })
+		}
+		g.put(o, randomPace(r))
+		if isDeletion(o) {
+			g.put("create", randomPace(r))
+		}
+	}
+	if deletions := slices.DeleteFunc(slices.Clone(g.calm), func(o string) bool { return !isDeletion(o) }); deletes && len(deletions) > 0 {
+		g.put(deletions[r.IntN(len(deletions))], paceSettle)
+	}
+	g.chain.steps[len(g.chain.steps)-1].pace = paceSettle
+	return g.chain
+}
+
+func newGenerator(r *rand.Rand, k *Kind, p *Pairs, without []string) *generator {
+	g := &generator{r: r, kind: k, pairs: p, without: without, chain: Chain{kind: k.Name}, byField: map[string][]string{}, spec: k.base()}
+	for _, o := range catalogue() {
+		switch {
+		case o.Name == "create" || !g.allows(&o):
+		case o.Fault:
+			g.faults = append(g.faults, o.Name)
+		default:
+			g.calm = append(g.calm, o.Name)
+			for _, f := range o.fields {
+				g.byField[f] = append(g.byField[f], o.Name)
+			}
+			if o.lasts {
+				g.lasting = append(g.lasting, o.Name)
+			}
+		}
+	}
+	g.fields = slices.Sorted(maps.Keys(g.byField))
+	return g
+}
+
+func (g *generator) percent(n int) bool { return g.r.IntN(100) < n }
+
+func (g *generator) allows(o *Op) bool {
+	return o != nil && o.For(g.kind) && !slices.Contains(g.without, o.Name)
+}
+
+// refocus draws the fields of the next part.
+func (g *generator) refocus() {
+	g.focus = nil
+	for _, f := range essential {
+		if g.percent(50) && g.byField[f] != nil {
+			g.focus = append(g.focus, f)
+		}
+	}
+	for range 1 + g.r.IntN(2) {
+		g.focus = append(g.focus, g.fields[g.r.IntN(len(g.fields))])
+	}
+}
+
+// draw returns an operation that applies, as far as the spec alone shows.
+func (g *generator) draw(may func(*Op) bool) string {
+	for range 100 {
+		var name string
+		if g.percent(inFocus) {
+			of := g.byField[g.focus[g.r.IntN(len(g.focus))]]
+			name = of[g.r.IntN(len(of))]
+		} else {
+			name = g.newest(g.calm)
+		}
+		if may(opNamed(name)) && g.applies(name) {
+			return name
+		}
+	}
+	return "pod-labels" // of all fields in focus, none can be changed now
+}
+
+// newest returns one of some operations that results in many new pairs.
+func (g *generator) newest(from []string) string {
+	best, most := "", -1.0
+	for range newestOf {
+		name := from[g.r.IntN(len(from))]
+		if n := g.pairs.gain(g.chain, name); n > most {
+			best, most = name, n
+		}
+	}
+	return best
+}
+
+// applies reports whether an operation changes something. Edits of the spec do not
+// if it is as they would make it, or if it would be invalid.
+func (g *generator) applies(name string) bool {
+	o := opNamed(name)
+	if o.patch == "" {
+		return true
+	}
+	next := g.edited(o)
+	if reflect.DeepEqual(next, g.spec) || has(next, "autoscaling") && has(next, g.kind.Replicas) { // a rule of the schema
+		return false
+	}
+	errs, err := g.kind.validate(g.kind.manifest("", next))
+	return err == nil && len(errs) == 0
+}
+
+// edited returns the spec after an operation.
+func (g *generator) edited(o *Op) map[string]any {
+	g.drawn++
+	var change map[string]any
+	if err := json.Unmarshal([]byte(g.kind.expand(o.patch, g.drawn)), &change); err != nil {
+		panic(fmt.Sprintf("%s: %v", o.Name, err)) // it is part of the catalogue
+	}
+	return runtimeCopy(merge(g.spec, change))
+}
+
+// put appends an operation, and before that what it needs.
+func (g *generator) put(name string, pc pace) {
+	o := opNamed(name)
+	for _, need := range o.needs {
+		there := slices.ContainsFunc(g.chain.steps, func(s step) bool { return s.op == need })
+		if !there && g.allows(opNamed(need)) {
+			g.put(need, paceSettle)
+		}
+	}
+	if o.patch != "" {
+		g.spec = g.edited(o)
+	}
+	g.chain.steps = append(g.chain.steps, step{name, pc})
+	if i := slices.IndexFunc(g.ends, func(e pendingEnd) bool { return e.op == name }); i >= 0 {
+		g.ends = slices.Delete(g.ends, i, i+1)
+		return
+	}
+	if o.lasts && g.allows(opNamed(o.end)) {
+		g.ends = append(g.ends, pendingEnd{o.end, len(g.chain.steps) + g.r.IntN(longest)})
+	}
+}
+
+// due returns an operation that ends the effect of an earlier one, "" if none is due.
+func (g *generator) due() string {
+	g.ends = slices.DeleteFunc(g.ends, func(e pendingEnd) bool { return !g.applies(e.op) })
+	for _, e := range g.ends {
+		if len(g.chain.steps) >= e.at {
+			return e.op
+		}
+	}
+	return ""
+}
+
+func isDeletion(name string) bool {
+	return name == "delete" || name == "delete-foreground" || name == "delete-orphan"
+}
+
+func randomPace(r *rand.Rand) pace {
+	switch r.IntN(10) {
+	case 0, 1:
+		return paceNow
+	case 2:
+		return paceIdle
+	}
+	return paceSettle
+}
