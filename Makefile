@@ -107,7 +107,9 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	@go tool controller-gen webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@mkdir -p $(CHART)/files/crds
 	@cp config/crd/bases/*.yaml $(CHART)/files/crds/
-	@cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	@for kind in $(notdir $(patsubst %/controller.go,%,$(wildcard controllers/*/controller.go))); do \
+		go tool controller-gen rbac:roleName=$$kind,fileName=$$kind.yaml paths=./controllers/$$kind output:rbac:dir=$(CHART)/files/roles || exit; \
+	done
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
 	@cp config/policy/policies.yaml $(CHART)/files/policies.yaml
 	@go run ./cmd/messages docs/conditions.md

@@ -71,6 +71,7 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 		"latest policy":                {args: append([]string{"--set", "config.images.latest=Never"}, image...), want: "value must be one of 'Allow', 'Warn', 'Refuse'"},
 		"no ClusterIP":                 {args: append([]string{"--set", "config.serviceTypes={NodePort}"}, image...), want: "no items match contains schema"},
 		"unknown feature":              {args: append([]string{"--set", "config.featureGates.Flying=true"}, image...), want: "Flying"},
+		"unknown kind":                 {args: append([]string{"--set", "config.kinds={webserver}"}, image...), want: `config.kinds contains "webserver": use DemoApplication, ImmortalContainer, Memcached, WebServer`},
 		"unknown issuer":               {args: append([]string{"--set", "webhooks.certificates.issuer=Vault"}, image...), want: "value must be one of 'Operator', 'Helm'"},
 		"wrong log level":              {args: append([]string{"--set", "log.level=loud"}, image...), want: "value must be one of 'debug', 'info', 'error'"},
 		"account not named":            {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},

@@ -87,20 +87,28 @@ func granted(t *testing.T) []permission {
 	for name, file := range map[string]string{
 		"manager": "role.yaml", "cluster": "cluster_role.yaml", "webhooks": "webhook_role.yaml", "own": "namespace_role.yaml",
 	} {
-		raw, err := os.ReadFile(filepath.Join("..", "config", "rbac", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r rbacv1.ClusterRole // a Role has the same rules
-		first, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "---\n"), "\n---\n")
-		if err := yaml.Unmarshal([]byte(first), &r); err != nil {
-			t.Fatal(err)
-		}
-		for x := range rbac.Each(r.Rules) {
-			all = append(all, permission{name, x.Group, x.Resource, x.Name, x.Verb})
-		}
+		all = append(all, permissionsIn(t, name, filepath.Join("..", "config", "rbac", file))...)
 	}
 	slices.SortFunc(all, func(a, b permission) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// permissionsIn returns the permissions of the first role in a file.
+func permissionsIn(t *testing.T, role, file string) []permission {
+	t.Helper()
+	raw, err := os.ReadFile(file) //nolint:gosec // a file of this repository
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r rbacv1.ClusterRole // a Role has the same rules
+	first, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "---\n"), "\n---\n")
+	if err := yaml.Unmarshal([]byte(first), &r); err != nil {
+		t.Fatal(err)
+	}
+	var all []permission
+	for x := range rbac.Each(r.Rules) {
+		all = append(all, permission{role, x.Group, x.Resource, x.Name, x.Verb})
+	}
 	return all
 }
 
@@ -129,11 +137,7 @@ func TestRBAC_EachPermissionIsNeeded(t *testing.T) {
 
 	// First in a cluster that does not serve HTTPRoute and PodMonitor.
 	withAndWithout(t, "before the CRDs", all, early, 2, (*stage).waitForDefinitions)
-	for _, d := range []struct{ group, kind, plural string }{
-		{"gateway.networking.k8s.io", "HTTPRoute", "httproutes"}, {"monitoring.coreos.com", "PodMonitor", "podmonitors"},
-	} {
-		define(t, d.group, d.kind, d.plural)
-	}
+	defineOptional(t)
 	withAndWithout(t, "a whole life", all, late, 4, (*stage).live)
 }
 
@@ -169,6 +173,13 @@ func withAndWithout(t *testing.T, name string, all, less []permission, parallel 
 	})
 }
 
+// defineOptional creates the CRDs of the optional types, unless they exist.
+func defineOptional(t *testing.T) {
+	t.Helper()
+	define(t, "gateway.networking.k8s.io", "HTTPRoute", "httproutes")
+	define(t, "monitoring.coreos.com", "PodMonitor", "podmonitors")
+}
+
 // define creates a CRD that accepts any content, and waits until it is served.
 func define(t *testing.T, group, kind, plural string) {
 	t.Helper()
@@ -186,7 +197,7 @@ spec:
 	if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Admin.Create(t.Context(), crd); err != nil {
+	if err := env.Admin.Create(t.Context(), crd); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
 	l := &unstructured.UnstructuredList{}
@@ -203,6 +214,7 @@ spec:
 type stage struct {
 	*testing.T
 	ns      string
+	kinds   []string // those that are enabled; empty means all
 	wire    *wire
 	metrics string
 	token   string
@@ -324,9 +336,10 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	platform := config.Default()
+	platform.Kinds = s.kinds
 	platform.WebServer.ServiceType, platform.WebServer.NodePort = corev1.ServiceTypeClusterIP, 0
 	mgr, err := operator.New(cfg, env.Scheme, operator.Options{
-		Namespace: s.ns, Watch: []string{s.ns}, ReadYourWrites: true, Children: controllers.Children(),
+		Namespace: s.ns, Watch: []string{s.ns}, ReadYourWrites: true, Children: controllers.Children(platform), Kinds: controllers.Objects(platform), Without: s.wire.without,
 		MetricsAddress: s.metrics, ProbeAddress: "0", LeaderElection: true, WebhookPort: webhookPort, SkipNameValidation: true,
 		Admission: &certificates.Rotator{Secret: "platform-operator-webhook-cert", Configuration: s.ns, Services: []string{"webhook"}},
 	})
@@ -334,7 +347,7 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	metrics := telemetry.New(telemetry.Options{Active: mgr.Elected()})
-	if err := metrics.Objects.Watch(mgr.GetCache(), env.Scheme, controllers.Objects()); err != nil {
+	if err := metrics.Objects.Watch(mgr.GetCache(), env.Scheme, controllers.Objects(platform)); err != nil {
 		return nil, err
 	}
 	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics), platform); err != nil {
@@ -351,6 +364,8 @@ type wire struct {
 	next  http.RoundTripper
 	first func() // called for each rejection
 	lists bool   // simulates an API server without WatchList
+	// without are API groups of the operator's kinds that it must not use.
+	without []string
 
 	mu      sync.Mutex
 	refused map[string]bool
@@ -363,6 +378,11 @@ var (
 
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	for _, group := range w.without {
+		if strings.HasPrefix(r.URL.Path, "/apis/"+group+"/") {
+			w.note(r.Method + " " + r.URL.Path)
+		}
+	}
 	if w.lists && r.URL.Query().Get("sendInitialEvents") != "" {
 		return withoutWatchList(r), nil
 	}
@@ -505,6 +525,9 @@ func (s *stage) life(name string) ([]*unstructured.Unstructured, error) {
 		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
 			return nil, err
 		}
+		if len(s.kinds) > 0 && !slices.Contains(s.kinds, o.GetKind()) {
+			continue
+		}
 		all = append(all, o)
 	}
 	return all, nil
@@ -594,6 +617,9 @@ func (s *stage) condition(ctx context.Context, kind, name, condition, field stri
 func (s *stage) ready(ctx context.Context) error {
 	return testkit.Eventually(ctx, "the Deployments' objects to be Ready", func(ctx context.Context) (bool, error) {
 		for kind, name := range map[string]string{"WebServer": "web", "DemoApplication": "app", "Memcached": "cache"} {
+			if len(s.kinds) > 0 && !slices.Contains(s.kinds, kind) {
+				continue
+			}
 			if got, err := s.condition(ctx, kind, name, "Ready", "status"); got != "True" || err != nil {
 				return false, fmt.Errorf("%s is Ready %q: %w", kind, got, errors.Join(err, errors.New("not yet")))
 			}

@@ -4,6 +4,9 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,15 +26,42 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
 
-// Kinds returns all kinds. It is the only list of them: everything that enumerates
-// kinds iterates it.
+// Kinds returns the kinds that the platform configuration enables, by default all.
+// It is the only list of them: everything that enumerates kinds iterates it.
 func Kinds(platform config.Platform) []converge.AnyKind {
-	return []converge.AnyKind{
+	all := []converge.AnyKind{
 		demoapplication.Kind(platform),
 		immortalcontainer.Kind(time.Now, platform),
 		memcached.Kind(platform),
 		webserver.Kind(platform),
 	}
+	return slices.DeleteFunc(all, func(k converge.AnyKind) bool { return !platform.Manages(k.Name()) })
+}
+
+// Disabled returns the kinds that the platform configuration disables.
+func Disabled(platform config.Platform) []converge.AnyKind {
+	return slices.DeleteFunc(Kinds(config.Default()), func(k converge.AnyKind) bool { return platform.Manages(k.Name()) })
+}
+
+// Names returns the names of kinds.
+func Names(kinds []converge.AnyKind) []string {
+	names := []string{}
+	for _, k := range kinds {
+		names = append(names, k.Name())
+	}
+	return names
+}
+
+// CheckNames returns an error for each name in kinds that is not that of a kind.
+func CheckNames(kinds []string) error {
+	known := Names(Kinds(config.Default()))
+	var errs []error
+	for i, k := range kinds {
+		if !slices.Contains(known, k) {
+			errs = append(errs, fmt.Errorf("kinds[%d] is %q, must be one of %s", i, k, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // AddToScheme adds all kinds and the types of their children to a scheme.
@@ -52,29 +82,29 @@ func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) erro
 	return errors.Join(errs...)
 }
 
-// Lists returns an empty list object of every kind.
-func Lists() []client.ObjectList {
+// Lists returns an empty list object of each kind.
+func Lists(kinds []converge.AnyKind) []client.ObjectList {
 	var all []client.ObjectList
-	for _, k := range Kinds(config.Default()) {
+	for _, k := range kinds {
 		all = append(all, k.NewList())
 	}
 	return all
 }
 
-// Objects returns an empty object of every kind, for the metrics.
-func Objects() []telemetry.Object {
+// Objects returns an empty object of every enabled kind.
+func Objects(platform config.Platform) []telemetry.Object {
 	var all []telemetry.Object
-	for _, k := range Kinds(config.Default()) {
+	for _, k := range Kinds(platform) {
 		all = append(all, k.New())
 	}
 	return all
 }
 
-// Children returns an empty object of every built-in type that a kind creates or
-// watches, and which is therefore cached.
-func Children() []client.Object {
+// Children returns an empty object of every built-in type that an enabled kind
+// creates or watches, and which is therefore cached.
+func Children(platform config.Platform) []client.Object {
 	var all []client.Object
-	for _, k := range Kinds(config.Default()) {
+	for _, k := range Kinds(platform) {
 		all = append(all, k.Watched()...)
 	}
 	return all

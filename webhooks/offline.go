@@ -75,6 +75,9 @@ func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 	if err != nil || findings != nil {
 		return findings, err
 	}
+	if !o.platform.Manages(meta.Kind) {
+		findings = append(findings, Finding{Field: "kind", Message: fmt.Sprintf("Forbidden: the platform configuration disables %s (kinds)", meta.Kind)})
+	}
 	obj, strict, err := def.Decode(raw)
 	if err != nil {
 		return []Finding{{Message: err.Error()}}, nil //nolint:nilerr // an object that cannot be decoded is invalid

@@ -34,13 +34,16 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(errs...)
 }
 
-// Setup registers the webhooks of all kinds. rec may be nil.
+// Setup registers the webhooks of all enabled kinds. rec may be nil.
 func Setup(mgr manager.Manager, platform config.Platform, rec Recorder) error {
 	if rec == nil {
 		rec = noRecorder{}
 	}
 	var errs []error
 	for _, k := range Kinds() {
+		if !platform.Manages(k.GVK.Kind) {
+			continue
+		}
 		errs = append(errs, register(mgr, k, platform, rec))
 	}
 	return errors.Join(errs...)

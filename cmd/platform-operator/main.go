@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/version"
 )
 
@@ -116,4 +118,14 @@ func scheme() (*runtime.Scheme, error) {
 		return nil, fmt.Errorf("creating the scheme:  %w", err)
 	}
 	return s, nil
+}
+
+// loadPlatform reads the platform configuration, and checks the names of kinds in
+// it.
+func loadPlatform(path string) (config.Platform, error) {
+	platform, err := config.Load(path)
+	if kinds := controllers.CheckNames(platform.Kinds); kinds != nil {
+		err = errors.Join(err, fmt.Errorf("platform configuration %s: %w", path, kinds))
+	}
+	return platform, err
 }

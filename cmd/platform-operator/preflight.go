@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/platform-operator/platform-operator/controllers"
-	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/version"
 )
@@ -74,7 +73,7 @@ Exit code:
 			if output != "table" && output != "json" {
 				return unclear(fmt.Errorf("-o %q must be table or json", output))
 			}
-			platform, err := config.Load(platformFile)
+			platform, err := loadPlatform(platformFile)
 			if err != nil {
 				return unclear(err)
 			}
@@ -90,7 +89,7 @@ Exit code:
 				namespaces = platform.WatchNamespaces
 			}
 			report, err := preflight.Run(c.Context(), cfg, s, controllers.Kinds(platform), preflight.Options{
-				Namespaces: namespaces, Version: version.Version,
+				Namespaces: namespaces, Version: version.Version, Disabled: controllers.Disabled(platform),
 			})
 			if err != nil {
 				return unclear(reach(cfg, err))

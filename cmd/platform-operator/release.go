@@ -7,22 +7,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 )
 
 func releaseCommand() *cobra.Command {
 	var f connectionFlags
 	var m client.ObjectKey
+	platform := config.Default()
 	cmd := &cobra.Command{
 		Use:   "release",
 		Short: "Stop the operator and remove its finalizers, before it is uninstalled",
 		Long: `Scale the operator's Deployment to 0, wait until its pods are deleted, and remove
 the operator's finalizer from every object. Objects and children are not changed
 otherwise, and can then be deleted without the operator. The chart runs this
-command before it is uninstalled.`,
-		Example: `  platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator`,
+command before it is uninstalled.
+
+With --kinds, remove the finalizer only from the objects of these kinds, and do not
+stop the operator. Use it after the platform configuration has disabled the kinds:
+the operator would add the finalizer again.`,
+		Example: `  platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator
+
+  # after config.kinds has disabled Memcached
+  platform-operator release --kinds Memcached`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := controllers.CheckNames(platform.Kinds); err != nil {
+				return fmt.Errorf("--kinds: %w", err)
+			}
 			s, err := scheme()
 			if err != nil {
 				return err
@@ -35,11 +47,15 @@ command before it is uninstalled.`,
 			if err != nil {
 				return fmt.Errorf("creating a client: %w", err)
 			}
-			return reach(cfg, operator.Release(c.Context(), cl, m, controllers.Lists(), c.OutOrStdout()))
+			if len(platform.Kinds) > 0 {
+				m = client.ObjectKey{} // it does not manage these kinds
+			}
+			return reach(cfg, operator.Release(c.Context(), cl, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()))
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")
 	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
+	cmd.Flags().StringSliceVar(&platform.Kinds, "kinds", nil, "only the objects of these disabled kinds, separated by commas")
 	return cmd
 }

@@ -40,7 +40,7 @@ the file. Nothing is written.`,
 			if file == "" {
 				return errors.New("flag -f is required: set it to a file with objects, or to - for standard input")
 			}
-			platform, err := config.Load(platformFile)
+			platform, err := loadPlatform(platformFile)
 			if err != nil {
 				return err
 			}

@@ -81,7 +81,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	ctrl.SetLogger(crzap.New(crzap.Level(level), format))
 	log := ctrl.Log.WithName("setup")
 
-	platform, err := config.Load(f.config)
+	platform, err := loadPlatform(f.config)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,8 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	}
 	f.Watch = platform.WatchNamespaces
 	f.ReadYourWrites = platform.Enabled(config.ReadYourWrites)
-	f.Children = controllers.Children()
+	f.Children = controllers.Children(platform)
+	f.Kinds = controllers.Objects(platform)
 	f.Without = controllers.Without(platform)
 
 	cfg, err := ctrl.GetConfig()
@@ -114,7 +115,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	measured := telemetry.New(telemetry.Options{
 		WithoutNamespaces: !platform.Metrics.Namespaces, Active: mgr.Elected(), Expiries: f.admission.Expiries,
 	})
-	if err := errors.Join(measured.Register(metrics.Registry), measured.Objects.Watch(mgr.GetCache(), s, controllers.Objects())); err != nil {
+	if err := errors.Join(measured.Register(metrics.Registry), measured.Objects.Watch(mgr.GetCache(), s, f.Kinds)); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform); err != nil {
@@ -126,6 +127,10 @@ func run(cmd *cobra.Command, f *runFlags) error {
 		}
 	}
 	log.Info("Loaded the platform configuration", "configuration", platform, "gatesChanged", platform.Changed())
+	if disabled := controllers.Disabled(platform); len(disabled) > 0 {
+		log.Info("Objects of the kinds that the platform configuration disables are not managed. Their deletion waits for the finalizer if their deletionPolicy is Orphan: remove it with platform-operator release --kinds.",
+			"kinds", controllers.Names(disabled))
+	}
 	log.Info("Starting", "version", version.Version, "namespaces", f.Watch)
 	started := time.Now()
 	if err := mgr.Start(cmd.Context()); err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks"
 )
 
@@ -41,7 +40,7 @@ Exit code:
 			if len(files) == 0 {
 				return unclear(errors.New("flag -f is required: set it to a file with objects, or to - for standard input"))
 			}
-			platform, err := config.Load(platformFile)
+			platform, err := loadPlatform(platformFile)
 			if err != nil {
 				return unclear(err)
 			}

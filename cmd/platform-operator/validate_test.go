@@ -23,10 +23,15 @@ func TestValidate_PrintsALineForEachProblem(t *testing.T) {
 
 func TestValidate_ExitCodes(t *testing.T) {
 	const valid = "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: web}\nspec: {image: 'nginx:1.27.4'}\n"
-	platform := filepath.Join(t.TempDir(), "platform.yaml")
-	if err := os.WriteFile(platform, []byte("maxReplicas: 3\n"), 0o600); err != nil {
-		t.Fatal(err)
+	write := func(name, content string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
+	platform := write("platform.yaml", "maxReplicas: 3\n")
+	memcached, unknown := write("memcached.yaml", "kinds: [Memcached]\n"), write("unknown.yaml", "kinds: [memcached]\n")
 	for name, tc := range map[string]struct {
 		stdin string
 		args  []string
@@ -37,6 +42,8 @@ func TestValidate_ExitCodes(t *testing.T) {
 		"list":                   {`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "my.domain/v1", "kind": "WebServer", "metadata": {"name": "web"}, "spec": {}}]}`, []string{"-f", "-"}, 1, "spec.image: Required value"},
 		"name":                   {strings.Replace(valid, "name: web", "name: 1web", 1), []string{"-f", "-"}, 1, "metadata.name"},
 		"platform configuration": {strings.Replace(valid, "spec: {", "spec: {replicas: 5, ", 1), []string{"-f", "-", "--config", platform}, 1, "spec.replicas"},
+		"disabled kind":          {valid, []string{"-f", "-", "--config", memcached}, 1, "kind: Forbidden: the platform configuration disables WebServer (kinds)"},
+		"unknown kind":           {valid, []string{"-f", "-", "--config", unknown}, 2, `kinds[0] is "memcached", must be one of DemoApplication, ImmortalContainer, Memcached, WebServer`},
 		"version":                {strings.Replace(valid, "/v1", "/v2", 1), []string{"-f", "-"}, 1, `apiVersion: Unsupported value: "my.domain/v2"`},
 		"other kinds only":       {"apiVersion: v1\nkind: Pod\n", []string{"-f", "-"}, 0, "skipped"},
 		"without a kind":         {"apiVersion: v1\n", []string{"-f", "-"}, 1, "kind: Required value"},

@@ -125,7 +125,7 @@ func TestWebhook_Failures(t *testing.T) {
 		}
 	}
 	op, err := env.Run(t.Context(), testkit.Subject{
-		Children: controllers.Children(),
+		Children: controllers.Children(config.Default()),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
 			return controllers.Setup(mgr, a, config.Default())
 		},

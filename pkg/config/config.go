@@ -20,6 +20,10 @@ const Version = "platform-operator.io/config/v1"
 type Platform struct {
 	// APIVersion must be Version.
 	APIVersion string `json:"apiVersion"`
+	// Kinds are the names of the kinds that the operator manages, such as
+	// WebServer. Empty means all. For other kinds, it has no controller, no
+	// webhooks and no permissions.
+	Kinds []string `json:"kinds"`
 	// WatchNamespaces are the namespaces whose objects are reconciled. Empty
 	// means all namespaces.
 	WatchNamespaces []string `json:"watchNamespaces"`

@@ -32,6 +32,7 @@ func TestLoad(t *testing.T) {
 		},
 		"everything": {
 			`apiVersion: platform-operator.io/config/v1
+kinds: [WebServer]
 watchNamespaces: [team-a, team-b]
 workers: 3
 featureGates: {ReadYourWrites: false, PodMonitors: true}
@@ -71,7 +72,7 @@ memcached: {image: "registry.example/memcached:1.6"}
 `,
 			func(p *Platform) {
 				*p = Platform{
-					APIVersion: Version, WatchNamespaces: []string{"team-a", "team-b"}, Workers: 3,
+					APIVersion: Version, Kinds: []string{"WebServer"}, WatchNamespaces: []string{"team-a", "team-b"}, Workers: 3,
 					FeatureGates: map[Feature]bool{ReadYourWrites: false, PodMonitors: true},
 					Images: Images{
 						Allowed: []string{"registry.example", "docker.io/library", "localhost:5000", "registry.example:8443/team/"},

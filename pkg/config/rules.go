@@ -256,6 +256,11 @@ func (p Platform) AllowsAnnotation(key string) bool {
 // AllowsPriorityClass reports whether pods may have the priority class.
 func (p Platform) AllowsPriorityClass(name string) bool { return anyMatches(p.PriorityClasses, name) }
 
+// Manages reports whether the operator manages objects of the kind.
+func (p Platform) Manages(kind string) bool {
+	return len(p.Kinds) == 0 || slices.Contains(p.Kinds, kind)
+}
+
 // Feature is the name of a feature gate.
 type Feature string
 

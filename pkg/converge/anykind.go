@@ -2,6 +2,7 @@ package converge
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	}
 	return AnyKind{e}
 }
+
+// Name returns the name of the kind, as schemes derive it.
+func (k AnyKind) Name() string { return reflect.TypeOf(k.New()).Elem().Name() }
 
 // Watched returns an empty object of every type that the kind's caches hold in
 // every cluster.

@@ -29,9 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
 
 // Options configures the manager.
@@ -45,6 +45,9 @@ type Options struct {
 	// ReadYourWrites makes reads from the caches wait for the operator's own
 	// writes, if that is correct.
 	ReadYourWrites bool
+	// Kinds are empty objects of the kinds that are reconciled. If it is empty,
+	// these are all kinds in the scheme.
+	Kinds []telemetry.Object
 	// Children are empty objects of every type that a kind creates. A type may
 	// be listed more than once.
 	Children []client.Object
@@ -166,7 +169,11 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 // compared or reported.
 func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
-	for _, k := range ownKinds(scheme) {
+	kinds := o.Kinds
+	if len(kinds) == 0 {
+		kinds = ownKinds(scheme)
+	}
+	for _, k := range kinds {
 		byObject[k] = cache.ByObject{Label: labels.Everything()}
 	}
 	// A packed object is decoded for each reader, so that no copy is needed.
@@ -199,17 +206,14 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 // contain all objects of these, and otherwise only those with the label of
 // children. A selector for each child type is not possible, because a cluster
 // may not serve all of them.
-func ownKinds(scheme *runtime.Scheme) []client.Object {
-	var all []client.Object
+func ownKinds(scheme *runtime.Scheme) []telemetry.Object {
+	var all []telemetry.Object
 	for gvk := range scheme.AllKnownTypes() {
 		empty, err := scheme.New(gvk)
 		if err != nil {
 			continue
 		}
-		if k, ok := empty.(interface {
-			client.Object
-			GetStatus() *common.Status
-		}); ok {
+		if k, ok := empty.(telemetry.Object); ok {
 			all = append(all, k)
 		}
 	}

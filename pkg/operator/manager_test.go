@@ -16,7 +16,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
+	memcachedv1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
 
 func TestTrimmer_KeepsManagersAndOperations(t *testing.T) {
@@ -66,6 +68,12 @@ func TestCacheOptions_SelectManagedChildren(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"*v1.WebServer": true, "*v1.PodDisruptionBudget": true}, all); diff != "" {
 		t.Errorf("types of which everybody's are held (-want +got):\n%s", diff)
+	}
+	// The CRD of a kind that is disabled may not exist.
+	for k := range cacheOptions(scheme, Options{Kinds: []telemetry.Object{&memcachedv1alpha1.Memcached{}}}).ByObject {
+		if _, other := k.(*webserverv1.WebServer); other {
+			t.Error("there is a cache of a kind that is not reconciled")
+		}
 	}
 	selector := o.DefaultLabelSelector
 	for _, tc := range []struct {

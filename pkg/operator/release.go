@@ -25,12 +25,14 @@ import (
 // object, so that all objects can be deleted without the operator. The manager
 // is stopped first, because it would restore the finalizers. A Deployment that
 // does not exist counts as stopped, and a kind whose CRD does not exist as
-// having no objects.
+// having no objects. If mgr has no name, no manager is stopped.
 func Release(ctx context.Context, c client.Client, mgr client.ObjectKey, kinds []client.ObjectList, out io.Writer) error {
-	if err := stop(ctx, c, mgr); err != nil {
-		return err
+	if mgr.Name != "" {
+		if err := stop(ctx, c, mgr); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "stopped Deployment %s\n", mgr)
 	}
-	fmt.Fprintf(out, "stopped Deployment %s\n", mgr)
 	for _, list := range kinds {
 		if err := c.List(ctx, list); err != nil {
 			if meta.IsNoMatchError(err) {

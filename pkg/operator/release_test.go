@@ -128,6 +128,21 @@ func TestRelease_WithoutManagerOrCRD(t *testing.T) {
 	}
 }
 
+// The manager does not manage the objects of disabled kinds.
+func TestRelease_KeepsTheManagerIfItHasNoName(t *testing.T) {
+	c, writes := cluster(t, interceptor.Funcs{}, managerDeployment(), object("web", finalizers(naming.Finalizer)))
+	var out bytes.Buffer
+	if err := Release(t.Context(), c, client.ObjectKey{}, kinds(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"release web"}, *writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("released ns/web\n", out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
 func TestRelease_StopsWhileTheManagerRuns(t *testing.T) {
 	broken := errors.New("no answer")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "p", Labels: map[string]string{"app": "manager"}}}

@@ -121,6 +121,8 @@ type Options struct {
 	// were applied: with the spec, labels and annotations in them, and with the
 	// status and the children in the cluster.
 	Objects []converge.Object
+	// Disabled are kinds that this operator does not manage.
+	Disabled []converge.AnyKind
 }
 
 // Run evaluates all objects of all kinds. Anything that cannot be read is
@@ -177,6 +179,17 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		for _, obj := range evaluated {
 			r.Objects = append(r.Objects, look(ctx, w, k, obj.DeepCopyObject().(converge.Object)))
 		}
+	}
+	for _, k := range o.Disabled {
+		gvk, err := apiutil.GVKForObject(k.New(), c.Scheme())
+		if err == nil {
+			err = s.load(ctx, gvk)
+		}
+		if err != nil { // which pods restart is known nevertheless
+			r.Unmanaged = append(r.Unmanaged, fmt.Sprintf("%s is disabled: %s.", k.Name(), reason(err)))
+			continue
+		}
+		r.disabled(k.Name(), s.types[gvk].byKey)
 	}
 	r.sum()
 	return r

@@ -701,6 +701,27 @@ WebServer shop/front
 	}
 }
 
+func TestRun_ReportsObjectsOfDisabledKinds(t *testing.T) {
+	held := object()
+	held.Finalizers = []string{naming.Finalizer}
+	disabled := Options{Disabled: []converge.AnyKind{converge.Erase(kind{}.kind())}}
+	r := run(t.Context(), newServer(t, held), nil, disabled)
+	want := []string{"DemoApplication is disabled: 1 object would keep running unmanaged. The deletion of 1, with deletionPolicy Orphan, would wait until platform-operator release --kinds DemoApplication removes the finalizer."}
+	if diff := cmp.Diff(want, r.Unmanaged); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if code := r.ExitCode(); code != 0 {
+		t.Errorf("exit code %d: no pod would restart", code)
+	}
+	var table bytes.Buffer
+	if err := r.Table(&table); err != nil || !strings.Contains(table.String(), want[0]) {
+		t.Errorf("%v:\n%s", err, table.String())
+	}
+	if r := run(t.Context(), newServer(t), nil, disabled); len(r.Unmanaged) > 0 {
+		t.Errorf("without objects: %q", r.Unmanaged)
+	}
+}
+
 func TestReport_EmptyTable(t *testing.T) {
 	var out bytes.Buffer
 	r := Report{Version: "v2"}

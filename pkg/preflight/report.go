@@ -7,6 +7,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Report describes what an upgrade to this version would do.
@@ -15,7 +20,9 @@ type Report struct {
 	Version string `json:"version"`
 	// Objects are all objects of all kinds, sorted.
 	Objects []Object `json:"objects"`
-	Summary Summary  `json:"summary"`
+	// Unmanaged describes the objects of kinds that are disabled.
+	Unmanaged []string `json:"unmanaged,omitempty"`
+	Summary   Summary  `json:"summary"`
 	// Unread lists what could not be listed.
 	Unread []string `json:"unread,omitempty"`
 }
@@ -65,6 +72,24 @@ type Child struct {
 	Fields []string `json:"fields,omitempty"`
 	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
+}
+
+// disabled describes the objects of a kind that is disabled.
+func (r *Report) disabled(kind string, objects map[client.ObjectKey]client.Object) {
+	if len(objects) == 0 {
+		return
+	}
+	held := 0
+	for _, o := range objects {
+		if controllerutil.ContainsFinalizer(o, naming.Finalizer) {
+			held++
+		}
+	}
+	text := fmt.Sprintf("%s is disabled: %s would keep running unmanaged.", kind, count(len(objects), "object"))
+	if held > 0 {
+		text += fmt.Sprintf(" The deletion of %d, with deletionPolicy Orphan, would wait until platform-operator release --kinds %s removes the finalizer.", held, kind)
+	}
+	r.Unmanaged = append(r.Unmanaged, text)
 }
 
 // sum sorts the objects and computes the summary.
@@ -136,6 +161,9 @@ func (r Report) Table(w io.Writer) error {
 	}
 	for _, o := range r.Objects {
 		o.why(&b)
+	}
+	for _, u := range r.Unmanaged {
+		fmt.Fprintf(&b, "\n%s\n", u)
 	}
 	for _, u := range r.Unread {
 		fmt.Fprintf(&b, "\nnot read: %s\n", u)

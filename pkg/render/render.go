@@ -115,7 +115,7 @@ func one(doc []byte, strict runtime.Decoder, scheme *runtime.Scheme, kinds []con
 		}
 		return f(k, stored, own)
 	}
-	return fmt.Errorf("%s is not a kind of this operator", gvk.Kind)
+	return fmt.Errorf("%s is not a kind that this operator manages", gvk.Kind)
 }
 
 // render returns the children of an object as YAML documents.

@@ -129,7 +129,7 @@ func TestRender_RejectsInvalidInput(t *testing.T) {
 		"a wrong type":                   {strings.Replace(web, `"nginx:1"`, "[1]", 1), []string{"document 1", "image"}},
 		"an unknown kind":                {strings.Replace(web, "WebServer", "WebSaver", 1), []string{"document 1", "WebSaver"}},
 		"an unknown version":             {strings.Replace(web, "my.domain/v1", "my.domain/v2", 1), []string{"document 1", "my.domain/v2"}},
-		"a kind of another operator":     {"apiVersion: v1\nkind: ConfigMap\n", []string{"document 1", "ConfigMap is not a kind of this operator"}},
+		"a kind of another operator":     {"apiVersion: v1\nkind: ConfigMap\n", []string{"document 1", "ConfigMap is not a kind that this operator manages"}},
 		"no kind at all":                 {"spec: {}\n", []string{"document 1", "Kind"}},
 		"an object without children":     {strings.Replace(web, "nginx:1", "bad", 1), []string{"document 1", "no children of it"}},
 		"nothing":                        {"\n\n", []string{"holds no object"}},

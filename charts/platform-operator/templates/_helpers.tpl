@@ -117,15 +117,80 @@ imagePullSecrets:
 {{- end -}}
 
 {{/*
+Whether config.kinds enables a kind, as text: true, or nothing. The argument is a list:
+the root context, and the name of the kind in any case.
+*/}}
+{{- define "platform-operator.hasKind" -}}
+{{- $kinds := (index . 0).Values.config.kinds -}}
+{{- if or (not $kinds) (has (index . 1 | lower) (splitList "," (join "," $kinds | lower))) }}true{{ end -}}
+{{- end -}}
+
+{{/* Fails if config.kinds contains a name that is not that of a kind. */}}
+{{- define "platform-operator.checkKinds" -}}
+{{- if .Values.config.kinds -}}
+{{- $known := list -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
+{{- $known = append $known ($.Files.Get $path | fromYaml).spec.names.kind -}}
+{{- end -}}
+{{- range .Values.config.kinds -}}
+{{- if not (has . $known) -}}
+{{- fail (printf "config.kinds contains %q: use %s" . ($known | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The rules of the enabled kinds, from the markers in controllers/: one for all resources of
+a group with the same verbs, as controller-gen merges them.
+*/}}
+{{- define "platform-operator.managerRules" -}}
+{{- $gates := .Values.config.featureGates | default dict -}}
+{{- $off := list -}}
+{{- if eq (get $gates "GatewayAPI" | toString) "false" }}{{ $off = append $off "gateway.networking.k8s.io" }}{{ end -}}
+{{- if eq (get $gates "PodMonitors" | toString) "false" }}{{ $off = append $off "monitoring.coreos.com" }}{{ end -}}
+{{- $verbs := dict -}}
+{{- range $path, $_ := .Files.Glob "files/roles/*.yaml" -}}
+{{- if include "platform-operator.hasKind" (list $ (base $path | trimSuffix ".yaml")) -}}
+{{- range $rule := ($.Files.Get $path | fromYaml).rules -}}
+{{- range $group := without $rule.apiGroups $off -}}
+{{- range $resource := $rule.resources -}}
+{{- $key := toJson (list $group $resource) -}}
+{{- $_ := set $verbs $key (concat (get $verbs $key | default list) $rule.verbs | uniq | sortAlpha) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $resources := dict -}}
+{{- range $key, $allowed := $verbs -}}
+{{- $at := fromJsonArray $key -}}
+{{- $key := toJson (list (first $at) $allowed) -}}
+{{- $_ := set $resources $key (append (get $resources $key | default list) (last $at)) -}}
+{{- end -}}
+{{- $rules := dict -}}
+{{- range $key, $names := $resources -}}
+{{- $of := fromJsonArray $key -}}
+{{- $_ := set $rules (toJson (list (first $of) $names)) (dict "apiGroups" (list (first $of)) "resources" $names "verbs" (last $of)) -}}
+{{- end -}}
+{{- range $rules }}
+{{ toYaml (list .) }}
+{{- end -}}
+{{- end -}}
+
+{{/*
 RBAC rules for the operator's kinds, from the CRDs. The argument is a list: the root
-context, the verbs, and the subresources to include if a kind has them.
+context, the verbs, the subresources to include if a kind has them, and whether to
+include kinds that config.kinds disables.
 */}}
 {{- define "platform-operator.kindRules" -}}
 {{- $root := index . 0 -}}
 {{- $verbs := index . 1 -}}
 {{- $subresources := index . 2 -}}
+{{- $all := index . 3 -}}
 {{- range $path, $_ := $root.Files.Glob "files/crds/*.yaml" -}}
 {{- $spec := ($root.Files.Get $path | fromYaml).spec -}}
+{{- if or $all (include "platform-operator.hasKind" (list $root $spec.names.kind)) -}}
 {{- $resources := list $spec.names.plural -}}
 {{- range $sub := $subresources -}}
 {{- if hasKey (default dict (first $spec.versions).subresources) $sub -}}
@@ -135,6 +200,7 @@ context, the verbs, and the subresources to include if a kind has them.
 - apiGroups: [{{ $spec.group }}]
   resources: [{{ join ", " $resources }}]
   verbs: [{{ join ", " $verbs }}]
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
