@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	memcachedv1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/inspect"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
@@ -230,6 +232,19 @@ func TestStatus_ShowsWhatMayBeRead(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// If a kind is disabled, its CRD may not exist.
+func TestStatus_OmitsKindsThatAreNotServed(t *testing.T) {
+	world(t, golden.Cases(t)["rolled-back"], interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+		if _, ok := l.(*memcachedv1alpha1.MemcachedList); ok {
+			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "cache.example.com", Kind: "Memcached"}}
+		}
+		return c.List(ctx, l, opts...)
+	}})
+	if got, err := execute(t, "", "status", "-A"); err != nil || strings.Contains(got, "memcached") || !strings.Contains(got, "webserver/shop") {
+		t.Errorf("got %v\n%s", err, got)
+	}
 }
 
 // refuse refuses to list a type, or all types if it is nil.

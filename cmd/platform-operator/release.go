@@ -30,7 +30,7 @@ the operator would add the finalizer again.`,
 
   # after config.kinds has disabled Memcached
   platform-operator release --kinds Memcached`,
-		Args:    cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := controllers.CheckNames(platform.Kinds); err != nil {
 				return fmt.Errorf("--kinds: %w", err)

@@ -134,7 +134,9 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 		list := k.NewList()
 		if err := i.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			errs = append(errs, fmt.Errorf("listing %s: %w", k.Names[1], err))
-			r.Notes = append(r.Notes, unread(k.Names[1], err))
+			if !meta.IsNoMatchError(err) { // a disabled kind may have no CRD
+				r.Notes = append(r.Notes, unread(k.Names[1], err))
+			}
 			continue
 		}
 		items, err := meta.ExtractList(list)
