@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -114,15 +114,15 @@ func (p *packer) identify(in any) any {
 // decodeMetadata decodes the metadata of an encoded object. It is the first
 // field of all types.
 func decodeMetadata(raw []byte, into *metav1.ObjectMeta) error {
-	const metadata = 1<<3 | 2 // the first field, which has a length
-	if len(raw) == 0 || raw[0] != metadata {
+	number, kind, tag := protowire.ConsumeTag(raw)
+	if tag < 0 || number != 1 || kind != protowire.BytesType {
 		return errors.New("it does not begin with metadata")
 	}
-	size, n := binary.Uvarint(raw[1:])
-	if n <= 0 || size > uint64(len(raw)-1-n) {
-		return errors.New("it is too short")
+	metadata, n := protowire.ConsumeBytes(raw[tag:])
+	if n < 0 {
+		return protowire.ParseError(n)
 	}
-	return into.Unmarshal(raw[1+n:][:size])
+	return into.Unmarshal(metadata)
 }
 
 // packedInformers are the informers of one cache that hold packed objects.
