@@ -9,7 +9,7 @@ import (
 // smallHeap is the size in bytes that the heap may have before it is collected.
 // GOGC saves memory where there are many objects. Of a heap of 10 MiB, it would
 // collect each 5 MiB, which takes a quarter of the CPU while objects are created.
-const smallHeap = 48 << 20
+const smallHeap = 32 << 20
 
 // LetSmallHeapsGrow makes the garbage collector wait until the heap has
 // smallHeap bytes. From then on, GOGC applies. It is called once.

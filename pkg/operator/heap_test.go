@@ -12,9 +12,15 @@ func TestCollectAt(t *testing.T) {
 		live       uint64
 		gogc, want int
 	}{
-		{0, 50, 1500}, {3 * mib, 50, 1500}, {12 * mib, 50, 300}, {24 * mib, 50, 100},
-		{40 * mib, 50, 50}, {48 * mib, 50, 50}, {200 * mib, 50, 50},
-		{24 * mib, 200, 200}, {12 * mib, -1, -1},
+		{0, 50, 1500},
+		{2 * mib, 50, 1500},
+		{8 * mib, 50, 300},
+		{16 * mib, 50, 100},
+		{24 * mib, 50, 50},
+		{32 * mib, 50, 50},
+		{200 * mib, 50, 50},
+		{16 * mib, 200, 200},
+		{8 * mib, -1, -1},
 	} {
 		if got := collectAt(tc.live, tc.gogc); got != tc.want {
 			t.Errorf("%d MiB, GOGC=%d: got %d, want %d", tc.live/mib, tc.gogc, got, tc.want)
