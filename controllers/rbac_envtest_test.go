@@ -96,7 +96,7 @@ func granted(t *testing.T) []permission {
 // permissionsIn returns the permissions of the first role in a file.
 func permissionsIn(t *testing.T, role, file string) []permission {
 	t.Helper()
-	raw, err := os.ReadFile(file) //nolint:gosec // a file of this repository
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

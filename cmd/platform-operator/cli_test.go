@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -21,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
-	memcachedv1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/inspect"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
@@ -237,7 +237,7 @@ func TestStatus_ShowsWhatMayBeRead(t *testing.T) {
 // If a kind is disabled, its CRD may not exist.
 func TestStatus_OmitsKindsThatAreNotServed(t *testing.T) {
 	world(t, golden.Cases(t)["rolled-back"], interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-		if _, ok := l.(*memcachedv1alpha1.MemcachedList); ok {
+		if strings.HasSuffix(fmt.Sprintf("%T", l), ".MemcachedList") {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "cache.example.com", Kind: "Memcached"}}
 		}
 		return c.List(ctx, l, opts...)
