@@ -35,13 +35,14 @@ func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 			return nil, err
 		}
 	}
-	packed := newPackedInformers(o.Scheme)
+	unpacked := o.NewInformer
+	packed := newPackedInformers(o.Scheme, unpacked)
 	o.NewInformer = packed.newInformer
 	whole, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
 	}
-	o.ByObject, o.DefaultLabelSelector, o.NewInformer = nil, nil, nil // they are for whole objects
+	o.ByObject, o.DefaultLabelSelector, o.NewInformer = nil, nil, unpacked // they are for whole objects
 	o.DefaultTransform = stripToVersion
 	metadata, err := cache.New(cfg, o)
 	if err != nil {

@@ -125,23 +125,31 @@ func decodeMetadata(raw []byte, into *metav1.ObjectMeta) error {
 	return into.Unmarshal(metadata)
 }
 
+// newInformer returns an informer for objects of the type of example.
+type newInformer func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer
+
 // packedInformers are the informers of one cache that hold packed objects.
 type packedInformers struct {
 	scheme *runtime.Scheme
-	names  interner
+	// unpacked makes the informers that are packed.
+	unpacked newInformer
+	names    interner
 
 	mu sync.Mutex
 	// by has the informers of each packed type: several, if some namespaces are watched.
 	by map[reflect.Type][]packedInformer
 }
 
-func newPackedInformers(scheme *runtime.Scheme) *packedInformers {
-	return &packedInformers{scheme: scheme, by: map[reflect.Type][]packedInformer{}}
+func newPackedInformers(scheme *runtime.Scheme, unpacked newInformer) *packedInformers {
+	if unpacked == nil {
+		unpacked = toolscache.NewSharedIndexInformer
+	}
+	return &packedInformers{scheme: scheme, unpacked: unpacked, by: map[reflect.Type][]packedInformer{}}
 }
 
-// newInformer returns an informer for objects of the type of example.
+// newInformer returns an informer that packs the objects if there are many of their type.
 func (p *packedInformers) newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	i := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+	i := p.unpacked(lw, example, resync, indexers)
 	kinds, _, err := p.scheme.ObjectKinds(example)
 	if err != nil || !isPacked(example) {
 		return i

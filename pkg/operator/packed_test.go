@@ -121,7 +121,7 @@ func TestPackedInformer(t *testing.T) {
 		}
 	}
 	source := cachetesting.NewFakeControllerSource()
-	all := newPackedInformers(clientgoscheme.Scheme)
+	all := newPackedInformers(clientgoscheme.Scheme, nil)
 	i := all.newInformer(source, &appsv1.Deployment{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	seen := make(events, 10)
 	_, err := i.AddEventHandler(seen)
