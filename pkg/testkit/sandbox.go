@@ -367,8 +367,16 @@ func (l *Sandbox) Eventually(what string, ok func(context.Context) (bool, error)
 func (l *Sandbox) Until(what string, obj client.Object, name string, ok func() bool) {
 	l.Helper()
 	l.Eventually(what, func(ctx context.Context) (bool, error) {
-		err := l.Admin.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, obj)
-		return err == nil && ok(), client.IgnoreNotFound(err)
+		if err := l.Admin.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, obj); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		if ok() {
+			return true, nil
+		}
+		if o, is := obj.(converge.Object); is {
+			return false, fmt.Errorf("generation %d, status %+v", o.GetGeneration(), *o.GetStatus())
+		}
+		return false, nil
 	})
 }
 
