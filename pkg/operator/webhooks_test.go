@@ -249,28 +249,78 @@ func TestWebhookServer_RefusesTooManyValues(t *testing.T) {
 	}
 }
 
-// simpleCount is count, byte by byte.
-func simpleCount(text string) (n int) {
+func TestWebhookServer_RefusesLongNumbers(t *testing.T) {
+	url, began, release := hooked(t)
+	go func() {
+		for range began {
+			release <- struct{}{}
+		}
+	}()
+	long := strings.Repeat("9", maxNumber)
+	for name, tc := range map[string]struct {
+		body string
+		want int
+	}{
+		"as long as it may be":    {`{"cpu":"` + long + `","memory":` + long + `}`, http.StatusOK},
+		"a quantity":              {`{"cpu":"` + long + `m"}`, http.StatusRequestEntityTooLarge},
+		"a number":                {`{"cpu":1` + long + `}`, http.StatusRequestEntityTooLarge},
+		"escaped digits":          {`{"cpu":"\u0039` + long + `\u0065\u0039"}`, http.StatusRequestEntityTooLarge},
+		"the first of two":        {`{"cpu":"9` + long + `","memory":1}`, http.StatusRequestEntityTooLarge},
+		"a text that starts so":   {`{"content":"9` + long + ` is a large number"}`, http.StatusOK},
+		"a text that ends so":     {`{"content":"the number 9` + long + `"}`, http.StatusOK},
+		"a file with lines of it": {`{"content":"` + strings.Repeat(`31415926\n`, maxNumber) + `"}`, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, s := send(t, url, strings.NewReader(tc.body))
+			if code != tc.want {
+				t.Errorf("got %d, want %d", code, tc.want)
+			}
+			if tc.want != http.StatusOK && !strings.Contains(s.Message, "must have at most 16384 characters") {
+				t.Errorf("the answer is %+v", s)
+			}
+		})
+	}
+}
+
+// simpleCount is count, byte by byte. It also returns the length of the longest number,
+// quoted or not.
+func simpleCount(text string) (n, longest int) {
 	quoted, escaping := false, false
+	token := ""
+	end := func() {
+		letters := strings.ReplaceAll(token, `\u`, "")
+		if strings.Trim(letters, "+-.0123456789abcdefABCDEFikmnuGKMPT") == "" {
+			longest = max(longest, len(token))
+		}
+		token = ""
+	}
 	for _, c := range []byte(text) {
 		switch {
 		case escaping:
 			escaping = false
+			token += string(c)
 		case quoted && c == '\\':
 			escaping = true
+			token += string(c)
 		case c == '"':
 			quoted = !quoted
-		case quoted:
-		case c == ',' || c == '{' || c == '[':
-			n++
+			end()
+		case quoted || inNumber(c):
+			token += string(c)
+		default:
+			end()
+			if c == ',' || c == '{' || c == '[' {
+				n++
+			}
 		}
 	}
-	return n
+	return n, longest
 }
 
 func FuzzValues(f *testing.F) {
 	for piece := range 5 {
 		f.Add(`{"a\\":"\"{,",[],"\\\"\n\u0041,":[{}],"\\":",","":0}`, piece)
+		f.Add(`{"12Mi":3.5e7,"\u0031\u00326":[],"\\u003112":-1,"12\n":"","1234 ":0}`, piece)
 	}
 	f.Fuzz(func(t *testing.T, text string, piece int) {
 		var v values
@@ -279,8 +329,8 @@ func FuzzValues(f *testing.F) {
 			v.count([]byte(rest[:n]))
 			rest = rest[n:]
 		}
-		if want := simpleCount(text); v.n != want {
-			t.Errorf("%q in pieces of %d: got %d, want %d", text, piece, v.n, want)
+		if n, longest := simpleCount(text); v.n != n || v.longest != longest {
+			t.Errorf("%q in pieces of %d: got %d values and a number of %d, want %d and %d", text, piece, v.n, v.longest, n, longest)
 		}
 	})
 }
