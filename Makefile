@@ -243,13 +243,13 @@ test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted 
 
 # Only the tests in files with the tag, because test-unit runs the others. Most of
 # them wait for the operator rather than compute, so more of them run in parallel
-# than there are processors. Packages share a server, one after the other.
+# than there are processors. Each of two packages at a time has a server.
 envtests = $(shell grep -rlE '^//go:build envtest$$' --include='*_test.go' --exclude-dir=e2e . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | sort -u | paste -sd '|')
 
 .PHONY: test-envtest
 test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, without nodes
 	$(call say,'tests against an API server')
-	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver config/crd/bases go test -tags=envtest -p 1 -parallel=8 -timeout=20m -run '^($(envtests))$$' \
+	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver -servers 2 config/crd/bases go test -tags=envtest -p 2 -parallel=6 -timeout=20m -run '^($(envtests))$$' \
 		$(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
 
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.

@@ -6,8 +6,8 @@
 // real garbage collector and namespace controller are running. Pods are not, so
 // Rollouts simulates the Deployment controller.
 //
-// A package starts an API server of its own, unless SharedServer refers to a
-// running one: `make test-envtest` starts one for all packages.
+// A package starts an API server of its own, unless SharedServers refers to running
+// ones: `make test-envtest` starts two for all packages.
 package testkit
 
 import (
@@ -48,7 +48,9 @@ type Env struct {
 	// Audit reads the audit log.
 	Audit *Audit
 
-	server *Server // nil if it is shared
+	server *Server  // nil if it is shared
+	folder string   // of the server
+	lock   *os.File // of the server, if it is shared
 	// since is the resource version at which the environment was started.
 	since string
 	// existed are the cluster-scoped objects at that time, if the server is shared.
@@ -89,12 +91,26 @@ func Start(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 
 // StartShared is Start for tests that do not affect what the tests of other
 // packages have created: objects in all namespaces, and the operator's CRDs. If the
-// environment variable SharedServer is set, it uses that API server.
+// environment variable SharedServers is set, it uses one of those API servers.
 func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
-	folder := os.Getenv(SharedServer)
-	if folder == "" {
+	folders := filepath.SplitList(os.Getenv(SharedServers))
+	if len(folders) == 0 {
 		return Start(scheme, crds...)
 	}
+	folder, file, err := lock(context.Background(), folders)
+	if err != nil {
+		return nil, err
+	}
+	e, err := startOn(scheme, folder, crds...)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	e.lock = file
+	return e, nil
+}
+
+// startOn is Start on a running server.
+func startOn(scheme *runtime.Scheme, folder string, crds ...string) (*Env, error) {
 	e, err := connect(scheme, folder)
 	if err != nil {
 		return nil, err
@@ -110,7 +126,7 @@ func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 
 // connect returns an environment on a running server.
 func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
-	e := &Env{Scheme: scheme}
+	e := &Env{Scheme: scheme, folder: folder}
 	for user, cfg := range map[string]**rest.Config{adminUser: &e.AdminConfig, OperatorUser: &e.Operator} {
 		var err error
 		if *cfg, err = userConfig(folder, user); err != nil {
@@ -148,7 +164,7 @@ func (e *Env) Stop() error {
 		return e.server.Stop()
 	}
 	ctx := context.Background()
-	return Eventually(ctx, "the cluster-scoped objects of the tests to be deleted", func(ctx context.Context) (bool, error) {
+	err := Eventually(ctx, "the cluster-scoped objects of the tests to be deleted", func(ctx context.Context) (bool, error) {
 		var errs []error
 		left, err := e.clusterScoped(ctx, func(o metav1.PartialObjectMetadata) {
 			errs = append(errs, client.IgnoreNotFound(e.Admin.Delete(ctx, &o)))
@@ -161,6 +177,10 @@ func (e *Env) Stop() error {
 		}
 		return len(left) == 0, errors.Join(errs...)
 	})
+	if e.lock != nil {
+		err = errors.Join(err, e.lock.Close())
+	}
+	return err
 }
 
 // clusterScoped returns the UIDs of all cluster-scoped objects, except namespaces

@@ -2,11 +2,13 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -14,9 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// SharedServer is the environment variable with the folder of a Server that the
-// tests of several packages use, one package after the other.
-const SharedServer = "TESTKIT_SHARED_SERVER"
+// SharedServers is the environment variable with the folders of the Servers that the
+// tests of all packages use, separated like those of PATH. The tests of a package use
+// one server, and no other package uses it at the same time.
+const SharedServers = "TESTKIT_SHARED_SERVERS"
 
 const (
 	adminUser       = "admin"
@@ -115,6 +118,28 @@ func (s *Server) startControllers() error {
 		return fmt.Errorf("starting the controller manager: %w", err)
 	}
 	return nil
+}
+
+// lock waits until no other process uses one of the servers in the folders, and
+// returns its folder. The process uses it until it closes the file, or ends.
+func lock(ctx context.Context, folders []string) (string, *os.File, error) {
+	var folder string
+	var held *os.File
+	err := Eventually(ctx, "another package to end its tests", func(context.Context) (bool, error) {
+		for _, f := range folders {
+			file, err := os.OpenFile(filepath.Join(f, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the folder is chosen by the caller
+			if err != nil {
+				return false, fmt.Errorf("opening the lock of a shared server: %w", err)
+			}
+			if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+				folder, held = f, file
+				return true, nil
+			}
+			_ = file.Close() // another process has the lock
+		}
+		return false, nil
+	})
+	return folder, held, err
 }
 
 // Stop stops everything that StartServer started.

@@ -3,7 +3,6 @@
 package testkit
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -26,10 +25,7 @@ func TestMain(m *testing.M) {
 // tests of another package would.
 func startShared(t *testing.T) *Env {
 	t.Helper()
-	if os.Getenv(SharedServer) == "" {
-		t.Setenv(SharedServer, env.server.Folder)
-	}
-	e, err := StartShared(env.Scheme, filepath.Join("..", "..", "config", "crd", "bases"))
+	e, err := startOn(env.Scheme, env.folder, filepath.Join("..", "..", "config", "crd", "bases"))
 	if err != nil {
 		t.Fatal(err)
 	}

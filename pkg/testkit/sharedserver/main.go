@@ -1,27 +1,34 @@
-// Command sharedserver runs a command, such as go test, with an API server that the
+// Command sharedserver runs a command, such as go test, with API servers that the
 // tests of all packages share.
 package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: sharedserver CRD-FOLDER COMMAND [ARGUMENT...]")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: sharedserver [-servers N] CRD-FOLDER COMMAND [ARGUMENT...]")
+		flag.PrintDefaults()
+	}
+	servers := flag.Int("servers", 1, "the `number` of servers, each of which one package uses at a time")
+	flag.Parse()
+	if flag.NArg() < 2 || *servers < 1 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	err := run(os.Args[1], os.Args[2], os.Args[3:]...)
+	err := run(*servers, flag.Arg(0), flag.Arg(1), flag.Args()[2:]...)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		os.Exit(exit.ExitCode()) // the command has printed why
 	}
@@ -31,24 +38,24 @@ func main() {
 	}
 }
 
-func run(crds, name string, args ...string) (err error) {
-	// The terminal sends its signals to the command too. The server has to outlive
+func run(servers int, crds, name string, args ...string) (err error) {
+	// The terminal sends its signals to the command too. The servers have to outlive
 	// the command.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	s, err := testkit.StartServer(crds)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if stopped := s.Stop(); err == nil {
-			err = stopped
+	var folders []string
+	for i := range servers {
+		s, startErr := testkit.StartServer(crds)
+		if startErr != nil {
+			return startErr
 		}
-	}()
+		defer func() { err = errors.Join(err, s.Stop()) }()
+		folder, unlink := stable(s.Folder, i)
+		defer unlink()
+		folders = append(folders, folder)
+	}
 	cmd := exec.Command(name, args...) //nolint:gosec // the command is chosen by the caller
-	folder, unlink := stable(s.Folder)
-	defer unlink()
-	cmd.Env = append(os.Environ(), testkit.SharedServer+"="+folder)
+	cmd.Env = append(os.Environ(), testkit.SharedServers+"="+strings.Join(folders, string(filepath.ListSeparator)))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", name, err)
@@ -68,19 +75,19 @@ func run(crds, name string, args ...string) (err error) {
 	return cmd.Wait()
 }
 
-// stable returns a link to the folder that has the same name in every run: go test
+// stable returns a link to the folder of a server that has the same name in every run: go test
 // does not use a cached result if an environment variable that the test reads has
 // changed. If another run in the same directory has the link, stable returns the
 // folder.
-func stable(folder string) (string, func()) {
-	link, unlink, err := linked(folder)
+func stable(folder string, server int) (string, func()) {
+	link, unlink, err := linked(folder, server)
 	if err != nil {
 		return folder, func() {}
 	}
 	return link, unlink
 }
 
-func linked(folder string) (string, func(), error) {
+func linked(folder string, server int) (string, func(), error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", nil, err
@@ -91,7 +98,7 @@ func linked(folder string) (string, func(), error) {
 	}
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(wd)) // never fails
-	link := filepath.Join(cache, "platform-operator", "sharedserver", strconv.FormatUint(hash.Sum64(), 16))
+	link := filepath.Join(cache, "platform-operator", "sharedserver", fmt.Sprintf("%x-%d", hash.Sum64(), server))
 	if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 		return "", nil, err
 	}
