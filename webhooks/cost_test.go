@@ -104,7 +104,8 @@ func review(tb testing.TB) []byte {
 	return raw
 }
 
-// ask calls both webhooks of a WebServer once, as one creation does.
+// ask calls both webhooks of a WebServer once, as its creation with the deletion
+// policy Orphan does.
 func ask(tb testing.TB, h http.Handler, body []byte) {
 	tb.Helper()
 	for _, path := range []string{"/mutate-my-domain-v1-webserver", "/validate-my-domain-v1-webserver"} {

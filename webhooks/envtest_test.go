@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,16 +18,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // admin is a client of an API server that calls the operator's webhooks, by the
@@ -222,6 +226,13 @@ func TestSchema_RejectsUnrepresentableValues(t *testing.T) {
 		`{apiVersion: immortalcontainer.flugel.it/v1alpha1, kind: ImmortalContainer, metadata: {name: a}, spec: {image: [a]}}`:                       "spec.image: Invalid value: \"array\"",
 		`{apiVersion: immortalcontainer.flugel.it/v1alpha1, kind: ImmortalContainer, metadata: {name: a}, spec: {image: "a:1", env: [{name: [a]}]}}`: "spec.env[0].name: Invalid value: \"array\"",
 		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}}`:                                                                           "spec: Required value",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: null}`:                                                               "spec: Required value",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: []}`:                                                                 "spec: Invalid value: \"array\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: Orphan}`:                                                             "spec: Invalid value: \"string\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", deletionPolicy: 5}}`:                              "spec.deletionPolicy: Invalid value: \"integer\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", deletionPolicy: {}}}`:                             "spec.deletionPolicy: Invalid value: \"object\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a}, spec: {image: "nginx:1", deletionPolicy: null, replicas: three}}`:          "spec.replicas: Invalid value: \"string\"",
+		`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: a, finalizers: null}, spec: {image: "nginx:1", replicas: three}}`:              "spec.replicas: Invalid value: \"string\"",
 	} {
 		t.Run(want, func(t *testing.T) {
 			err := admin.Create(t.Context(), said(t, text))
@@ -257,5 +268,85 @@ func TestValidate_WarningsReachTheUser(t *testing.T) {
 	}
 	if err := admin.Delete(t.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Error(err)
+	}
+}
+
+// mutatingCalls returns how often the API server has called the mutating webhooks.
+func mutatingCalls(t *testing.T) int {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0.0
+	for _, f := range families {
+		if f.GetName() != "controller_runtime_webhook_requests_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "webhook" && strings.HasPrefix(l.GetValue(), "/mutate-") {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(n)
+}
+
+// A request depends on the mutating webhook only if the webhook changes the object.
+func TestMutatingWebhook_IsCalledOnlyIfItChangesTheFinalizer(t *testing.T) {
+	for kind, tc := range map[string]struct{ text, edit string }{
+		"WebServer":                {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: called}, spec: {image: "nginx:1", replicas: 1}}`, `{"replicas":%d}`},
+		"DemoApplication":          {`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: called}, spec: {image: "nginx:1", replica: 1}}`, `{"replica":%d}`},
+		"DemoApplication, v1beta1": {`{apiVersion: paas.cmft.com/v1beta1, kind: DemoApplication, metadata: {name: called-beta}, spec: {image: "nginx:1", replica: 1}}`, `{"replica":%d}`},
+		"ImmortalContainer":        {`{apiVersion: immortalcontainer.flugel.it/v1alpha1, kind: ImmortalContainer, metadata: {name: called}, spec: {image: "nginx:1"}}`, `{"image":"nginx:%d"}`},
+		"Memcached":                {`{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {name: called}, spec: {size: 1}}`, `{"size":%d}`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			o := said(t, tc.text)
+			patch := func(p string) error {
+				return admin.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(p)))
+			}
+			edit := func(n int) error { return patch(fmt.Sprintf(`{"spec":`+tc.edit+`}`, n)) }
+			orphaning := said(t, tc.text)
+			orphaning.SetName(o.GetName() + "-orphaning")
+			if err := unstructured.SetNestedField(orphaning.Object, "Orphan", "spec", "deletionPolicy"); err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range []struct {
+				what  string
+				do    func() error
+				calls int
+				keeps bool // the finalizer
+			}{
+				{"create", func() error { return admin.Create(t.Context(), o) }, 0, false},
+				{"add a label", func() error { return patch(`{"metadata":{"labels":{"a":"b"}}}`) }, 0, false},
+				{"edit the spec", func() error { return edit(2) }, 0, false},
+				{"set Orphan", func() error { return patch(`{"spec":{"deletionPolicy":"Orphan"}}`) }, 1, true},
+				{"edit the spec of an object with the finalizer", func() error { return edit(3) }, 0, true},
+				{"remove the finalizer", func() error { return patch(`{"metadata":{"finalizers":null}}`) }, 0, false},
+				{"edit the spec after that", func() error { return edit(4) }, 1, true},
+				{"add another finalizer", func() error {
+					return patch(`{"metadata":{"finalizers":["` + naming.Finalizer + `","example.com/hold"]}}`)
+				}, 0, true},
+				{"set Delete", func() error { return patch(`{"spec":{"deletionPolicy":"Delete"}}`) }, 1, false},
+				{"delete", func() error { return admin.Delete(t.Context(), o) }, 0, false},
+				{"edit the spec during the deletion", func() error { return patch(`{"spec":{"deletionPolicy":"Orphan"}}`) }, 0, false},
+				{"end the deletion", func() error { return patch(`{"metadata":{"finalizers":null}}`) }, 0, false},
+				{"create with Orphan", func() error { o = orphaning; return admin.Create(t.Context(), o) }, 1, true},
+			} {
+				before := mutatingCalls(t)
+				if err := step.do(); err != nil {
+					t.Fatalf("%s: %v", step.what, err)
+				}
+				if got := mutatingCalls(t) - before; got != step.calls {
+					t.Errorf("%s: %d calls, want %d", step.what, got, step.calls)
+				}
+				if got := slices.Contains(o.GetFinalizers(), naming.Finalizer); got != step.keeps {
+					t.Errorf("%s: has the finalizer %v, want %v", step.what, got, step.keeps)
+				}
+			}
+		})
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 // keepFinalizer adds or removes the finalizer so that it is present if and only
 // if the deletion policy requires it. It does so in the user's own request, so
-// that a deletion can never violate the policy.
+// that a deletion can never violate the policy. The API server calls it only for
+// objects that it changes: a match condition in the markers states the same rule.
 //
 // It runs before the schema is validated, and reads only these two fields.
 // Decoding the whole object into the Go types has three disadvantages: values of
