@@ -159,16 +159,14 @@ type childKey struct {
 }
 
 // memo remembers the last write of a child. Correctness does not depend on it,
-// so a restart may lose it: it avoids a second write because of a stale cache,
-// and it ends a conflict with a webhook or controller that keeps reverting the
-// operator's fields. It does not hold the object, because there is one memo for
-// every child of every owner.
+// so a restart may lose it: it avoids a second write because of a stale cache.
+// It does not hold the object, because there is one memo for every child of
+// every owner.
 type memo struct {
-	hash       string
-	uid        types.UID
-	version    string // the resource version
-	generation int64
-	contested  bool // the response lacked part of the intent
+	hash      string
+	uid       types.UID
+	version   string // the resource version
+	contested string // how the response differed from the intent, see attempt.deviation
 }
 
 // NewApplier returns an Applier that reads from the cache of c, and from live
@@ -377,8 +375,6 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 		return Child{}, err
 	case e.action == Unchanged:
 		return Child{Live: live, Action: Unchanged}, nil
-	case e.action == Changed && known && last.contested && last.hash == t.hash && last.isOfVersion(live):
-		return Child{Live: live, Action: Unchanged}, nil // already applied once; repeating it would only prolong the conflict
 	case e.claim:
 		if live, err = t.readLive(ctx); err != nil { // the cache lacks the managed fields
 			return Child{}, err
@@ -444,7 +440,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		if last, known := t.recall(); known && last.hash == t.hash {
 			t.drift = DriftDeleted
 		}
-		return t.wrote(Created, sent.answer()), nil
+		return t.wrote(ctx, Created, sent.answer()), nil
 	}
 	if !apierrors.IsConflict(err) {
 		return Child{}, fmt.Errorf("creating %s: %w", t.in, err)
@@ -555,7 +551,7 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 		answer, err = t.sendOnce(ctx, live)
 	}
 	if err == nil {
-		return t.wrote(act, answer), nil
+		return t.wrote(ctx, act, answer), nil
 	}
 	if t.in.Replace != nil && t.in.Replace(err) {
 		return Child{}, t.replace(ctx, live.GetUID())
@@ -629,23 +625,21 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 
 // wrote counts a successful write, compares the API server's response with the
 // intent, and remembers the result.
-func (t *attempt) wrote(act Action, answer client.Object) Child {
+func (t *attempt) wrote(ctx context.Context, act Action, answer client.Object) Child {
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
 	if t.drift != "" {
 		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
 	}
-	r := t.compare.compare(answer, t.fields, t.in.Exclusive)
-	m := memo{
-		hash: t.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), generation: answer.GetGeneration(),
-		contested: r.lacks || r.extra,
-	}
-	if m.contested {
+	var contested string
+	if r := t.compare.compare(answer, t.fields, t.in.Exclusive); r.lacks || r.extra {
+		contested = t.deviation(answer)
 		t.metrics.Contested(t.owner.GVK.Kind, t.in.Kind)
 	}
+	answer, contested = t.note(ctx, answer, contested)
 	t.mu.Lock()
-	t.of(t.owner).written[keyOf(t.in)] = m
+	t.of(t.owner).written[keyOf(t.in)] = memo{t.hash, answer.GetUID(), answer.GetResourceVersion(), contested}
 	t.mu.Unlock()
-	t.keepMatch(answer, !m.contested)
+	t.keepMatch(answer, contested == "")
 	return Child{Live: answer, Action: act}
 }
 
@@ -826,19 +820,6 @@ func (m memo) isNewerThan(live client.Object) bool {
 // hash does not cover what an intent leaves out of it, or decides once it sees
 // the object.
 func (m memo) fulfils(t *attempt, live client.Object) bool {
-	return m.hash == t.hash && !m.contested && m.uid == live.GetUID() && m.version == live.GetResourceVersion() &&
+	return m.hash == t.hash && m.contested == "" && m.uid == live.GetUID() && m.version == live.GetResourceVersion() &&
 		t.in.HashIntent == nil && t.in.IfExists == nil
-}
-
-// isOfVersion reports whether the object has not changed since the remembered
-// write in a way that an apply could repair. It compares the generation, or the
-// resource version of kinds without a generation.
-func (m memo) isOfVersion(live client.Object) bool {
-	if m.uid != live.GetUID() {
-		return false
-	}
-	if m.generation != 0 {
-		return m.generation == live.GetGeneration()
-	}
-	return m.version == live.GetResourceVersion()
 }

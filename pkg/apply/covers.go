@@ -43,13 +43,18 @@ type result struct {
 }
 
 func (c *comparer) compare(live any, stated map[string]any, exclusive []string) result {
+	w := c.walk(exclusive)
+	lacks := !w.root(live, stated)
+	return result{lacks: lacks, extra: w.extra}
+}
+
+func (c *comparer) walk(exclusive []string) walk {
 	w := walk{comparer: c, exclusive: exclusive, below: map[string][]string{}}
 	for _, e := range exclusive {
 		parent, name := cutLast(strings.TrimSuffix(e, elementsOnly))
 		w.below[parent] = append(w.below[parent], name)
 	}
-	lacks := !w.root(live, stated)
-	return result{lacks: lacks, extra: w.extra}
+	return w
 }
 
 type walk struct {
@@ -58,8 +63,12 @@ type walk struct {
 	below     map[string][]string // the exclusive fields, by the path of their parent object
 	extra     bool
 	// report is called for each difference, with a path in the notation of
-	// Difference. If it is nil, these paths are not built.
-	report func(path, verb string)
+	// Difference and the live value, which is invalid if there is none. If it is
+	// nil, these paths are not built.
+	report func(path, verb string, live reflect.Value)
+	// reportExtra is called, if it is set, for unstated content of each exclusive
+	// path.
+	reportExtra func(path string, live reflect.Value)
 }
 
 // root compares whole objects.
@@ -75,16 +84,24 @@ func (w *walk) root(live any, stated map[string]any) bool {
 }
 
 // differs reports a difference. It returns false, as covers does then.
-func (w *walk) differs(name, verb string) bool {
+func (w *walk) differs(name, verb string, live reflect.Value) bool {
 	if w.report != nil {
-		w.report(name, verb)
+		w.report(name, verb, live)
 	}
 	return false
 }
 
 // reported returns ok, and reports a difference if it is false.
-func (w *walk) reported(ok bool, name, verb string) bool {
-	return ok || w.differs(name, verb)
+func (w *walk) reported(ok bool, name, verb string, live reflect.Value) bool {
+	return ok || w.differs(name, verb, live)
+}
+
+// adds records unstated content of an exclusive path.
+func (w *walk) adds(path string, live reflect.Value) {
+	w.extra = true
+	if w.reportExtra != nil {
+		w.reportExtra(path, live)
+	}
 }
 
 // pathOf returns the path of a field, which is compared with the exclusive ones.
@@ -127,14 +144,14 @@ var (
 func (w *walk) covers(live reflect.Value, stated any, path, name string, f field) bool {
 	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
 		if live.IsNil() {
-			return w.reported(stated == nil, name, added)
+			return w.reported(stated == nil, name, added, reflect.Value{})
 		}
 		live = live.Elem()
 	}
 	if w.report != nil && name != "" && (live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0) {
 		// Report the topmost field that is not set, rather than those below it.
 		quiet := walk{comparer: w.comparer}
-		return w.reported(quiet.covers(live, stated, path, "", f), name, added)
+		return w.reported(quiet.covers(live, stated, path, "", f), name, added, reflect.Value{})
 	}
 	switch s := stated.(type) {
 	case nil:
@@ -143,7 +160,7 @@ func (w *walk) covers(live reflect.Value, stated any, path, name string, f field
 		if live.Type() == rawType { // its content is opaque, so it is stated as a whole
 			var content any
 			same := json.Unmarshal(live.Interface().(runtime.RawExtension).Raw, &content) == nil && reflect.DeepEqual(content, stated)
-			return w.reported(same, name, changed)
+			return w.reported(same, name, changed, live)
 		}
 		switch live.Kind() {
 		case reflect.Struct:
@@ -153,26 +170,26 @@ func (w *walk) covers(live reflect.Value, stated any, path, name string, f field
 			for k, sv := range s {
 				lv := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
 				if !lv.IsValid() {
-					ok = w.differs(w.nameIn(name, k), added)
+					ok = w.differs(w.nameIn(name, k), added, lv)
 					continue
 				}
 				found++
 				ok = w.covers(lv, sv, "", w.nameIn(name, k), field{}) && ok
 			}
 			if live.Len() > found && (w.isExclusive(path) || w.within(path)) {
-				w.extra = true
+				w.adds(path, live)
 			}
 			return ok
 		default:
-			return w.differs(name, changed)
+			return w.differs(name, changed, live)
 		}
 	case []any:
 		if live.Kind() != reflect.Slice {
-			return w.differs(name, changed)
+			return w.differs(name, changed, live)
 		}
 		return w.coversList(live, s, path, name, f)
 	default:
-		return w.reported(coversScalar(live, s), name, changed)
+		return w.reported(coversScalar(live, s), name, changed, live)
 	}
 }
 
@@ -182,7 +199,7 @@ func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path, nam
 	for k, sv := range stated {
 		f, known := fields[k]
 		if !known { // a field newer than the Go types: let the API server decide
-			ok = w.differs(w.nameIn(name, k), changed)
+			ok = w.differs(w.nameIn(name, k), changed, reflect.Value{})
 			continue
 		}
 		ok = w.covers(live.FieldByIndex(f.index), sv, w.pathOf(path, k), w.nameIn(name, k), f) && ok
@@ -207,7 +224,7 @@ func (w *walk) look(live reflect.Value, name string, f field, stated map[string]
 		return // covers examines a stated field
 	}
 	if v := live.FieldByIndex(f.index); !isEmpty(v) && !isDefault(join(path, name), v) {
-		w.extra = true
+		w.adds(join(path, name), v)
 	}
 }
 
@@ -268,7 +285,7 @@ func (w *walk) coversList(live reflect.Value, stated []any, path, name string, f
 			}
 			e, there := w.element(live, s, f.mergeKey)
 			if !there {
-				ok = w.differs(w.nameAt(name, key), added)
+				ok = w.differs(w.nameAt(name, key), added, e)
 				continue
 			}
 			found++
@@ -276,13 +293,13 @@ func (w *walk) coversList(live reflect.Value, stated []any, path, name string, f
 		}
 	case f.set:
 		for _, s := range stated {
-			ok = w.reported(containsScalar(live, s), w.nameAt(name, s), added) && ok
+			ok = w.reported(containsScalar(live, s), w.nameAt(name, s), added, reflect.Value{}) && ok
 		}
 		found = len(stated)
 	default:
 		found = len(stated)
 		if live.Len() != len(stated) {
-			ok = w.differs(name, changed)
+			ok = w.differs(name, changed, live)
 			break
 		}
 		for i, s := range stated {
@@ -292,7 +309,7 @@ func (w *walk) coversList(live reflect.Value, stated []any, path, name string, f
 	// An element with another key is an addition even if the stated element is
 	// missing: a port that was renumbered by hand still occupies the node port.
 	if live.Len() > found && w.isExclusive(path) {
-		w.extra = true
+		w.adds(path, live)
 	}
 	return ok
 }

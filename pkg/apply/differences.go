@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ func inOrder(all []Difference) []Difference {
 // empty if and only if compare does not report that live lacks something.
 func (c *comparer) differences(live any, stated map[string]any) []Difference {
 	var found []Difference
-	w := walk{comparer: c, report: func(path, verb string) { found = append(found, Difference{path, verb}) }}
+	w := walk{comparer: c, report: func(path, verb string, _ reflect.Value) { found = append(found, Difference{path, verb}) }}
 	w.root(live, stated)
 	return found
 }

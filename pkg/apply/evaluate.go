@@ -84,15 +84,18 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 		return evaluation{action: TakenOver, claim: true}, nil
 	}
 	r := t.compare.compare(live, t.fields, t.in.Exclusive)
-	extra := r.extra || !retained(t.owner, t.in) && retainedByPatch(live)
-	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
-		if !r.lacks && !extra {
-			t.keepMatch(live, true)
-			return evaluation{action: Unchanged}, nil
-		}
+	bound := !retained(t.owner, t.in) && retainedByPatch(live) // although it must not be
+	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
+	switch {
+	case applied && !r.lacks && !r.extra && !bound:
+		t.keepMatch(live, true)
+		return evaluation{action: Unchanged}, nil
+	case !bound && t.isContested(live):
+		return evaluation{action: Unchanged}, nil
+	case applied:
 		t.drift = DriftFields
 	}
-	return evaluation{action: Changed, claim: extra}, nil
+	return evaluation{action: Changed, claim: r.extra || bound}, nil
 }
 
 // claims selects the fields that an action claims from other managers: all that

@@ -155,11 +155,9 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 		return err
 	}
 	obj := stored.(client.Object)
-	if err := c.Get(ctx, client.ObjectKey{Namespace: meta["namespace"].(string), Name: meta["name"].(string)}, obj); err != nil {
-		return err
-	}
-	w.mutate(obj)
-	if err := c.Update(ctx, obj, client.FieldOwner("webhook")); err != nil {
+	obj.SetNamespace(meta["namespace"].(string))
+	obj.SetName(meta["name"].(string))
+	if err := w.mutated(ctx, c, obj); err != nil {
 		return err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(body["apiVersion"].(string), body["kind"].(string)))
@@ -170,11 +168,29 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 	return json.Unmarshal(raw, o)
 }
 
-func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	if err := w.send("patch " + string(p.Type())); err != nil {
+// mutated reads a child that was written, after the webhook has changed it.
+func (w *world) mutated(ctx context.Context, c client.WithWatch, o client.Object) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		return err
 	}
-	return c.Patch(ctx, o, p, opts...)
+	w.mutate(o)
+	return c.Update(ctx, o, client.FieldOwner("webhook"))
+}
+
+func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	var set client.PatchOptions
+	set.ApplyOptions(opts)
+	verb := "patch " + string(p.Type())
+	if set.FieldManager == contestedManager {
+		verb = "note"
+	}
+	if err := w.send(verb); err != nil {
+		return err
+	}
+	if err := c.Patch(ctx, o, p, opts...); err != nil || w.mutate == nil || verb != "note" {
+		return err
+	}
+	return w.mutated(ctx, c, o)
 }
 
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
