@@ -21,7 +21,7 @@ type AnyKind struct{ Kind[Object, any] }
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := Kind[Object, any]{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Log: k.Log,
+		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Selector: k.Selector, Log: k.Log,
 		Limiter: k.Limiter,
 		Paused:  func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		Observe: func(ctx context.Context, r Reader, o Object) (any, error) {
@@ -41,6 +41,11 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	}
 	if k.Secrets != nil {
 		e.Secrets = func(o Object) []string { return k.Secrets(o.(T)) }
+	}
+	if k.PodLabels != nil {
+		e.PodLabels = func(ctx context.Context, r client.Reader, o Object) map[string]string {
+			return k.PodLabels(ctx, r, o.(T))
+		}
 	}
 	if k.Teardown != nil {
 		e.Teardown = func(ctx context.Context, c client.Client, o Object) (bool, error) { return k.Teardown(ctx, c, o.(T)) }

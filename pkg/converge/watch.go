@@ -142,7 +142,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		b = b.WatchesMetadata(&corev1.Secret{}, refer)
 	}
 	for _, f := range k.Unowned {
-		b = b.Watches(f, concerned(mgr.GetCache(), k.NewList(), inNamespace), builder.WithPredicates(
+		b = b.Watches(f, newSelecting(mgr.GetCache(), k, f).handler(), builder.WithPredicates(
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
 			predicate.GenerationChangedPredicate{})) // specs, not status
 	}
@@ -198,9 +198,6 @@ func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) 
 func named(index string) func(client.Object) client.ListOption {
 	return func(o client.Object) client.ListOption { return client.MatchingFields{index: o.GetName()} }
 }
-
-// inNamespace selects all objects in the namespace of another one.
-func inNamespace(o client.Object) client.ListOption { return client.InNamespace(o.GetNamespace()) }
 
 // concerned enqueues, with fairqueue.PriorityEvent, the objects in a namespace that are
 // affected by the creation, change or deletion of another object, because a
