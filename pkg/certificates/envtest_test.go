@@ -400,8 +400,8 @@ func calls(t *testing.T) int64 {
 func TestWebhook_NoCallFailsDuringRotation(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
-	first, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: often}, 0)
-	second, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: often}, 200*time.Millisecond)
+	first, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: often}, 0)
+	second, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: often}, 200*time.Millisecond)
 	to(first, second)
 	rotated := s.seen(t.Context())
 	s.requests.take()
@@ -441,8 +441,8 @@ func TestWebhook_CallsFailWithoutOverlap(t *testing.T) {
 	hasty := often
 	hasty.Overlap = time.Millisecond
 	hasty.CAValidity += 4 * time.Second // so that the late replica becomes ready between two rotations
-	first, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: hasty}, 0)
-	second, _ := s.replica(env.Operator, &certificates.Rotator{Lifetimes: hasty}, 1200*time.Millisecond)
+	first, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: hasty}, 0)
+	second, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: hasty}, 1200*time.Millisecond)
 	to(first, second)
 	rotated := s.seen(t.Context())
 	began := time.Now()
@@ -557,7 +557,7 @@ func TestRotator_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), mutating); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = s.replica(env.Operator, &certificates.Rotator{}, 0)
+	_, _ = s.replica(env.AdminConfig, &certificates.Rotator{}, 0)
 
 	mutating.SetResourceVersion("")
 	if err := env.Admin.Create(t.Context(), mutating); err != nil {
@@ -584,7 +584,7 @@ func TestRotator_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "localhost:1")
-	_, stop := s.replica(env.Operator, &certificates.Rotator{}, 0) // as another issuer
+	_, stop := s.replica(env.AdminConfig, &certificates.Rotator{}, 0) // as another issuer
 	stop()
 	made := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.namespace, Name: secretName}
@@ -600,7 +600,7 @@ func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
 	if err := env.Admin.Delete(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	_, stop = s.replica(env.Operator, &certificates.Rotator{}, 0) // issues another certificate
+	_, stop = s.replica(env.AdminConfig, &certificates.Rotator{}, 0) // issues another certificate
 	stop()
 	s.eventually("the new certificate to be served", func() error {
 		if now, _ := k.GetCertificate(nil); now.Leaf.Equal(before.Leaf) {

@@ -32,7 +32,7 @@ func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 	})
 	ns := env.NewNamespace(t)
 	start := func() (elected <-chan struct{}, stop func()) {
-		mgr, err := operator.New(env.Operator, env.Scheme, operator.Options{
+		mgr, err := operator.New(env.AdminConfig, env.Scheme, operator.Options{
 			Namespace: ns, Watch: []string{ns}, MetricsAddress: "0", ProbeAddress: "0", LeaderElection: true, SkipNameValidation: true,
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -53,12 +54,13 @@ type Audit struct {
 	offset  int64
 	read    map[string][]Request // by namespace
 	markers map[string]bool
+	refused map[string]bool // requests that the admission policy refused, and why
 }
 
 // newAudit returns an Audit of the requests that the server logs from now on. The
 // log of a shared server already contains the requests of other packages' tests.
 func newAudit(path string, marker client.Client) (*Audit, error) {
-	a := &Audit{path: path, marker: marker, read: map[string][]Request{}, markers: map[string]bool{}}
+	a := &Audit{path: path, marker: marker, read: map[string][]Request{}, markers: map[string]bool{}, refused: map[string]bool{}}
 	info, err := os.Stat(path) //nolint:gosec // the log of the server that the test started
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
@@ -119,8 +121,11 @@ func (a *Audit) take(line []byte) error {
 		Verb      string `json:"verb"`
 		User      struct{ Username string }
 		ObjectRef struct{ Resource, Subresource, Namespace, Name string }
-		Response  struct{ Code int } `json:"responseStatus"`
-		Body      json.RawMessage    `json:"requestObject"`
+		Response  struct {
+			Code    int
+			Message string
+		} `json:"responseStatus"`
+		Body json.RawMessage `json:"requestObject"`
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
 		return fmt.Errorf("reading a line of the audit log: %w", err)
@@ -134,8 +139,27 @@ func (a *Audit) take(line []byte) error {
 			r.Resource += "/" + e.ObjectRef.Subresource
 		}
 		a.read[r.Namespace] = append(a.read[r.Namespace], r)
+		if strings.Contains(e.Response.Message, "ValidatingAdmissionPolicy '"+accountPolicy+"'") {
+			a.refused[r.String()+": "+e.Response.Message] = true
+		}
 	}
 	return nil
+}
+
+// Refused returns an error if the policy that confines the operator's account has
+// refused a request so far. The operator must send none, and a test may not notice one
+// that is sent again with another content.
+func (a *Audit) Refused(ctx context.Context) error {
+	if _, err := a.Requests(ctx, ""); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.refused) == 0 {
+		return nil
+	}
+	all := slices.Sorted(maps.Keys(a.refused))
+	return fmt.Errorf("requests of the operator that its admission policy refused:\n%s", strings.Join(all, "\n"))
 }
 
 // Lines returns the requests as text, one per line, for failure messages.

@@ -93,8 +93,9 @@ func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error,
 	}
 	set(env)
 	code = m.Run()
+	err = env.Audit.Refused(ctx)
 	cancel()
-	return code, errors.Join(<-played, <-played)
+	return code, errors.Join(err, <-played, <-played)
 }
 
 // NewNamespace creates a namespace with a unique name.

@@ -11,9 +11,16 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/platform-operator/platform-operator/config/policy"
 )
 
 // SharedServers is the environment variable with the folders of the Servers that the
@@ -25,6 +32,7 @@ const (
 	adminUser       = "admin"
 	controllersUser = "controllers"
 	auditLog        = "audit.log"
+	accountPolicy   = "platform-operator-account"
 )
 
 // Server is an API server with its etcd, garbage collector and namespace
@@ -37,8 +45,8 @@ type Server struct {
 	kcm *exec.Cmd
 }
 
-// StartServer starts a server with the CRDs in the given folders. The caller stops
-// it.
+// StartServer starts a server with the CRDs in the given folders, and with the
+// admission policy that confines the operator's account. The caller stops it.
 func StartServer(crds ...string) (*Server, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
@@ -90,7 +98,36 @@ func (s *Server) start(crds []string) error {
 			return fmt.Errorf("writing the kubeconfig of %s: %w", name, err)
 		}
 	}
+	if err := s.confine(context.Background()); err != nil {
+		return fmt.Errorf("confining the operator's account: %w", err)
+	}
 	return s.startControllers()
+}
+
+// confine creates the policy, and waits until the API server enforces it.
+func (s *Server) confine(ctx context.Context) error {
+	account, binding, err := policy.Account()
+	if err != nil {
+		return err
+	}
+	clients := map[string]client.Client{}
+	for _, user := range []string{adminUser, OperatorUser} {
+		cfg, err := userConfig(s.Folder, user)
+		if err != nil {
+			return err
+		}
+		if clients[user], err = client.New(cfg, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+			return fmt.Errorf("making the client of %s: %w", user, err)
+		}
+	}
+	if err := errors.Join(clients[adminUser].Create(ctx, account), clients[adminUser].Create(ctx, binding)); err != nil {
+		return err
+	}
+	return Eventually(ctx, "the policy to be enforced", func(ctx context.Context) (bool, error) {
+		unowned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "unowned"}}
+		err := clients[OperatorUser].Create(ctx, unowned, client.DryRunAll)
+		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err), err
+	})
 }
 
 func kubeconfig(folder, user string) string { return filepath.Join(folder, user+".kubeconfig") }

@@ -48,10 +48,13 @@ func TestStartShared_HidesEarlierTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for c, o := range map[client.Client]client.Object{first.Admin: role, operator: deployment} {
-		if err := c.Create(t.Context(), o); err != nil {
+	for _, o := range []client.Object{role, deployment} {
+		if err := first.Admin.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := operator.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
+		t.Fatal(err)
 	}
 	if rs, err := first.Audit.Requests(t.Context(), ns); err != nil || len(rs) != 1 {
 		t.Fatalf("error %v, requests %v, want one", err, rs)

@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		plantedEnv.Unconfine()
 		ctx, cancel := context.WithCancel(context.Background())
 		if err := slowRollouts(ctx, plantedEnv); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -38,7 +38,7 @@ func addToScheme(s *runtime.Scheme) error {
 }
 
 func TestMain(m *testing.M) {
-	testkit.MainWithOwnServer(m, "../../..", addToScheme, func(e *testkit.Env) { env = e }, "crd")
+	testkit.MainWithOwnServer(m, "../../..", addToScheme, func(e *testkit.Env) { e.Unconfine(); env = e }, "crd")
 }
 
 func redirect(ns, name string) *v1alpha1.Redirect {
