@@ -36,7 +36,7 @@ func mutateDeployments(l *testkit.Sandbox) {
 				PatchType: admissionv1.PatchTypeApplyConfiguration,
 				ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{spec: Object.spec{
 					revisionHistoryLimit: 7,
-					template: Object.spec.template{spec: Object.spec.template.spec{hostPID: true}}}}`},
+					template: Object.spec.template{spec: Object.spec.template.spec{hostname: "changed"}}}}`},
 			}},
 		},
 	}
@@ -84,7 +84,7 @@ func TestWebServer_RestartsWithoutRequestsForContestedChildren(t *testing.T) {
 		l.Ready(w, name)
 		d := &appsv1.Deployment{}
 		l.Get(d, name)
-		if !d.Spec.Template.Spec.HostPID {
+		if d.Spec.Template.Spec.Hostname == "" {
 			t.Errorf("the policy did not change %s", name)
 		}
 	}
