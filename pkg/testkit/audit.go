@@ -52,7 +52,8 @@ type Audit struct {
 
 	mu      sync.Mutex // guards the fields below, which cache the part of the log that was read
 	offset  int64
-	read    map[string][]Request // by namespace
+	read    map[string][]Request // by namespace, without events
+	events  map[string]int       // requests for events, by namespace
 	markers map[string]bool
 	refused map[string]bool // requests that the admission policy refused, and why
 }
@@ -60,7 +61,7 @@ type Audit struct {
 // newAudit returns an Audit of the requests that the server logs from now on. The
 // log of a shared server already contains the requests of other packages' tests.
 func newAudit(path string, marker client.Client) (*Audit, error) {
-	a := &Audit{path: path, marker: marker, read: map[string][]Request{}, markers: map[string]bool{}, refused: map[string]bool{}}
+	a := &Audit{path: path, marker: marker, read: map[string][]Request{}, events: map[string]int{}, markers: map[string]bool{}, refused: map[string]bool{}}
 	info, err := os.Stat(path) //nolint:gosec // the log of the server that the test started
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
@@ -87,6 +88,14 @@ func (a *Audit) Requests(ctx context.Context, namespace string) ([]Request, erro
 		return a.markers[name], nil
 	})
 	return found, err
+}
+
+// Events returns the number of requests for events in a namespace, as of the last
+// call of Requests.
+func (a *Audit) Events(namespace string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.events[namespace]
 }
 
 // advance reads what was logged since the last call. The log of a campaign is long,
@@ -138,7 +147,11 @@ func (a *Audit) take(line []byte) error {
 		if e.ObjectRef.Subresource != "" {
 			r.Resource += "/" + e.ObjectRef.Subresource
 		}
-		a.read[r.Namespace] = append(a.read[r.Namespace], r)
+		if r.Resource == "events" {
+			a.events[r.Namespace]++
+		} else {
+			a.read[r.Namespace] = append(a.read[r.Namespace], r)
+		}
 		if strings.Contains(e.Response.Message, "ValidatingAdmissionPolicy '"+accountPolicy+"'") {
 			a.refused[r.String()+": "+e.Response.Message] = true
 		}

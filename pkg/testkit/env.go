@@ -59,13 +59,13 @@ type Env struct {
 }
 
 // auditPolicy logs the bodies of the operator's writes, and the metadata of all
-// other requests except those for Leases and Events.
+// other requests except those for Leases.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
 - level: None
-  resources: [{group: coordination.k8s.io}, {group: events.k8s.io}, {group: "", resources: [events]}]
+  resources: [{group: coordination.k8s.io}]
 - level: None
   verbs: [watch]
 - level: Request

@@ -117,7 +117,8 @@ type Sandbox struct {
 
 	subject Subject
 	op      *Operator
-	seen    int
+	seen    int // requests
+	events  int
 }
 
 // NewSandbox creates a namespace. Start starts the operator.
@@ -226,6 +227,17 @@ func (l *Sandbox) ExpectNone(what string, except ...string) {
 	if len(got) > 0 {
 		l.Errorf("%s: got requests %q, want none except %q", what, got, except)
 	}
+}
+
+// ExpectEvents fails if more requests for events than that were sent since the last
+// call. Call it after the other requests were awaited.
+func (l *Sandbox) ExpectEvents(what string, limit int) {
+	l.Helper()
+	all := l.Audit.Events(l.Namespace)
+	if n := all - l.events; n > limit {
+		l.Errorf("%s: got %d requests for events, want at most %d", what, n, limit)
+	}
+	l.events = all
 }
 
 // settle is how long counts in the status may be postponed, so that several changes

@@ -124,6 +124,7 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	l.Ready(obj, name)
 	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create: the children, the status, and once more for readiness",
 		s.creation(name)...)
+	l.ExpectEvents("create", 1)
 
 	l.Edit(obj, name, func() { obj.SetAnnotations(map[string]string{"note": "unowned"}) })
 	l.Expect("an annotation on the object")
@@ -135,17 +136,20 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 
 	l.Restart()
 	l.Expect("restart")
+	l.ExpectEvents("changes by other clients, and a restart", 0)
 
 	began = time.Now()
 	l.Edit(obj, name, func() { s.Edit(obj) })
 	l.Ready(obj, name)
 	l.ExpectOf(time.Since(began), s.status(), "edit: the child, the status that says so, and readiness", append(slices.Clone(s.Edited), s.status(), s.status())...)
+	l.ExpectEvents("edit", 1)
 
 	if s.Scale != nil {
 		began = time.Now()
 		l.Edit(obj, name, func() { s.Scale(obj, 6) })
 		l.Ready(obj, name)
 		l.ExpectOf(time.Since(began), s.status(), "scale up: the Deployment, the status that says so, and readiness", "patch deployments 200", s.status(), s.status())
+		l.ExpectEvents("scale up", 1)
 	}
 
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
@@ -155,6 +159,7 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 		l.Gone(child, child.GetName())
 	}
 	l.ExpectNone("delete", s.readsOfTheOwner(name)...)
+	l.ExpectEvents("delete", 0)
 }
 
 // Orphaning counts the requests of a deletion with the policy Orphan, and checks
