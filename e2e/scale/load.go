@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	phaseLoad = "load"
+	phaseLoad       = "load"
+	phaseNamespaces = "namespaces"
 	// batchSize is the maximum number of objects of a batch of the comparison.
 	batchSize = 200
 	// tenants is how many objects the other user has, in a namespace of its own.
@@ -64,11 +65,15 @@ type loadResults struct {
 	Failovers                     []time.Duration
 }
 
+// spreadResults are those of the same growth in several namespaces.
+type spreadResults struct {
+	Namespaces int
+	Growth     []point
+}
+
 // batch is a comparison with the same children without the operator.
 type batch struct {
-	Size int
-	// Population is how many WebServers exist afterwards.
-	Population    int
+	Size          int
 	Makespan, Raw time.Duration
 	// Median is the time until half of the WebServers were Ready.
 	Median time.Duration
@@ -121,7 +126,7 @@ func (l *lab) measureLoad(ctx context.Context) error {
 		return err
 	}
 	r.EmptyMemory, _ = memory(l.current.pid())
-	if _, _, err := l.create(ctx, namespaceTenant, "tenant", tenants); err != nil {
+	if _, _, err := l.create(ctx, "tenant", tenants, namespaceTenant); err != nil {
 		return err
 	}
 	if _, err := l.createRaw(ctx, raw, "warm-up", tenants); err != nil {
@@ -137,35 +142,22 @@ func (l *lab) measureLoad(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	population := 0
-	for i := range l.pairs {
-		size := min(batchSize, l.objects/l.pairs)
-		population += size
-		b, err := l.measurePair(ctx, raw, i, size)
-		if err != nil {
+	for i, size := range l.sizes() {
+		var p point
+		if i < l.pairs {
+			b, err := l.measurePair(ctx, raw, i, size)
+			if err != nil {
+				return err
+			}
+			r.Batches = append(r.Batches, b)
+			p = point{Makespan: b.Makespan, CPU: b.CPU}
+		} else if p, err = l.grow(ctx, i, size, namespaceScale); err != nil {
 			return err
 		}
-		b.Population = population
-		r.Batches = append(r.Batches, b)
-		if err := l.grown(ctx, population, size, b.Makespan, b.CPU); err != nil {
+		if err := l.grown(ctx, &p, size, r.Growth); err != nil {
 			return err
 		}
-	}
-	for population < l.objects {
-		size := min(population, l.objects-population)
-		logf("creating %d more WebServers", size)
-		before := cpu(l.current.pid())
-		makespan, _, err := l.create(ctx, namespaceScale, fmt.Sprintf("grow-%d", population), size)
-		if err != nil {
-			return err
-		}
-		if err := quiet(ctx, l.current.pid()); err != nil {
-			return err
-		}
-		population += size
-		if err := l.grown(ctx, population, size, makespan, cpu(l.current.pid())-before); err != nil {
-			return err
-		}
+		r.Growth = append(r.Growth, p)
 	}
 	if err := l.measureRest(ctx); err != nil {
 		return err
@@ -183,6 +175,63 @@ func (l *lab) measureLoad(ctx context.Context) error {
 	return nil
 }
 
+// sizes returns how many objects each step of the growth creates: first those of the
+// pairs, then as many as there are.
+func (o options) sizes() []int {
+	var sizes []int
+	population := 0
+	for range o.pairs {
+		sizes = append(sizes, min(batchSize, o.objects/o.pairs))
+		population += sizes[0]
+	}
+	for population < o.objects {
+		size := min(population, o.objects-population)
+		sizes = append(sizes, size)
+		population += size
+	}
+	return sizes
+}
+
+// grow creates objects in turn in each of the namespaces.
+func (l *lab) grow(ctx context.Context, step, size int, namespaces ...string) (point, error) {
+	logf("creating %d more WebServers", size)
+	before := cpu(l.current.pid())
+	makespan, _, err := l.create(ctx, fmt.Sprintf("step-%d", step), size, namespaces...)
+	if err == nil {
+		err = quiet(ctx, l.current.pid())
+	}
+	return point{Makespan: makespan, CPU: cpu(l.current.pid()) - before}, err
+}
+
+// measureNamespaces measures the growth in many namespaces.
+func (l *lab) measureNamespaces(ctx context.Context) error {
+	spread := &spreadResults{Namespaces: l.namespaces}
+	l.results.Spread = spread
+	var namespaces []string
+	for i := range l.namespaces {
+		namespaces = append(namespaces, fmt.Sprintf("%s-%d", namespaceScale, i))
+	}
+	for _, ns := range append(namespaces, namespaceTenant) {
+		if err := l.namespace(ctx, ns); err != nil {
+			return err
+		}
+	}
+	if _, _, err := l.create(ctx, "tenant", tenants, namespaceTenant); err != nil {
+		return err
+	}
+	for i, size := range l.sizes() {
+		p, err := l.grow(ctx, i, size, namespaces...)
+		if err != nil {
+			return err
+		}
+		if err := l.grown(ctx, &p, size, spread.Growth); err != nil {
+			return err
+		}
+		spread.Growth = append(spread.Growth, p)
+	}
+	return nil
+}
+
 // measurePair creates a batch with the operator and one without. Which of them comes
 // first alternates, so that a machine that becomes slower does not favor one.
 func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (batch, error) {
@@ -196,7 +245,7 @@ func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (bat
 			profiled <- l.profile(ctx, fmt.Sprintf("batch-%d.cpu", i), "profile?seconds="+strconv.Itoa(profileFor))
 		}()
 		var err error
-		if b.Makespan, b.Median, err = l.create(ctx, namespaceScale, fmt.Sprintf("batch-%d", i), size); err != nil {
+		if b.Makespan, b.Median, err = l.create(ctx, fmt.Sprintf("step-%d", i), size, namespaceScale); err != nil {
 			return err
 		}
 		if err := <-profiled; err != nil {
@@ -254,17 +303,18 @@ func cpus(pids map[string]int) (sum time.Duration) {
 	return sum
 }
 
-// create creates WebServers and waits until all are Ready.
-func (l *lab) create(ctx context.Context, namespace, prefix string, n int) (makespan, median time.Duration, err error) {
+// create creates WebServers, in turn in each of the namespaces, and waits until all
+// are Ready.
+func (l *lab) create(ctx context.Context, prefix string, n int, namespaces ...string) (makespan, median time.Duration, err error) {
 	var keys []id
 	for i := range n {
-		keys = append(keys, id{webServers, namespace, fmt.Sprintf("%s-%d", prefix, i)})
+		keys = append(keys, id{webServers, namespaces[i%len(namespaces)], fmt.Sprintf("%s-%d", prefix, i)})
 	}
 	sent := make([]time.Time, n)
 	began := time.Now()
 	err = inParallel(ctx, n, func(i int) error {
 		sent[i] = time.Now()
-		_, err := l.client.Resource(webServers).Namespace(namespace).Create(ctx, webServer(namespace, keys[i].name), metav1.CreateOptions{})
+		_, err := l.client.Resource(webServers).Namespace(keys[i].namespace).Create(ctx, webServer(keys[i].namespace, keys[i].name), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -417,9 +467,12 @@ func inParallel(ctx context.Context, n int, do func(int) error) error {
 	return cmp.Or(<-errs, context.Cause(ctx))
 }
 
-// grown restarts the operator and notes the state.
-func (l *lab) grown(ctx context.Context, population, created int, makespan, used time.Duration) error {
-	p := point{Objects: population, Created: created, Makespan: makespan, CPU: used}
+// grown restarts the operator after a step, and completes its point.
+func (l *lab) grown(ctx context.Context, p *point, created int, before []point) error {
+	p.Created, p.Objects = created, created
+	if len(before) > 0 {
+		p.Objects += before[len(before)-1].Objects
+	}
 	_, p.Peak = memory(l.current.pid())
 	if err := l.stop(l.current); err != nil {
 		return err
@@ -437,8 +490,7 @@ func (l *lab) grown(ctx context.Context, population, created int, makespan, used
 	}
 	p.RestartCPU = cpu(l.current.pid())
 	p.Rest, _ = memory(l.current.pid())
-	l.results.Load.Growth = append(l.results.Load.Growth, p)
-	logf("%d WebServers: restart %s of CPU, workers after %s, first edit %s, %.0f MiB at rest, %.0f MiB before the restart", population,
+	logf("%d WebServers: restart %s of CPU, workers after %s, first edit %s, %.0f MiB at rest, %.0f MiB before the restart", p.Objects,
 		round(p.RestartCPU), round(p.Start), p.FirstEdit.Round(time.Millisecond), p.Rest, p.Peak)
 	return nil
 }

@@ -25,16 +25,18 @@ const clusterName = "scale"
 
 // options are the flags.
 type options struct {
-	objects  int
-	pairs    int
-	shared   int
-	edits    int
-	cluster  string
-	operator string
-	version  string
-	docs     string
-	enforce  bool
-	profiles string
+	objects int
+	pairs   int
+	shared  int
+	edits   int
+	// namespaces, if not 0, is over how many of them the growth is repeated.
+	namespaces int
+	cluster    string
+	operator   string
+	version    string
+	docs       string
+	enforce    bool
+	profiles   string
 	// neighbours selects the measurement of a noisy tenant instead of the others.
 	neighbours bool
 	// phase and out are set in the processes that run in the network of a cluster.
@@ -47,6 +49,7 @@ func main() {
 	flag.IntVar(&o.pairs, "pairs", 5, "how many times a batch of WebServers and a batch of the same children without the operator are created alternately")
 	flag.IntVar(&o.shared, "shared", 100, "how many WebServers refer to one ConfigMap")
 	flag.IntVar(&o.edits, "edits", 1000, "how many images are changed at once, if there are as many objects")
+	flag.IntVar(&o.namespaces, "namespaces", 0, "repeat the growth with the WebServers distributed over this `number` of namespaces; 0 does not")
 	flag.StringVar(&o.cluster, "cluster", "bin/cluster", "the program that starts the cluster")
 	flag.StringVar(&o.operator, "operator", "bin/platform-operator", "the operator")
 	flag.StringVar(&o.version, "version", "unknown", "version of the operator")
@@ -54,7 +57,7 @@ func main() {
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
 	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: of its CPU during each batch, and of its heap at rest")
 	flag.BoolVar(&o.neighbours, "neighbours", false, "measure what a noisy tenant and a flood of the webhooks do to others, and nothing else")
-	flag.StringVar(&o.phase, "phase", "", "internal: requests, load or neighbours")
+	flag.StringVar(&o.phase, "phase", "", "internal: requests, load, namespaces or neighbours")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,6 +88,9 @@ func run(ctx context.Context, o options) error {
 	// The audit log costs the API server more for the operator's requests than for
 	// others, so that only requests are counted with it.
 	phases := []string{phaseRequests, phaseLoad}
+	if o.namespaces > 0 {
+		phases = append(phases, phaseNamespaces)
+	}
 	if o.neighbours {
 		phases = []string{phaseNeighbours}
 	}
@@ -180,6 +186,8 @@ func runPhase(ctx context.Context, o options) (err error) {
 		err = l.measureRequests(ctx)
 	case phaseLoad:
 		err = l.measureLoad(ctx)
+	case phaseNamespaces:
+		err = l.measureNamespaces(ctx)
 	case phaseNeighbours:
 		err = l.measureNeighbours(ctx)
 	default:

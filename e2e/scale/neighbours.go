@@ -84,10 +84,10 @@ func (l *lab) measureNeighbours(ctx context.Context) error {
 		}
 	}
 	logf("creating %d WebServers", ordinaryObjects)
-	if _, _, err := l.create(ctx, namespaceScale, "web", ordinaryObjects); err != nil {
+	if _, _, err := l.create(ctx, "web", ordinaryObjects, namespaceScale); err != nil {
 		return err
 	}
-	if _, _, err := l.create(ctx, namespaceTenant, "tenant", tenants); err != nil {
+	if _, _, err := l.create(ctx, "tenant", tenants, namespaceTenant); err != nil {
 		return err
 	}
 	if err := l.measureDrains(ctx); err != nil {

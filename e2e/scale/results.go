@@ -24,6 +24,7 @@ type results struct {
 	Environment []string
 	Requests    *requestResults   `json:",omitempty"`
 	Load        *loadResults      `json:",omitempty"`
+	Spread      *spreadResults    `json:",omitempty"`
 	Neighbours  *neighbourResults `json:",omitempty"`
 }
 
@@ -55,19 +56,18 @@ type growth struct {
 	value  func(point) float64
 }
 
-// columns of scale.csv. A batch without the operator is NaN if there was none.
+// columns of scale.csv. What was not measured at a point is NaN.
 func (r results) columns() []growth {
-	return []growth{
+	columns := []growth{
 		{"objects", func(p point) float64 { return float64(p.Objects) }},
 		{"created", func(p point) float64 { return float64(p.Created) }},
 		{"makespan s", func(p point) float64 { return p.Makespan.Seconds() }},
-		{"makespan without the operator s", func(p point) float64 {
-			for _, b := range r.Load.Batches {
-				if b.Population == p.Objects {
-					return b.Raw.Seconds()
-				}
+		{rawColumn, func(p point) float64 {
+			i := slices.Index(r.Load.Growth, p)
+			if i >= len(r.Load.Batches) {
+				return math.NaN()
 			}
-			return math.NaN()
+			return r.Load.Batches[i].Raw.Seconds()
 		}},
 		{"operator CPU for each ms", func(p point) float64 { return p.CPU.Seconds() * 1000 / float64(p.Created) }},
 		{"maximum RSS MiB", func(p point) float64 { return p.Peak }},
@@ -76,7 +76,29 @@ func (r results) columns() []growth {
 		{"restart CPU s", func(p point) float64 { return p.RestartCPU.Seconds() }},
 		{"first edit ms", func(p point) float64 { return p.FirstEdit.Seconds() * 1000 }},
 	}
+	if r.Spread == nil {
+		return columns
+	}
+	for _, c := range columns[2:] {
+		if c.column == rawColumn {
+			continue
+		}
+		columns = append(columns, growth{c.column + r.spread(), func(p point) float64 {
+			i := slices.IndexFunc(r.Spread.Growth, func(s point) bool { return s.Objects == p.Objects })
+			if i < 0 {
+				return math.NaN()
+			}
+			return c.value(r.Spread.Growth[i])
+		}})
+	}
+	return columns
 }
+
+// rawColumn is the column of the comparison, for which there are no namespaces.
+const rawColumn = "makespan without the operator s"
+
+// spread is what the names of the columns of the growth in several namespaces end with.
+func (r results) spread() string { return fmt.Sprintf(" in %d namespaces", r.Spread.Namespaces) }
 
 // csv returns the growth as data.
 func (r results) csv() string {
@@ -121,17 +143,32 @@ func (r results) chart() string {
 		}
 		return list
 	}
+	plain := func(column string) []float64 { return values[column] }
+	// spread adds the values of a column in several namespaces.
+	spread := func(name, column string, of func(string) []float64, series ...chart.Series) []chart.Series {
+		if r.Spread == nil {
+			return series
+		}
+		return append(series, chart.Series{Name: name + strings.TrimPrefix(r.spread(), " in "), Values: of(column + r.spread())})
+	}
+	both := func(column string) []chart.Series {
+		name := "one namespace"
+		if r.Spread == nil {
+			name = ""
+		}
+		return spread("", column, plain, chart.Series{Name: name, Values: values[column]})
+	}
 	return chart.Lines(2,
-		line("Time until all are Ready, for each created", "ms", 0,
+		line("Time until all are Ready, for each created", "ms", 0, spread("", "makespan s", each,
 			chart.Series{Name: "with the operator", Values: each("makespan s")},
-			chart.Series{Name: "the same children without it", Values: each("makespan without the operator s")}),
-		line("CPU of the operator for each created", "ms", 5, chart.Series{Values: values["operator CPU for each ms"]}),
-		line("Memory of the operator", "MiB (RSS)", 0,
+			chart.Series{Name: "without", Values: each(rawColumn)})...),
+		line("CPU of the operator for each created", "ms", 5, both("operator CPU for each ms")...),
+		line("Memory of the operator", "MiB (RSS)", 0, spread("the same, ", "RSS after restart MiB", plain,
 			chart.Series{Name: "maximum", Values: values["maximum RSS MiB"]},
-			chart.Series{Name: "after a restart", Values: values["RSS after restart MiB"]}),
-		line("CPU of a restart, until the queue is empty", "s", 3, chart.Series{Values: values["restart CPU s"]}),
-		line("First edit during a restart → Deployment", "ms", 100, chart.Series{Values: values["first edit ms"]}),
-		line("Restart: process starts → workers start", "s", 0, chart.Series{Values: values["workers start after s"]}),
+			chart.Series{Name: "after a restart", Values: values["RSS after restart MiB"]})...),
+		line("CPU of a restart, until the queue is empty", "s", 3, both("restart CPU s")...),
+		line("First edit during a restart → Deployment", "ms", 100, both("first edit ms")...),
+		line("Restart: process starts → workers start", "s", 0, both("workers start after s")...),
 	)
 }
 
@@ -299,21 +336,41 @@ func (r results) markdown() string {
 	b.WriteString("\nPairs of batches, in the order in which they were created:\n\n")
 	b.WriteString("| WebServers | there are then | all Ready | without the operator | ratio | half Ready | CPU of the operator for each | CPU of all processes for each | without the operator |\n")
 	b.WriteString("|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	population := 0
 	for _, p := range r.Load.Batches {
+		population += p.Size
 		each := func(d time.Duration) string { return millis(d / time.Duration(p.Size)) }
-		fmt.Fprintf(&b, "| %d | %d | %s | %s | %.2f | %s | %s | %s | %s |\n", p.Size, p.Population, seconds(p.Makespan), seconds(p.Raw),
+		fmt.Fprintf(&b, "| %d | %d | %s | %s | %.2f | %s | %s | %s | %s |\n", p.Size, population, seconds(p.Makespan), seconds(p.Raw),
 			ratio(p.Makespan, p.Raw), seconds(p.Median), each(p.CPU), each(p.ClusterCPU), each(p.RawCPU))
 	}
 	b.WriteString("\n![Growth of time, CPU, memory and latency with the number of WebServers](benchmarks/scale.svg)\n\n")
 	b.WriteString("After each step of the growth the operator was restarted ([data](benchmarks/scale.csv)):\n\n")
+	b.WriteString(growthTable(r.Load.Growth))
+	fmt.Fprintf(&b, "\n%d images changed at once: all Ready after %s, %s of CPU of the operator for each.\n", r.Load.Edits, seconds(r.Load.EditsTime),
+		millis(r.Load.EditsCPU/time.Duration(max(r.Load.Edits, 1))))
+	if r.Spread != nil {
+		fmt.Fprintf(&b, "\nThe same%s, in a cluster of its own:\n\n%s", r.spread(), growthTable(r.Spread.Growth))
+	}
+	return b.String()
+}
+
+// growthTable returns the table of the growth, and its slopes.
+func growthTable(points []point) string {
+	var b strings.Builder
 	b.WriteString("| WebServers | created | in | CPU of the operator for each | RSS, maximum | RSS after the restart | workers start after | CPU of the restart | first edit |\n")
 	b.WriteString("|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
-	for _, p := range r.Load.Growth {
+	for _, p := range points {
 		fmt.Fprintf(&b, "| %d | %d | %s | %s | %.0f MiB | %.0f MiB | %s | %s | %s |\n", p.Objects, p.Created, seconds(p.Makespan),
 			millis(p.CPU/time.Duration(max(p.Created, 1))), p.Peak, p.Rest, seconds(p.Start), seconds(p.RestartCPU), millis(p.FirstEdit))
 	}
-	fmt.Fprintf(&b, "\n%d images changed at once: all Ready after %s, %s of CPU of the operator for each.\n", r.Load.Edits, seconds(r.Load.EditsTime),
-		millis(r.Load.EditsCPU/time.Duration(max(r.Load.Edits, 1))))
+	first, last := points[0], points[len(points)-1]
+	if added := float64(last.Objects - first.Objects); added > 0 {
+		each := func(p point, d time.Duration) float64 { return d.Seconds() / float64(max(p.Created, 1)) }
+		fmt.Fprintf(&b, "\nFrom %d to %d WebServers, each of them adds %.1f KiB to the RSS after a restart and %.2f ms to the CPU of a restart. "+
+			"Creating one takes %.2f times as long as at first, and %.2f times the CPU.\n", first.Objects, last.Objects,
+			(last.Rest-first.Rest)*1024/added, (last.RestartCPU-first.RestartCPU).Seconds()*1000/added,
+			each(last, last.Makespan)/each(first, first.Makespan), each(last, last.CPU)/each(first, first.CPU))
+	}
 	return b.String()
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,8 +29,8 @@ func sampleResults() results {
 		Load: &loadResults{
 			Objects: 400,
 			Batches: []batch{
-				{Size: 200, Population: 200, Makespan: 24 * time.Second, Raw: 20 * time.Second, Median: 12 * time.Second, CPU: 800 * time.Millisecond, ClusterCPU: 30 * time.Second, RawCPU: 25 * time.Second},
-				{Size: 200, Population: 400, Makespan: 22 * time.Second, Raw: 20 * time.Second, Median: 8 * time.Second, CPU: 600 * time.Millisecond, ClusterCPU: 30 * time.Second, RawCPU: 25 * time.Second},
+				{Size: 200, Makespan: 24 * time.Second, Raw: 20 * time.Second, Median: 12 * time.Second, CPU: 800 * time.Millisecond, ClusterCPU: 30 * time.Second, RawCPU: 25 * time.Second},
+				{Size: 200, Makespan: 22 * time.Second, Raw: 20 * time.Second, Median: 8 * time.Second, CPU: 600 * time.Millisecond, ClusterCPU: 30 * time.Second, RawCPU: 25 * time.Second},
 			},
 			Growth: []point{
 				{Objects: 200, Created: 200, Makespan: 24 * time.Second, CPU: 800 * time.Millisecond, Peak: 100, Rest: 80, Start: time.Second, RestartCPU: time.Second, FirstEdit: 90 * time.Millisecond},
@@ -44,6 +45,10 @@ func sampleResults() results {
 			AdmissionBurst: latencies{Calls: 800, P99: 40 * time.Millisecond, Below5: 0.5, Below25: 0.9},
 			Failovers:      []time.Duration{300 * time.Millisecond, 1200 * time.Millisecond},
 		},
+		Spread: &spreadResults{Namespaces: 50, Growth: []point{
+			{Objects: 200, Created: 200, Makespan: 25 * time.Second, CPU: 820 * time.Millisecond, Peak: 102, Rest: 82, Start: time.Second, RestartCPU: time.Second, FirstEdit: 80 * time.Millisecond},
+			{Objects: 400, Created: 200, Makespan: 26 * time.Second, CPU: 840 * time.Millisecond, Peak: 122, Rest: 92, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 100 * time.Millisecond},
+		}},
 	}
 }
 
@@ -79,6 +84,19 @@ func TestResults_DoNotJudgeMemoryWithFewObjects(t *testing.T) {
 	r.Load.Objects = memoryGoalObjects
 	if missed := strings.Join(r.missed(), "; "); !strings.Contains(missed, "memory (RSS), maximum") {
 		t.Errorf("not missed with %d objects: %s", r.Load.Objects, missed)
+	}
+}
+
+func TestOptions_SizesOfTheStepsOfTheGrowth(t *testing.T) {
+	for want, o := range map[string]options{
+		"[200 200]":                  {objects: 400, pairs: 2},
+		"[20 20 20]":                 {objects: 60, pairs: 3},
+		"[200 200 200 200 200]":      {objects: 1000, pairs: 5},
+		"[200 200 400 800 1600 800]": {objects: 4000, pairs: 2},
+	} {
+		if got := fmt.Sprint(o.sizes()); got != want {
+			t.Errorf("%+v: got %s, want %s", o, got, want)
+		}
 	}
 }
 
