@@ -291,6 +291,10 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 	$(call say,'end-to-end tests')
 	@go test -tags=e2e -count=1 -timeout=40m -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
 
+.PHONY: campaign-production
+campaign-production: ## The end-to-end tests with the values for production, admission policies included; 15 minutes
+	@$(MAKE) test-e2e HELM_FLAGS="-f $(CHART)/values-production.yaml -f e2e/values-production.yaml $(HELM_FLAGS)"
+
 # make test checks that each rule of the schemas refuses a spec of the corpus; this
 # removes the rules.
 .PHONY: campaign-admission
@@ -332,8 +336,8 @@ bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU, memor
 	@bin/scale -objects $(SCALE) -version $(VERSION) $(SCALE_FLAGS)
 
 .PHONY: campaign-scale
-campaign-scale: ## The same with 10,000 WebServers; an hour
-	@$(MAKE) bench-scale SCALE=10000
+campaign-scale: ## The same with 10,000 WebServers, and again in 500 namespaces; an hour
+	@$(MAKE) bench-scale SCALE=10000 SCALE_FLAGS="-namespaces=500 $(SCALE_FLAGS)"
 
 .PHONY: campaign-neighbours
 campaign-neighbours: build bin/cluster ## Write docs/benchmarks.md: what others notice of a tenant's worst object, and of a flood of the webhooks; ten minutes
