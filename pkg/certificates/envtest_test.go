@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/certificates"
@@ -367,6 +368,9 @@ func (s *site) load(enough func(last string) bool) map[string]int {
 				w := &webserverv1.WebServer{
 					ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprintf("web-%d-%d", worker, n)},
 					Spec:       webserverv1.WebServerSpec{Image: "nginx:1.23.1"},
+				}
+				if worker%2 == 0 {
+					w.Spec.DeletionPolicy = common.DeletionPolicyOrphan // calls the mutating webhook too
 				}
 				err := env.Admin.Create(s.Context(), w, client.DryRunAll)
 				answer := "admitted"

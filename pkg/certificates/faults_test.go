@@ -37,8 +37,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// callsWebhook is the prefix of errors that a webhook causes.
-const callsWebhook = `failed calling webhook "default.webservers.my.domain"`
+// callsWebhook is the prefix of errors that the validating webhook causes. The
+// mutating one, which is called first, is not called for most changes.
+const callsWebhook = `failed calling webhook "validate.webservers.my.domain"`
 
 // authority is a CA of the test.
 type authority struct {
