@@ -225,6 +225,9 @@ func (w *World) edited(ctx context.Context, spec map[string]any) error {
 		return err
 	}
 	works, _ := w.works(spec, in)
+	if w.memory.rolledBackInputs != inputsOf(spec, in) {
+		w.memory.rolledBack = "" // also if the next edit restores them at once
+	}
 	w.memory.edits++
 	w.memory.edited = append(w.memory.edited, runtimeCopy(spec))
 	w.memory.doubtful = w.memory.doubtful || !works || has(spec, "rollout", "pinnedRevision") || spec["paused"] == true
