@@ -176,9 +176,9 @@ func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
 	for _, k := range kinds {
 		byObject[k] = cache.ByObject{Label: labels.Everything()}
 	}
-	// A packed object is decoded for each reader, so that no copy is needed.
 	for _, p := range packedTypes() {
-		options := cache.ByObject{UnsafeDisableDeepCopy: new(true)}
+		// A packed object is decoded for each reader, so that no copy is needed.
+		options := cache.ByObject{UnsafeDisableDeepCopy: new(!contentIsRead(reflect.TypeOf(p)))}
 		if slices.ContainsFunc(unownedTypes(), func(u client.Object) bool { return reflect.TypeOf(u) == reflect.TypeOf(p) }) {
 			options.Label = labels.Everything()
 		}

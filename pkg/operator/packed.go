@@ -28,17 +28,30 @@ import (
 // which are pointers that each garbage collection follows, and a copy of it
 // takes as long as decoding it. Every cluster serves these types.
 func packedTypes() []client.Object {
-	return []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}}
+	return []client.Object{
+		&appsv1.Deployment{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.ConfigMap{},
+	}
 }
 
 // isPacked reports whether an object has one of these types.
-func isPacked(o any) bool {
-	switch o.(type) {
-	case *appsv1.Deployment, *appsv1.ControllerRevision, *corev1.Pod, *corev1.Service, *policyv1.PodDisruptionBudget:
-		return true
+func isPacked(o any) bool { return packs[reflect.TypeOf(o)] }
+
+var packs = func() map[reflect.Type]bool {
+	types := map[reflect.Type]bool{}
+	for _, o := range packedTypes() {
+		types[reflect.TypeOf(o)] = true
 	}
-	return false
-}
+	return types
+}()
+
+// largestConfigMap is the size in bytes up to which a ConfigMap is held encoded. A
+// reconcile without changes reads the content of snapshots, and its cost must not depend
+// on their size.
+const largestConfigMap = 4 << 10
+
+// contentIsRead reports whether readers that compare only identities and versions of
+// other types read also the content of this one.
+func contentIsRead(t reflect.Type) bool { return t == reflect.TypeFor[*corev1.ConfigMap]() }
 
 // packed is an object as an informer holds it. It has only what the informer
 // asks for; calling another method of metav1.Object panics.
@@ -46,7 +59,7 @@ type packed struct {
 	metav1.Object
 
 	namespace, name, version string
-	raw                      []byte // protobuf
+	raw                      []byte // protobuf, compressed if there are many of the type
 }
 
 func (p *packed) GetNamespace() string       { return p.namespace }
@@ -66,6 +79,7 @@ type packer struct {
 	of    reflect.Type // the struct
 	kind  schema.GroupVersionKind
 	names *interner
+	compressor
 }
 
 func (p *packer) pack(in any) (any, error) {
@@ -77,17 +91,23 @@ func (p *packer) pack(in any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T %q: %w", o, o.GetName(), err)
 	}
+	if contentIsRead(reflect.TypeOf(in)) && len(raw) > largestConfigMap {
+		return in, nil
+	}
+	if raw, err = p.compress(raw); err != nil {
+		return nil, fmt.Errorf("compressing %T %q: %w", o, o.GetName(), err)
+	}
 	return &packed{namespace: p.names.of(o.GetNamespace()), name: o.GetName(), version: o.GetResourceVersion(), raw: raw}, nil
 }
 
-// unpack returns the object, which belongs to the caller.
+// unpack returns the object, which belongs to the caller unless it is a large ConfigMap.
 func (p *packer) unpack(in any) any {
 	c, ok := in.(*packed)
 	if !ok {
 		return in
 	}
 	o := reflect.New(p.of).Interface().(encoded)
-	if err := o.Unmarshal(c.raw); err != nil {
+	if err := p.read(c.raw, o.Unmarshal); err != nil {
 		panic(fmt.Errorf("decoding %T %q, which this process has encoded: %w", o, c.name, err))
 	}
 	o.GetObjectKind().SetGroupVersionKind(p.kind)
@@ -99,7 +119,8 @@ func (p *packer) identify(in any) any {
 	switch c := in.(type) {
 	case *packed:
 		o := reflect.New(p.of).Interface().(encoded)
-		if err := decodeMetadata(c.raw, o.GetObjectMeta().(*metav1.ObjectMeta)); err != nil {
+		metadata := o.GetObjectMeta().(*metav1.ObjectMeta)
+		if err := p.read(c.raw, func(raw []byte) error { return decodeMetadata(raw, metadata) }); err != nil {
 			panic(fmt.Errorf("decoding the metadata of %T %q, which this process has encoded: %w", o, c.name, err))
 		}
 		return o
@@ -157,14 +178,19 @@ func (p *packedInformers) newInformer(lw toolscache.ListerWatcher, example runti
 	t := reflect.TypeOf(example)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	packing := packedInformer{i, &packer{of: t.Elem(), kind: kinds[0], names: &p.names}}
+	one := &packer{of: t.Elem(), kind: kinds[0], names: &p.names}
+	if same := p.by[t]; len(same) > 0 {
+		one = same[0].packer
+	}
+	packing := packedInformer{i, one}
 	p.by[t] = append(p.by[t], packing)
 	return packing
 }
 
-// only returns the informer for objects of a type, if there is one, and it is in sync.
+// only returns the informer for objects of a type of which the metadata suffices, if there
+// is one, and it is in sync.
 func (p *packedInformers) only(t reflect.Type) (packedInformer, bool) {
-	if p == nil {
+	if p == nil || contentIsRead(t) {
 		return packedInformer{}, false
 	}
 	p.mu.Lock()

@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,12 +223,85 @@ func TestIdentifying_HandlesTombstones(t *testing.T) {
 	}
 }
 
+// The first objects are the dictionary of all others.
+func TestPacker_CompressesWhatIsFrequent(t *testing.T) {
+	live := liveObjects(t)["deployment"]
+	p := packerOf(t, live())
+	var all []any
+	for range 50 {
+		o := live(another)
+		want := o.DeepCopyObject().(client.Object)
+		want.GetObjectKind().SetGroupVersionKind(p.kind)
+		c, err := p.pack(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+		if diff := cmp.Diff(any(want), p.unpack(c)); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if got := p.identify(c).(client.Object); got.GetUID() != want.GetUID() {
+			t.Errorf("got the UID %s, want %s", got.GetUID(), want.GetUID())
+		}
+	}
+	first, last := len(all[0].(*packed).raw), len(all[49].(*packed).raw)
+	if last > first/4 {
+		t.Errorf("the last of 50 objects has %d bytes, the first one %d", last, first)
+	}
+	// An object that differs from all that were seen.
+	odd := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "odd", Annotations: map[string]string{"x": strings.Repeat("y", 100<<10)}}}
+	c, err := p.pack(odd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.unpack(c).(*appsv1.Deployment); got.Annotations["x"] != odd.Annotations["x"] {
+		t.Error("an object that differs from the others was damaged")
+	}
+}
+
+func TestCompressor_ReportsDamage(t *testing.T) {
+	var c compressor
+	for c.encoder == nil {
+		if _, err := c.compress(bytes.Repeat([]byte{firstByte}, 1<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	frame, err := c.compress(bytes.Repeat([]byte{firstByte}, 2<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.read(frame[:len(frame)-1], func([]byte) error { return nil }); err == nil {
+		t.Error("half a frame was read")
+	}
+}
+
+// A large ConfigMap is held as it is, so that reading it without a copy costs nothing.
+func TestPacker_KeepsLargeConfigMaps(t *testing.T) {
+	for size, want := range map[int]bool{100: true, largestConfigMap: false} {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": strings.Repeat("b", size)}}
+		p := packerOf(t, o)
+		c, err := p.pack(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := c.(*packed); got != want {
+			t.Errorf("%d bytes of data: packed %v, want %v", size, got, want)
+		}
+		if got := p.unpack(c).(*corev1.ConfigMap); got.Data["a"] != o.Data["a"] {
+			t.Errorf("%d bytes of data: got %d", size, len(got.Data["a"]))
+		}
+	}
+}
+
 func BenchmarkPacker(b *testing.B) {
 	o := liveObjects(b)["deployment"]().(*appsv1.Deployment)
 	p := packerOf(b, o)
-	c, err := p.pack(o)
-	if err != nil {
-		b.Fatal(err)
+	var c any
+	for range 50 {
+		var err error
+		if c, err = p.pack(o); err != nil {
+			b.Fatal(err)
+		}
 	}
 	for name, do := range map[string]func(){
 		"pack": func() { _, _ = p.pack(o) }, "unpack": func() { p.unpack(c) }, "identify": func() { p.identify(c) }, "copy": func() { o.DeepCopy() },
