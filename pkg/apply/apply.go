@@ -147,7 +147,7 @@ type Applier struct {
 // memory is the state that is remembered about an owner's children.
 type memory struct {
 	written map[childKey]memo
-	matched map[childKey]match
+	matched []match
 	refused map[childKey]time.Time // since when a child with a fallback has been refused
 	// namespace is the UID of the Namespace that retains the children.
 	namespace types.UID
@@ -201,7 +201,7 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 		return slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
 	}
 	maps.DeleteFunc(m.written, func(key childKey, _ memo) bool { return !isWanted(key) })
-	maps.DeleteFunc(m.matched, func(key childKey, _ match) bool { return !isWanted(key) })
+	m.matched = slices.DeleteFunc(m.matched, func(one match) bool { return !isWanted(one.child) })
 	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
 }
 
@@ -227,7 +227,7 @@ func (a *Applier) of(owner Owner) *memory {
 	uid := owner.Object.GetUID()
 	m := a.owners[uid]
 	if m == nil {
-		m = &memory{written: map[childKey]memo{}, matched: map[childKey]match{}, refused: map[childKey]time.Time{}}
+		m = &memory{written: map[childKey]memo{}, refused: map[childKey]time.Time{}}
 		a.owners[uid] = m
 	}
 	return m
@@ -243,7 +243,7 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 		return
 	}
 	delete(m.written, childKey{kind, key})
-	delete(m.matched, childKey{kind, key})
+	m.forgetMatch(childKey{kind, key})
 	delete(m.refused, childKey{kind, key})
 	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 {
 		delete(a.owners, owner.Object.GetUID())

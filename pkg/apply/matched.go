@@ -2,22 +2,30 @@ package apply
 
 import (
 	"context"
+	"hash/maphash"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// match is a version of a child that was found to match an intent. Losing it only
-// costs another comparison.
+// match is a child in a version that was found to match an intent. Losing it only costs
+// another comparison. There is one for most objects, so both are held as a hash, whose
+// seed is random.
 type match struct {
-	content  string
-	retained bool
-	uid      types.UID
-	version  string // the resource version
+	child childKey
+	hash  uint64
 }
 
+var seed = maphash.MakeSeed()
+
 func (t *attempt) matchOf(live client.Object) match {
-	return match{t.in.Content, retained(t.owner, t.in), live.GetUID(), live.GetResourceVersion()}
+	return match{keyOf(t.in), maphash.Comparable(seed, struct {
+		content  string
+		retained bool
+		uid      types.UID
+		version  string // the resource version
+	}{t.in.Content, retained(t.owner, t.in), live.GetUID(), live.GetResourceVersion()})}
 }
 
 // keepMatch remembers whether a version of the child matches the intent.
@@ -27,11 +35,15 @@ func (t *attempt) keepMatch(live client.Object, matches bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	m := t.of(t.owner)
+	m.forgetMatch(keyOf(t.in))
 	if matches {
-		t.of(t.owner).matched[keyOf(t.in)] = t.matchOf(live)
-		return
+		m.matched = append(m.matched, t.matchOf(live))
 	}
-	delete(t.of(t.owner).matched, keyOf(t.in))
+}
+
+func (m *memory) forgetMatch(child childKey) {
+	m.matched = slices.DeleteFunc(m.matched, func(one match) bool { return one.child == child })
 }
 
 // matches returns the child in the cache if this version of it is known to match
@@ -43,10 +55,12 @@ func (a *Applier) matches(ctx context.Context, owner Owner, in Intent) (client.O
 	a.mu.Lock()
 	var last match
 	if m := a.owners[owner.Object.GetUID()]; m != nil {
-		last = m.matched[keyOf(in)]
+		if i := slices.IndexFunc(m.matched, func(one match) bool { return one.child == keyOf(in) }); i >= 0 {
+			last = m.matched[i]
+		}
 	}
 	a.mu.Unlock()
-	if last.content == "" {
+	if last == (match{}) {
 		return nil, false
 	}
 	live := in.newLive()
