@@ -154,10 +154,9 @@ func (l *lab) measureLoad(ctx context.Context) error {
 		} else if p, err = l.grow(ctx, i, size, namespaceScale); err != nil {
 			return err
 		}
-		if err := l.grown(ctx, &p, size, r.Growth); err != nil {
+		if r.Growth, err = l.grown(ctx, p, size, r.Growth); err != nil {
 			return err
 		}
-		r.Growth = append(r.Growth, p)
 	}
 	if err := l.measureRest(ctx); err != nil {
 		return err
@@ -224,10 +223,9 @@ func (l *lab) measureNamespaces(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := l.grown(ctx, &p, size, spread.Growth); err != nil {
+		if spread.Growth, err = l.grown(ctx, p, size, spread.Growth); err != nil {
 			return err
 		}
-		spread.Growth = append(spread.Growth, p)
 	}
 	return nil
 }
@@ -240,15 +238,11 @@ func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (bat
 		pids := controlPlane()
 		pids["operator"] = l.current.pid()
 		before, operatorBefore := cpus(pids), cpu(l.current.pid())
-		profiled := make(chan error, 1)
-		go func() {
-			profiled <- l.profile(ctx, fmt.Sprintf("batch-%d.cpu", i), "profile?seconds="+strconv.Itoa(profileFor))
-		}()
-		var err error
-		if b.Makespan, b.Median, err = l.create(ctx, fmt.Sprintf("step-%d", i), size, namespaceScale); err != nil {
+		err := l.profileWhile(ctx, fmt.Sprintf("batch-%d.cpu", i), func() (err error) {
+			b.Makespan, b.Median, err = l.create(ctx, fmt.Sprintf("step-%d", i), size, namespaceScale)
 			return err
-		}
-		if err := <-profiled; err != nil {
+		})
+		if err != nil {
 			return err
 		}
 		err = quiet(ctx, l.current.pid())
@@ -467,32 +461,37 @@ func inParallel(ctx context.Context, n int, do func(int) error) error {
 	return cmp.Or(<-errs, context.Cause(ctx))
 }
 
-// grown restarts the operator after a step, and completes its point.
-func (l *lab) grown(ctx context.Context, p *point, created int, before []point) error {
+// grown restarts the operator after a step, completes its point, and returns the points
+// with it.
+func (l *lab) grown(ctx context.Context, p point, created int, before []point) ([]point, error) {
 	p.Created, p.Objects = created, created
 	if len(before) > 0 {
 		p.Objects += before[len(before)-1].Objects
 	}
 	_, p.Peak = memory(l.current.pid())
 	if err := l.stop(l.current); err != nil {
-		return err
+		return nil, err
 	}
 	var err error
 	if l.current, err = l.start(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	p.Start = l.current.leadingAt.Sub(l.current.began)
-	if p.FirstEdit, err = l.editTenant(ctx); err != nil {
+	err = l.profileWhile(ctx, fmt.Sprintf("restart-%d.cpu", p.Objects), func() (err error) {
+		p.FirstEdit, err = l.editTenant(ctx)
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := quiet(ctx, l.current.pid()); err != nil {
-		return err
+		return nil, err
 	}
 	p.RestartCPU = cpu(l.current.pid())
 	p.Rest, _ = memory(l.current.pid())
 	logf("%d WebServers: restart %s of CPU, workers after %s, first edit %s, %.0f MiB at rest, %.0f MiB before the restart", p.Objects,
 		round(p.RestartCPU), round(p.Start), p.FirstEdit.Round(time.Millisecond), p.Rest, p.Peak)
-	return nil
+	return append(before, p), nil
 }
 
 // editTenant changes the image of an object of the other user, and returns the time
@@ -582,8 +581,15 @@ func (l *lab) scrape(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// profileFor is how many seconds of a batch are profiled.
+// profileFor is for how many seconds the CPU is profiled.
 const profileFor = 5
+
+// profileWhile profiles the CPU of the operator while f runs, and for profileFor seconds.
+func (l *lab) profileWhile(ctx context.Context, file string, f func() error) error {
+	profiled := make(chan error, 1)
+	go func() { profiled <- l.profile(ctx, file, "profile?seconds="+strconv.Itoa(profileFor)) }()
+	return errors.Join(f(), <-profiled)
+}
 
 // profile writes a profile of the operator to a file in the folder of the flag
 // -profiles. Without the flag, it does nothing.
