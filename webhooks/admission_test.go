@@ -44,6 +44,29 @@ func underTest() validator {
 	})}
 }
 
+// The label by which a kind selects its pods is reserved for it.
+func TestKinds_RejectPodLabelsOfOtherKinds(t *testing.T) {
+	for _, k := range Kinds() {
+		for _, other := range Kinds() {
+			t.Run(k.GVK.Kind+" with the label of "+other.GVK.Kind, func(t *testing.T) {
+				if other.PodLabel == "" {
+					t.Fatalf("%s declares no PodLabel", other.GVK.Kind)
+				}
+				o, spec := k.New(), map[string]any{"pod": map[string]any{"labels": map[string]any{other.PodLabel: "other"}}}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": spec}, o); err != nil {
+					t.Fatal(err)
+				}
+				rejected := slices.ContainsFunc(k.Validate(o, config.Default()), func(e *field.Error) bool {
+					return e.Field == "spec.pod.labels["+other.PodLabel+"]"
+				})
+				if want := k.GVK != other.GVK; rejected != want {
+					t.Errorf("got rejected %v, want %v", rejected, want)
+				}
+			})
+		}
+	}
+}
+
 // refusals records what is counted.
 type refusals []string
 

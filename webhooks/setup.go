@@ -17,12 +17,12 @@ import (
 // Kinds returns the admission of all kinds. It is the only list of them:
 // everything that enumerates kinds for admission iterates it.
 func Kinds() []validate.AnyKind {
-	return []validate.AnyKind{
+	return validate.Exclusive(
 		demoapplication.Kind(),
 		immortalcontainer.Kind(),
 		memcached.Kind(),
 		webserver.Kind(),
-	}
+	)
 }
 
 // AddToScheme adds all served versions of all kinds to a scheme.

@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	_ "github.com/platform-operator/platform-operator/controllers" // the messages of all kinds
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
@@ -50,7 +51,7 @@ be missing. [The style guide](style.md) says how messages are written.
 func page(all []*message.Message) []byte {
 	slices.SortStableFunc(all, func(a, b *message.Message) int {
 		return cmp.Or(
-			-cmp.Compare(scope(a), scope(b)),
+			-cmp.Compare(len(names(a)), len(names(b))),
 			cmp.Compare(kinds(a), kinds(b)),
 			cmp.Compare(places(a), places(b)),
 			cmp.Compare(reasons(a), reasons(b)),
@@ -69,19 +70,22 @@ func page(all []*message.Message) []byte {
 	return b.Bytes()
 }
 
-// scope returns the number of kinds that have a message.
-func scope(m *message.Message) int {
-	if len(m.Kinds) == 0 {
-		return len(message.AllKinds())
+// names returns the names of the kinds that have a message.
+func names(m *message.Message) []string {
+	var names []string
+	for _, k := range controllers.Kinds(config.Default()) {
+		if m.IsOf(k.MessageKinds()) {
+			names = append(names, k.Name())
+		}
 	}
-	return len(m.Kinds)
+	return names
 }
 
 func kinds(m *message.Message) string {
-	if scope(m) == len(message.AllKinds()) {
+	if len(m.Kinds) == 0 {
 		return "all"
 	}
-	return strings.Join(m.Kinds, ", ")
+	return strings.Join(names(m), ", ")
 }
 
 func places(m *message.Message) string  { return code(m.In) }

@@ -11,11 +11,14 @@ import (
 	"strconv"
 	"strings"
 
-	_ "github.com/platform-operator/platform-operator/controllers" // the messages of all kinds, whose reasons are labels
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/platform-operator/platform-operator/controllers" // also for the messages of all kinds, whose reasons are labels
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/telemetry/dashboards"
 	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
+	"github.com/platform-operator/platform-operator/webhooks"
 )
 
 func main() {
@@ -33,7 +36,7 @@ const chart = "charts/platform-operator/files/"
 
 // files returns the generated files by their path.
 func files() (map[string][]byte, error) {
-	rulesFile, err := rules.File()
+	rulesFile, err := rules.File(resources())
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +45,25 @@ func files() (map[string][]byte, error) {
 		"docs/metrics.md":               page(),
 		chart + "prometheus/rules.yaml": rulesFile,
 	}
-	for _, d := range dashboards.All(message.AllKinds()) {
+	for _, d := range dashboards.All(kinds()) {
 		if all[chart+"dashboards/"+d.UID+".json"], err = d.JSON(); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// kinds returns the names of all kinds.
+func kinds() []string { return controllers.Names(controllers.Kinds(config.Default())) }
+
+// resources returns the resources of all kinds that have webhooks.
+func resources() []string {
+	var all []string
+	for _, k := range webhooks.Kinds() {
+		plural, _ := meta.UnsafeGuessKindToResource(k.GVK)
+		all = append(all, plural.Resource)
+	}
+	return all
 }
 
 func write(root string) error {
@@ -177,7 +193,7 @@ does not exist.
 func alerts() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, alertsIntro, rules.Job, rules.Objective*100, rules.ObjectiveTime)
-	for _, a := range rules.Alerts() {
+	for _, a := range rules.Alerts(resources()) {
 		fmt.Fprintf(&b, "| [%s](runbooks/%s.md) | %s | %s | %s |\n", a.Name, a.Name, a.Severity, a.For, value.ReplaceAllString(a.Summary, "`<$1>`"))
 	}
 	return b.Bytes()

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	_ "sigs.k8s.io/controller-runtime/pkg/webhook/admission" // its metrics
 
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/telemetry/dashboards"
 	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
@@ -102,7 +101,7 @@ func TestRules_UseRegisteredMetrics(t *testing.T) {
 	for _, r := range rules.Records() {
 		exprs[r.Name] = r.Expr
 	}
-	for _, a := range rules.Alerts() {
+	for _, a := range rules.Alerts(resources()) {
 		exprs[a.Name] = a.Expr
 	}
 	for rule, expr := range exprs {
@@ -124,7 +123,7 @@ func TestRules_SelectEachWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := regexp.MustCompile("^(?:" + rules.WebhookNames + ")$")
+	ours := regexp.MustCompile("^(?:" + rules.WebhookNames(resources()) + ")$")
 	names := regexp.MustCompile(`(?m)^  name: (\S+)$`).FindAllStringSubmatch(string(manifests), -1)
 	webhooks := 0
 	for _, m := range names {
@@ -132,7 +131,7 @@ func TestRules_SelectEachWebhook(t *testing.T) {
 			continue
 		}
 		if webhooks++; !ours.MatchString(m[1]) {
-			t.Errorf("%s does not match %s", m[1], rules.WebhookNames)
+			t.Errorf("%s does not match %s", m[1], rules.WebhookNames(resources()))
 		}
 	}
 	if webhooks < 8 {
@@ -150,7 +149,7 @@ func TestAlerts_HaveRunbooks(t *testing.T) {
 	for _, p := range pages {
 		unused[strings.TrimSuffix(filepath.Base(p), ".md")] = true
 	}
-	for _, a := range rules.Alerts() {
+	for _, a := range rules.Alerts(resources()) {
 		if !unused[a.Name] {
 			t.Errorf("docs/runbooks/%s.md does not exist", a.Name)
 			continue
@@ -190,7 +189,7 @@ var variables = regexp.MustCompile(`\$\{?([a-z]+)\b`)
 func TestDashboards_UseRegisteredMetricsAndTheirVariables(t *testing.T) {
 	known := registered(t)
 	known["ALERTS"] = true // from Prometheus
-	for _, d := range dashboards.All(message.AllKinds()) {
+	for _, d := range dashboards.All(kinds()) {
 		declared := map[string]bool{}
 		check := func(where, expr string) {
 			t.Helper()
@@ -247,7 +246,7 @@ var required = map[string][]string{
 var linkFields = []string{"title", "type", "icon", "tooltip", "tags", "asDropdown", "targetBlank", "includeVars", "keepTime"}
 
 func TestDashboards_HaveTheFieldsThatGrafanaRequires(t *testing.T) {
-	for _, d := range dashboards.All(message.AllKinds()) {
+	for _, d := range dashboards.All(kinds()) {
 		raw, err := d.JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -279,8 +278,8 @@ func TestDashboards_HaveTheFieldsThatGrafanaRequires(t *testing.T) {
 }
 
 func TestAlerts_HaveDashboards(t *testing.T) {
-	for _, a := range rules.Alerts() {
-		all := dashboards.All(message.AllKinds())
+	for _, a := range rules.Alerts(resources()) {
+		all := dashboards.All(kinds())
 		i := slices.IndexFunc(all, func(d dashboards.Dashboard) bool { return d.UID == a.Dashboard })
 		if i < 0 {
 			t.Errorf("%s: there is no dashboard %s", a.Name, a.Dashboard)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/inspect"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
@@ -142,7 +145,9 @@ func checkMessages(t *testing.T, ref string) {
 	if err := json.Unmarshal([]byte(got), &o); err != nil {
 		t.Fatal(err)
 	}
-	if err := message.CheckStatus(o.Kind, o.Conditions, o.LastActions); err != nil {
+	known := controllers.Kinds(config.Default())
+	kind := known[slices.Index(controllers.Names(known), o.Kind)]
+	if err := message.CheckStatus(kind.MessageKinds(), o.Conditions, o.LastActions); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,9 +22,9 @@ pending changes and the latest automatic actions, its conditions, and its childr
 down to the pods. Without an argument, print a table of the objects in the
 namespace, in which those that need attention come first.
 
-KIND is webserver, demoapplication, memcached or immortalcontainer, or a short
-name (ws, demoapp, mc, immortal). The command only reads, with your permissions:
-types that you may not list are left out, and named.`,
+KIND is the name of a kind or its short name, such as webserver or ws. The command
+only reads, with your permissions: types that you may not list are left out, and
+named.`,
 		Example: `  # all objects in the namespace of the context, and in all namespaces
   platform-operator status
   platform-operator status -A

@@ -18,7 +18,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -27,7 +26,7 @@ import (
 // kindLabel distinguishes the pods of this kind from those of other kinds: the
 // label "app" is "webserver" on every pod of a WebServer, and here the name of the
 // object.
-const kindLabel = naming.LabelDemoApplication
+const kindLabel = demoapplicationv1.PodLabel
 
 // articleLabels are the labels by which the legacy operator selects pods, and the
 // only labels that it sets on them.

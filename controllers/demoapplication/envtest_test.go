@@ -18,18 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
-	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -46,13 +43,7 @@ func TestMain(m *testing.M) {
 func subject() testkit.Subject { return subjectWith(platform) }
 
 func subjectWith(platform config.Platform) testkit.Subject {
-	return testkit.Subject{
-		Children: Kind(platform).Watched(),
-		Kinds:    []telemetry.Object{Kind(platform).New()},
-		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, Kind(platform), a, 2)
-		},
-	}
+	return testkit.SubjectOf(func() converge.AnyKind { return Kind(platform) })
 }
 
 // application has no nodePort, because node ports are cluster-wide and tests run in

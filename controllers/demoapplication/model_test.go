@@ -20,7 +20,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 
 func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) {
 	kind(platform).Model(a, o).UpdateStatus(out)
-	if err := message.CheckStatus("DemoApplication", a.Status.Conditions, a.Status.LastActions); err != nil {
+	if err := message.CheckStatus(Kind(platform).MessageKinds(), a.Status.Conditions, a.Status.LastActions); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }

@@ -22,16 +22,13 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -49,13 +46,7 @@ func TestMain(m *testing.M) {
 func impatient() time.Time { return time.Now().Add(time.Hour) }
 
 func subject() testkit.Subject {
-	return testkit.Subject{
-		Children: Kind(impatient, config.Default()).Watched(),
-		Kinds:    []telemetry.Object{Kind(impatient, config.Default()).New()},
-		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, Kind(impatient, config.Default()), a, 2)
-		},
-	}
+	return testkit.SubjectOf(func() converge.AnyKind { return Kind(impatient, config.Default()) })
 }
 
 func immortal(ns, name string) *immortalv1alpha1.ImmortalContainer {

@@ -1,6 +1,8 @@
 package immortalcontainer
 
 import (
+	"time"
+
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -13,7 +15,7 @@ func desired(i *immortalv1alpha1.ImmortalContainer, o Observed, platform config.
 
 func report(i *immortalv1alpha1.ImmortalContainer, o Observed, out converge.Outcome) {
 	model{i, o, config.Default()}.UpdateStatus(out)
-	if err := message.CheckStatus("ImmortalContainer", i.Status.Conditions, nil); err != nil {
+	if err := message.CheckStatus(Kind(time.Now, config.Default()).MessageKinds(), i.Status.Conditions, nil); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }

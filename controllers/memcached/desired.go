@@ -15,7 +15,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -30,7 +29,7 @@ const (
 	user = 11211
 
 	labelApp   = "app"
-	labelOwner = naming.LabelMemcached
+	labelOwner = cachev1alpha1.PodLabel
 	app        = "memcached"
 
 	memoryOption = "-m"

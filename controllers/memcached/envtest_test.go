@@ -21,14 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
@@ -45,13 +42,7 @@ func TestMain(m *testing.M) {
 func subject() testkit.Subject { return subjectWith(platform) }
 
 func subjectWith(platform config.Platform) testkit.Subject {
-	return testkit.Subject{
-		Children: Kind(platform).Watched(),
-		Kinds:    []telemetry.Object{Kind(platform).New()},
-		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, Kind(platform), a, 2)
-		},
-	}
+	return testkit.SubjectOf(func() converge.AnyKind { return Kind(platform) })
 }
 
 func cache(ns, name string) *cachev1alpha1.Memcached {

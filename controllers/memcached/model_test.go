@@ -17,7 +17,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 
 func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Platform) {
 	kind(platform).Model(m, o).UpdateStatus(out)
-	if err := message.CheckStatus("Memcached", m.Status.Conditions, m.Status.LastActions); err != nil {
+	if err := message.CheckStatus(Kind(platform).MessageKinds(), m.Status.Conditions, m.Status.LastActions); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }

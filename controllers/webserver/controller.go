@@ -11,7 +11,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -45,7 +44,7 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 			Gone:   "Webserver resource not found. Ignoring since object must be deleted",
 		},
 		Paused:   func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
-		PodLabel: naming.LabelWebServer, FixedPodLabels: map[string]string{"app": "webserver"},
+		PodLabel: webserverv1.PodLabel, FixedPodLabels: map[string]string{"app": "webserver"},
 		Labels: labels, ServiceName: serviceName, Web: true,
 		ConfigMaps: referenced,
 		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(secrets(w)) },

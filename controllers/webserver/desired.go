@@ -16,7 +16,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -27,7 +26,7 @@ func serviceName(w *webserverv1.WebServer) string { return w.Name + "-service" }
 // labels returns the labels that select the pods. They are those of the legacy
 // operator and immutable in a Deployment, so that its objects can be adopted.
 func labels(w *webserverv1.WebServer) map[string]string {
-	return map[string]string{"app": "webserver", naming.LabelWebServer: w.Name}
+	return map[string]string{"app": "webserver", webserverv1.PodLabel: w.Name}
 }
 
 // replicas returns spec.replicas, which defaults to 1.

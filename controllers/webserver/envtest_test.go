@@ -18,17 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
-	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -52,13 +49,7 @@ func sideBySide() config.Platform {
 func subject() testkit.Subject { return subjectWith(sideBySide()) }
 
 func subjectWith(platform config.Platform) testkit.Subject {
-	return testkit.Subject{
-		Children: Kind(platform).Watched(),
-		Kinds:    []telemetry.Object{Kind(platform).New()},
-		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return converge.Register(mgr, Kind(platform), a, 2)
-		},
-	}
+	return testkit.SubjectOf(func() converge.AnyKind { return Kind(platform) })
 }
 
 func webServer(ns, name string, change ...func(*webserverv1.WebServer)) *webserverv1.WebServer {

@@ -21,7 +21,7 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 
 func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform config.Platform) {
 	kind(platform).Model(w, o).UpdateStatus(out)
-	if err := message.CheckStatus("WebServer", w.Status.Conditions, w.Status.LastActions); err != nil {
+	if err := message.CheckStatus(Kind(platform).MessageKinds(), w.Status.Conditions, w.Status.LastActions); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }

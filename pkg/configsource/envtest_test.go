@@ -102,11 +102,9 @@ func reader(p *passes) converge.AnyKind {
 }
 
 func subject(p *passes) testkit.Subject {
-	return testkit.Subject{
-		OwnMessages: true,
-		Children:    reader(p).Watched(),
-		Setup:       func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, reader(p), a, 2) },
-	}
+	s := testkit.SubjectOf(func() converge.AnyKind { return reader(p) })
+	s.Messages = nil // those of this test
+	return s
 }
 
 func object(ns, name, refers string) *webserverv1.WebServer {

@@ -21,7 +21,8 @@ type AnyKind struct{ Kind[Object, any] }
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := Kind[Object, any]{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Selector: k.Selector, Log: k.Log,
+		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Selector: k.Selector,
+		Log: k.Log, Groups: k.Groups,
 		Limiter: k.Limiter,
 		Paused:  func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		Observe: func(ctx context.Context, r Reader, o Object) (any, error) {
@@ -55,6 +56,9 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 
 // Name returns the name of the kind, as schemes derive it.
 func (k AnyKind) Name() string { return reflect.TypeOf(k.New()).Elem().Name() }
+
+// MessageKinds returns the name of the kind and its groups, as package message uses them.
+func (k AnyKind) MessageKinds() []string { return append([]string{k.Name()}, k.Groups...) }
 
 // Watched returns an empty object of every type that the kind's caches hold in
 // every cluster.

@@ -109,6 +109,9 @@ type Kind[T Object, S any] struct {
 	PodLabels func(context.Context, client.Reader, T) map[string]string
 	// Log contains the texts of the kind's log lines.
 	Log LogText
+	// Groups are the groups of kinds whose messages the objects have, such as
+	// message.Deployments, in addition to those of this kind and of all kinds.
+	Groups []string
 
 	// References returns the users' ConfigMaps whose content affects an object.
 	// Their changes trigger a reconcile, and Observe receives their content. If

@@ -9,14 +9,14 @@ import (
 )
 
 // CheckStatus returns an error for each message in the status of an object that is
-// not defined. It is for tests.
-func CheckStatus(kind string, conditions []metav1.Condition, actions []common.Action) error {
+// not defined. kinds are the name and the groups of its kind. It is for tests.
+func CheckStatus(kinds []string, conditions []metav1.Condition, actions []common.Action) error {
 	var errs []error
 	for _, c := range conditions {
-		errs = append(errs, Check(kind, c.Type, string(c.Status), c.Reason, c.Message))
+		errs = append(errs, Check(kinds, c.Type, string(c.Status), c.Reason, c.Message))
 	}
 	for _, a := range actions {
-		errs = append(errs, Check(kind, LastActions, "", a.Reason, a.Message))
+		errs = append(errs, Check(kinds, LastActions, "", a.Reason, a.Message))
 	}
 	return errors.Join(errs...)
 }

@@ -21,7 +21,8 @@ type Message struct {
 	// In are the conditions that the message occurs in, as TYPE=STATUS, or Event,
 	// or lastActions.
 	In []string
-	// Kinds are the kinds of objects that have the message; all if it is empty.
+	// Kinds are the kinds of objects, or the groups of kinds, that have the message;
+	// all if it is empty.
 	Kinds []string
 	// Reasons are the reasons that the conditions may have.
 	Reasons []string
@@ -48,18 +49,14 @@ var (
 	Stalls = []string{"Ready=False", "Stalled=True"}
 )
 
-// Kinds of objects.
+// Groups of kinds. Each kind declares to which it belongs, so that a message need not
+// list them.
 var (
 	// Deployments are the kinds whose pods a Deployment runs.
-	Deployments = []string{"DemoApplication", "Memcached", "WebServer"}
+	Deployments = []string{"kinds with a Deployment"}
 	// Web are the kinds that can be exposed.
-	Web = []string{"DemoApplication", "WebServer"}
+	Web = []string{"kinds that can be exposed"}
 )
-
-// AllKinds returns the kinds of objects, sorted.
-func AllKinds() []string {
-	return []string{"DemoApplication", "ImmortalContainer", "Memcached", "WebServer"}
-}
 
 var defined []*Message
 
@@ -142,32 +139,36 @@ func end(s string) string {
 	return s + "."
 }
 
+// IsOf reports whether a kind with this name and these groups has the message.
+func (m *Message) IsOf(kinds []string) bool {
+	return len(m.Kinds) == 0 || slices.ContainsFunc(m.Kinds, func(k string) bool { return slices.Contains(kinds, k) })
+}
+
 // Check returns an error unless a message consists of defined messages, and one of
-// them may occur in this place of an object of this kind. status is empty outside of
-// conditions. An object of a kind outside of AllKinds may have the messages of every
-// kind.
-func Check(kind, place, status, reason, text string) error {
+// them may occur in this place of an object. kinds are the name and the groups of its
+// kind. status is empty outside of conditions.
+func Check(kinds []string, place, status, reason, text string) error {
 	if status != "" {
 		place += "=" + status
 	}
 	rest, listed := text, false
 	for rest != "" {
-		m, length := longest(rest, kind, place, reason)
+		m, length := longest(rest, kinds, place, reason)
 		if m == nil {
-			return fmt.Errorf("%s of %s: %q is not a defined message, or not one of this kind: %q", place, kind, rest, text)
+			return fmt.Errorf("%s of %s: %q is not a defined message, or not one of this kind: %q", place, kinds[0], rest, text)
 		}
 		listed = listed || m.occurs(place, reason)
 		rest = strings.TrimPrefix(rest[length:], " ")
 	}
 	if !listed {
-		return fmt.Errorf("%s of %s with reason %s: no defined message has this place and reason: %q", place, kind, reason, text)
+		return fmt.Errorf("%s of %s with reason %s: no defined message has this place and reason: %q", place, kinds[0], reason, text)
 	}
 	return nil
 }
 
 // longest returns the message that matches most of the beginning of a text, and
 // the length of that. Of several, one that may occur in the place is returned.
-func longest(text, kind, place, reason string) (best *Message, length int) {
+func longest(text string, kinds []string, place, reason string) (best *Message, length int) {
 	try := func(m *Message) {
 		at := m.pattern().FindStringIndex(text)
 		if at != nil && (at[1] > length || at[1] == length && m.occurs(place, reason)) {
@@ -175,7 +176,7 @@ func longest(text, kind, place, reason string) (best *Message, length int) {
 		}
 	}
 	for _, m := range defined {
-		if len(m.Kinds) == 0 || slices.Contains(m.Kinds, kind) || !slices.Contains(AllKinds(), kind) {
+		if m.IsOf(kinds) {
 			try(m)
 		}
 	}

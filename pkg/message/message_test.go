@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 		"It crashes: by itself. Change the spec..": {"Memcached", "Ready", "False", "Failed", "not one of this kind"},
 		"It waits for 7 pods. Somehow.":            {"WebServer", "Ready", "False", "Progressing", `"Somehow."`},
 	} {
-		err := Check(tc.kind, tc.place, tc.status, tc.reason, text)
+		err := Check([]string{tc.kind, "Web"}, tc.place, tc.status, tc.reason, text)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%q: got %v, want %q", text, err, tc.want)
 		}

@@ -14,20 +14,6 @@ import (
 // that are common to all kinds.
 const Domain = "platform-operator.io"
 
-// The labels by which the kinds select their pods, together with others. Their
-// values are the names of the objects.
-const (
-	LabelDemoApplication   = "demoapplication_cr"
-	LabelImmortalContainer = "immortalcontainer_cr"
-	LabelMemcached         = "memcached_cr"
-	LabelWebServer         = "webserver_cr"
-)
-
-// KindLabels returns the labels by which the kinds select their pods.
-func KindLabels() []string {
-	return []string{LabelDemoApplication, LabelImmortalContainer, LabelMemcached, LabelWebServer}
-}
-
 const (
 	// FieldManager is the field manager of server-side apply.
 	FieldManager = "platform-operator"

@@ -17,7 +17,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
@@ -27,6 +26,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
@@ -78,6 +78,7 @@ func version(env string, contract bool) converge.AnyKind {
 		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
 		Watches:  []converge.Watch{rollout.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
+		Groups:   message.Deployments,
 		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Observed, error) {
 			return rollout.Observe(ctx, r, a, a.Name, "app", labels(a))
 		},
@@ -109,9 +110,7 @@ func version(env string, contract bool) converge.AnyKind {
 // it.
 func installed(t *testing.T, k converge.AnyKind) (*testkit.Sandbox, *application) {
 	t.Helper()
-	subject := testkit.Subject{Children: k.Watched(), Setup: func(mgr manager.Manager, a *apply.Applier) error {
-		return converge.Register(mgr, k, a, 2)
-	}}
+	subject := testkit.SubjectOf(func() converge.AnyKind { return k })
 	l := env.NewSandbox(t, subject)
 	op, err := env.Run(t.Context(), subject, nil, l.Namespace)
 	if err != nil {

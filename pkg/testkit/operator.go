@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
@@ -25,9 +26,21 @@ type Subject struct {
 	Kinds []telemetry.Object
 	// Setup adds the controllers to a manager.
 	Setup func(manager.Manager, *apply.Applier) error
-	// OwnMessages reports that the controllers are those of a test, whose messages
-	// docs/conditions.md does not list.
-	OwnMessages bool
+	// Messages are the names and groups of the kinds whose messages (package message)
+	// may be in a status. If it is empty, any message may.
+	Messages []string
+}
+
+// SubjectOf returns the controller of a kind, with two workers. kind is called for each
+// operator that is started, because a kind may have state.
+func SubjectOf(kind func() converge.AnyKind) Subject {
+	k := kind()
+	return Subject{
+		Children: k.Watched(),
+		Kinds:    []telemetry.Object{k.New()},
+		Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, kind(), a, 2) },
+		Messages: k.MessageKinds(),
+	}
 }
 
 // Operator is an operator that runs in the process of the test.

@@ -125,7 +125,7 @@ type Sandbox struct {
 func (e *Env) NewSandbox(t *testing.T, s Subject) *Sandbox {
 	t.Helper()
 	l := &Sandbox{T: t, Env: e, Namespace: e.NewNamespace(t), subject: s}
-	if !s.OwnMessages {
+	if len(s.Messages) > 0 {
 		t.Cleanup(l.checkMessages)
 	}
 	return l
@@ -141,8 +141,7 @@ func (l *Sandbox) checkMessages() {
 		l.Errorf("reading the messages: %v", err)
 	}
 	for _, r := range rs {
-		resource, isStatus := strings.CutSuffix(r.Resource, "/status")
-		if !isStatus || !r.IsWrite() || !r.Succeeded() {
+		if !strings.HasSuffix(r.Resource, "/status") || !r.IsWrite() || !r.Succeeded() {
 			continue
 		}
 		var o struct {
@@ -154,13 +153,7 @@ func (l *Sandbox) checkMessages() {
 		if err := json.Unmarshal(r.Body, &o); err != nil {
 			l.Errorf("reading %s: %v", r, err)
 		}
-		kind := ""
-		for _, k := range message.AllKinds() {
-			if strings.EqualFold(k+"s", resource) {
-				kind = k
-			}
-		}
-		if err := message.CheckStatus(kind, o.Status.Conditions, o.Status.LastActions); err != nil {
+		if err := message.CheckStatus(l.subject.Messages, o.Status.Conditions, o.Status.LastActions); err != nil {
 			l.Errorf("%s: %v", r, err)
 		}
 	}

@@ -20,7 +20,7 @@ func TestSandbox_ExpectWaitsForALateRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := env.NewSandbox(t, Subject{OwnMessages: true})
+	l := env.NewSandbox(t, Subject{})
 	sent := make(chan error, 1)
 	time.AfterFunc(1500*time.Millisecond, func() {
 		sent <- operator.Get(context.WithoutCancel(t.Context()), client.ObjectKey{Namespace: l.Namespace, Name: "none"}, &corev1.ConfigMap{})

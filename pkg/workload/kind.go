@@ -7,6 +7,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -21,6 +22,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
@@ -62,7 +64,9 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 	}
 	var optional []client.Object
+	groups := message.Deployments
 	if k.Web {
+		groups = slices.Concat(groups, message.Web)
 		children = append(children, &autoscalingv2.HorizontalPodAutoscaler{}, &networkingv1.Ingress{})
 		optional = []client.Object{&gatewayv1.HTTPRoute{}, &monitoring.PodMonitor{}}
 	}
@@ -70,7 +74,7 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		children = append(children, &corev1.ConfigMap{}) // snapshots
 	}
 	c := converge.Kind[T, Observed]{
-		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Paused: k.Paused,
+		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Groups: groups, Paused: k.Paused,
 		Children: children, Optional: optional,
 		Workload:   &appsv1.Deployment{},
 		Watches:    []converge.Watch{rollout.Pods(k.PodLabel, k.FixedPodLabels)},

@@ -10,7 +10,6 @@ import (
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
@@ -26,7 +25,6 @@ func Validate(a *demoapplicationv1.DemoApplication, platform config.Platform) fi
 		}
 	}
 	errs = append(errs, validate.Probes(a.Spec.Probes, portNames(a.Spec.Ports), spec.Child("probes"))...)
-	errs = append(errs, validate.PodLabels(a.Spec.Pod, naming.LabelDemoApplication, spec.Child("pod"))...)
 	return append(errs, validate.Pod(a.Spec.Pod, spec.Child("pod"))...)
 }
 

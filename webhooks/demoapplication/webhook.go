@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
@@ -35,6 +36,8 @@ func Kind() validate.AnyKind {
 		},
 		Validate: Validate,
 		Judge:    judge,
+		PodLabel: demoapplicationv1.PodLabel,
+		Pod:      func(o *demoapplicationv1.DemoApplication) *common.Pod { return o.Spec.Pod },
 		Scalable: true,
 	})
 }

@@ -5,7 +5,6 @@ import (
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
@@ -16,6 +15,5 @@ func Validate(i *immortalv1alpha1.ImmortalContainer, _ config.Platform) field.Er
 	// The container declares no ports, so a probe cannot refer to one by name.
 	errs := validate.Probes(i.Spec.Probes, nil, spec.Child("probes"))
 	errs = append(errs, validate.Pod(i.Spec.Pod, spec.Child("pod"))...)
-	errs = append(errs, validate.PodLabels(i.Spec.Pod, naming.LabelImmortalContainer, spec.Child("pod"))...)
 	return append(errs, validate.Size(i.Spec, spec)...)
 }

@@ -2,6 +2,7 @@
 package immortalcontainer
 
 import (
+	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
@@ -21,5 +22,7 @@ func Kind() validate.AnyKind {
 		AddToScheme: immortalv1alpha1.AddToScheme,
 		Validate:    Validate,
 		Judge:       judge,
+		PodLabel:    immortalv1alpha1.PodLabel,
+		Pod:         func(o *immortalv1alpha1.ImmortalContainer) *common.Pod { return o.Spec.Pod },
 	})
 }

@@ -5,7 +5,6 @@ import (
 
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
@@ -13,7 +12,6 @@ import (
 // cannot find. It is pure.
 func Validate(m *cachev1alpha1.Memcached, _ config.Platform) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := validate.PodLabels(m.Spec.Pod, naming.LabelMemcached, spec.Child("pod"))
-	errs = append(errs, validate.Pod(m.Spec.Pod, spec.Child("pod"))...)
+	errs := validate.Pod(m.Spec.Pod, spec.Child("pod"))
 	return append(errs, validate.Size(m.Spec, spec)...)
 }

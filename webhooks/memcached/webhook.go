@@ -3,6 +3,7 @@
 package memcached
 
 import (
+	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
@@ -27,6 +28,8 @@ func Kind() validate.AnyKind {
 		AddToScheme: cachev1alpha1.AddToScheme,
 		Validate:    Validate,
 		Judge:       judge,
+		PodLabel:    cachev1alpha1.PodLabel,
+		Pod:         func(o *cachev1alpha1.Memcached) *common.Pod { return o.Spec.Pod },
 		Scalable:    true,
 	})
 }

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -9,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks/policy"
 )
@@ -32,6 +35,11 @@ type Kind[T client.Object] struct {
 	Judge func(T, config.Platform) policy.Verdict
 	// Scalable reports whether the kind has a scale subresource.
 	Scalable bool
+	// PodLabel is the label by which the kind selects the pods of its objects. No other
+	// kind may set it on its pods: see Exclusive.
+	PodLabel string
+	// Pod returns the settings of the pods in spec.pod, nil if there are none.
+	Pod func(T) *common.Pod
 }
 
 // AnyKind is a Kind without its type parameter, so that kinds can be listed. The
@@ -44,6 +52,8 @@ type AnyKind struct {
 	ValidateUpdate func(old, obj client.Object, platform config.Platform) field.ErrorList
 	Judge          func(client.Object, config.Platform) policy.Verdict
 	Scalable       bool
+	PodLabel       string
+	Pod            func(client.Object) *common.Pod
 
 	register func(manager.Manager, admission.Validator[client.Object]) error
 }
@@ -52,8 +62,9 @@ type AnyKind struct {
 // accept only objects of type T.
 func Erase[T client.Object](k Kind[T]) AnyKind {
 	return AnyKind{
-		GVK: k.GVK, AddToScheme: k.AddToScheme, Scalable: k.Scalable,
+		GVK: k.GVK, AddToScheme: k.AddToScheme, Scalable: k.Scalable, PodLabel: k.PodLabel,
 		New:      func() client.Object { return k.New() },
+		Pod:      func(o client.Object) *common.Pod { return k.Pod(o.(T)) },
 		Validate: func(o client.Object, p config.Platform) field.ErrorList { return k.Validate(o.(T), p) },
 		ValidateUpdate: func(old, obj client.Object, p config.Platform) field.ErrorList {
 			if k.ValidateUpdate == nil {
@@ -66,6 +77,37 @@ func Erase[T client.Object](k Kind[T]) AnyKind {
 			return builder.WebhookManagedBy(mgr, k.New()).WithValidator(typed[T]{v}).Complete()
 		},
 	}
+}
+
+// Exclusive returns kinds that also reject the labels by which the others select their
+// pods. With them, the pods would belong to two objects: two PodDisruptionBudgets would
+// select them, or one that cannot count them, and Kubernetes evicts neither. A kind's own
+// label has no effect, because the operator sets it.
+func Exclusive(kinds ...AnyKind) []AnyKind {
+	var reserved []string
+	for _, k := range kinds {
+		reserved = append(reserved, k.PodLabel)
+	}
+	all := slices.Clone(kinds)
+	for i, k := range kinds {
+		all[i].Validate = func(o client.Object, p config.Platform) field.ErrorList {
+			return append(podLabels(k.Pod(o), reserved, k.PodLabel), k.Validate(o, p)...)
+		}
+	}
+	return all
+}
+
+func podLabels(p *common.Pod, reserved []string, own string) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, label := range reserved {
+		if _, set := p.Labels[label]; set && label != own {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "pod", "labels").Key(label), "objects of another kind select their pods by this label: remove it"))
+		}
+	}
+	return errs
 }
 
 // Register registers the validating webhook of the kind.

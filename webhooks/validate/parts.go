@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Probes rejects port names that no TCP port of the container has, because such
@@ -42,24 +41,6 @@ func Probes(p *common.Probes, ports []string, at *field.Path) field.ErrorList {
 		}
 		if tcp := one.probe.TCPSocket; tcp != nil {
 			known(at.Child(one.name, "tcpSocket", "port"), tcp.Port)
-		}
-	}
-	return errs
-}
-
-// PodLabels rejects the labels by which other kinds than the one with the label
-// own select their pods. With them, the pods would belong to two objects: two
-// PodDisruptionBudgets would select them, or one that cannot count them, and
-// Kubernetes evicts neither. The label own has no effect, because the operator
-// sets it.
-func PodLabels(p *common.Pod, own string, at *field.Path) field.ErrorList {
-	if p == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	for _, label := range naming.KindLabels() {
-		if _, set := p.Labels[label]; set && label != own {
-			errs = append(errs, field.Forbidden(at.Child("labels").Key(label), "objects of another kind select their pods by this label: remove it"))
 		}
 	}
 	return errs

@@ -12,7 +12,6 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
@@ -42,7 +41,6 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	errs = append(errs, schemes(w.Spec.Probes, w.Spec.TLS != nil, spec.Child("probes"))...)
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), nginxconf.CacheFolder, nginxconf.RunFolder, nginxconf.TemporaryFolder)...)
 	errs = append(errs, mounts(w, spec.Child("pod", "volumeMounts"))...)
-	errs = append(errs, validate.PodLabels(w.Spec.Pod, naming.LabelWebServer, spec.Child("pod"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
 }
 

@@ -3,6 +3,7 @@
 package webserver
 
 import (
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
@@ -28,6 +29,8 @@ func Kind() validate.AnyKind {
 		Validate:       Validate,
 		ValidateUpdate: validateUpdate,
 		Judge:          judge,
+		PodLabel:       webserverv1.PodLabel,
+		Pod:            func(o *webserverv1.WebServer) *common.Pod { return o.Spec.Pod },
 		Scalable:       true,
 	})
 }

@@ -11,6 +11,9 @@ import (
 // Kind is the name of the kind.
 const Kind = "DemoApplication"
 
+// PodLabel is the label of a DemoApplication's pods whose value is its name.
+const PodLabel = "demoapplication_cr"
+
 // DemoApplication is a web application: a Deployment, a Service and the
 // auxiliary resources that the spec asks for, all with the name of the object.
 // It serves while its Available condition is True; Ready reports that the

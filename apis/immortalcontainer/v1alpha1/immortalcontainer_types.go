@@ -9,6 +9,9 @@ import (
 // Kind is the name of the kind.
 const Kind = "ImmortalContainer"
 
+// PodLabel is the label of an ImmortalContainer's pods whose value is its name.
+const PodLabel = "immortalcontainer_cr"
+
 // ImmortalContainer is a single container that is always restarted: a pod named
 // <name>-immortalpod, which is created again under the same name whenever it
 // ends.

@@ -11,6 +11,9 @@ import (
 // Kind is the name of the kind.
 const Kind = "Memcached"
 
+// PodLabel is the label of a Memcached's pods whose value is its name.
+const PodLabel = "memcached_cr"
+
 // MaxNodes is the largest number of entries in status.nodes: 64 pods, and up to
 // as many surge pods of a rollout.
 const MaxNodes = 128

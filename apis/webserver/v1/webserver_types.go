@@ -10,6 +10,9 @@ import (
 // Kind is the name of the kind.
 const Kind = "WebServer"
 
+// PodLabel is the label of a WebServer's pods whose value is its name.
+const PodLabel = "webserver_cr"
+
 // ConditionConfigValid is present if nginx runs with a configuration by the
 // operator, and True when nginx has accepted it.
 const ConditionConfigValid = "ConfigValid"

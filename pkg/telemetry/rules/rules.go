@@ -14,9 +14,11 @@ import (
 // name.
 const Job = "platform-operator-metrics"
 
-// WebhookNames is a regular expression that matches the names of the operator's webhooks
-// and no others.
-const WebhookNames = `(default|scale|validate)[.](demoapplications|immortalcontainers|memcacheds|webservers)[.].+`
+// WebhookNames returns a regular expression that matches the names of the operator's
+// webhooks and no others. resources are those of the kinds, such as "webservers".
+func WebhookNames(resources []string) string {
+	return `(default|scale|validate)[.](` + strings.Join(resources, "|") + `)[.].+`
+}
 
 // RunbookURL is the prefix of the URLs of the runbooks.
 const RunbookURL = "https://github.com/platform-operator/platform-operator/blob/main/docs/runbooks/"
@@ -88,8 +90,8 @@ var ofObject = []string{"kind", "namespace", "name"}
 
 const objectName = `{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }}`
 
-// Alerts returns the alerts.
-func Alerts() []Alert {
+// Alerts returns the alerts of an operator of kinds with these resources.
+func Alerts(resources []string) []Alert {
 	return []Alert{
 		{
 			Name: "PlatformOperatorDown", For: "5m", Severity: Critical, Dashboard: operatorDashboard,
@@ -118,7 +120,7 @@ func Alerts() []Alert {
 		{
 			// From the API server: a webhook that cannot be reached has no metrics of its own.
 			Name: "PlatformOperatorWebhookUnreachable", For: "2m", Severity: Critical, Dashboard: operatorDashboard,
-			Expr:        `sum by (name) (rate(apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error", name=~"` + WebhookNames + `"}[2m])) > 0`,
+			Expr:        `sum by (name) (rate(apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error", name=~"` + WebhookNames(resources) + `"}[2m])) > 0`,
 			Summary:     "The API server cannot call the webhook {{ $labels.name }}.",
 			Description: "The API server rejects {{ $value | humanize }} requests per second, because it cannot call the webhook {{ $labels.name }} of platform-operator.",
 		},
@@ -215,13 +217,14 @@ type (
 	}
 )
 
-// File returns the rules in the format of Prometheus.
-func File() ([]byte, error) {
+// File returns the rules of an operator of kinds with these resources, in the format of
+// Prometheus.
+func File(resources []string) ([]byte, error) {
 	records, alerts := ruleGroup{Name: "platform-operator.records"}, ruleGroup{Name: "platform-operator.alerts"}
 	for _, r := range Records() {
 		records.Rules = append(records.Rules, rule{Record: r.Name, Expr: r.Expr})
 	}
-	for _, a := range Alerts() {
+	for _, a := range Alerts(resources) {
 		alerts.Rules = append(alerts.Rules, rule{
 			Alert: a.Name, Expr: a.Expr, For: a.For, Labels: map[string]string{"severity": string(a.Severity)},
 			Annotations: map[string]string{

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
@@ -20,7 +19,6 @@ import (
 	"github.com/platform-operator/platform-operator/controllers/immortalcontainer"
 	"github.com/platform-operator/platform-operator/controllers/memcached"
 	"github.com/platform-operator/platform-operator/controllers/webserver"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -85,7 +83,7 @@ func Kinds() []*Kind {
 			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"},"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true, Restarts: true,
 			subject: func(func() time.Time) testkit.Subject {
-				return subject(webserver.Kind(platform()))
+				return testkit.SubjectOf(func() converge.AnyKind { return webserver.Kind(platform()) })
 			},
 		},
 		{
@@ -94,7 +92,7 @@ func Kinds() []*Kind {
 			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}],"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true,
 			subject: func(func() time.Time) testkit.Subject {
-				return subject(demoapplication.Kind(platform()))
+				return testkit.SubjectOf(func() converge.AnyKind { return demoapplication.Kind(platform()) })
 			},
 		},
 		{
@@ -103,7 +101,7 @@ func Kinds() []*Kind {
 			Base:     `{"image":"memcached:1.27.1","size":2,"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName,
 			subject: func(func() time.Time) testkit.Subject {
-				return subject(memcached.Kind(platform()))
+				return testkit.SubjectOf(func() converge.AnyKind { return memcached.Kind(platform()) })
 			},
 		},
 		{
@@ -112,16 +110,9 @@ func Kinds() []*Kind {
 			Base:     `{"image":"nginx:1.27.1"}`,
 			Workload: Ref{"Pod", objectName + "-immortalpod"}, Policy: objectName + "-immortalpod",
 			subject: func(clock func() time.Time) testkit.Subject {
-				return subject(immortalcontainer.Kind(clock, platform()))
+				return testkit.SubjectOf(func() converge.AnyKind { return immortalcontainer.Kind(clock, platform()) })
 			},
 		},
-	}
-}
-
-func subject(k converge.AnyKind) testkit.Subject {
-	return testkit.Subject{
-		Children: k.Watched(),
-		Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, k, a, 2) },
 	}
 }
 

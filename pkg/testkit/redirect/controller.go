@@ -20,7 +20,7 @@ func Kind(platform config.Platform) converge.AnyKind {
 		AddToScheme: v1alpha1.AddToScheme,
 		Log:         converge.LogText{Logger: "controllers.Redirect", Key: "Redirect", Gone: "The Redirect was deleted"},
 		Paused:      func(r *v1alpha1.Redirect) bool { return r.Spec.Paused },
-		PodLabel:    "redirect",
+		PodLabel:    v1alpha1.PodLabel,
 		Labels:      labels,
 		ServiceName: func(r *v1alpha1.Redirect) string { return r.Name },
 		Object:      func(r *v1alpha1.Redirect, _ workload.Observed) workload.Object { return &object{r: r} },

@@ -20,7 +20,9 @@ const (
 	user          = 101 // nginx, in the official image
 )
 
-func labels(r *v1alpha1.Redirect) map[string]string { return map[string]string{"redirect": r.Name} }
+func labels(r *v1alpha1.Redirect) map[string]string {
+	return map[string]string{v1alpha1.PodLabel: r.Name}
+}
 
 // object is a Redirect as one reconcile handles it.
 type object struct {

@@ -17,11 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/controllers"
-	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
@@ -49,12 +47,8 @@ func redirect(ns, name string) *v1alpha1.Redirect {
 }
 
 func specimen() testkit.KindUnderTest {
-	kind := Kind(config.Default())
 	return testkit.KindUnderTest{
-		Subject: testkit.Subject{
-			Children: kind.Watched(),
-			Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, kind, a, 2) },
-		},
+		Subject:  testkit.SubjectOf(func() converge.AnyKind { return Kind(config.Default()) }),
 		Resource: "redirects",
 		New:      func(ns, name string) converge.Object { return redirect(ns, name) },
 		Children: func(name string) []client.Object {
@@ -68,7 +62,7 @@ func specimen() testkit.KindUnderTest {
 		Orphan:  func(o converge.Object) { o.(*v1alpha1.Redirect).Spec.DeletionPolicy = common.DeletionPolicyOrphan },
 		Serves:  serves,
 		Stated: func(o converge.Object) [][]byte {
-			model, err := kind.Offline(context.Background(), o, nil)
+			model, err := Kind(config.Default()).Offline(context.Background(), o, nil)
 			if err != nil {
 				panic(err)
 			}

@@ -9,6 +9,9 @@ import (
 // Kind is the name of the kind.
 const Kind = "Redirect"
 
+// PodLabel is the label of a Redirect's pods whose value is its name.
+const PodLabel = "redirect"
+
 // Redirect answers each HTTP request with a redirect to another URL.
 //
 // +kubebuilder:object:root=true
