@@ -59,7 +59,8 @@ type packed struct {
 	metav1.Object
 
 	namespace, name, version string
-	raw                      []byte // protobuf, compressed if there are many of the type
+	raw                      []byte // protobuf
+	compressed               bool
 }
 
 func (p *packed) GetNamespace() string       { return p.namespace }
@@ -94,10 +95,17 @@ func (p *packer) pack(in any) (any, error) {
 	if contentIsRead(reflect.TypeOf(in)) && len(raw) > largestConfigMap {
 		return in, nil
 	}
-	if raw, err = p.compress(raw); err != nil {
-		return nil, fmt.Errorf("compressing %T %q: %w", o, o.GetName(), err)
+	c := &packed{namespace: p.names.of(o.GetNamespace()), name: o.GetName(), version: o.GetResourceVersion()}
+	c.raw, c.compressed = p.compress(raw)
+	return c, nil
+}
+
+// decode calls f with the encoded object, which f must not keep.
+func (p *packer) decode(c *packed, f func(raw []byte) error) error {
+	if !c.compressed {
+		return f(c.raw)
 	}
-	return &packed{namespace: p.names.of(o.GetNamespace()), name: o.GetName(), version: o.GetResourceVersion(), raw: raw}, nil
+	return p.read(c.raw, f)
 }
 
 // unpack returns the object, which belongs to the caller unless it is a large ConfigMap.
@@ -107,7 +115,7 @@ func (p *packer) unpack(in any) any {
 		return in
 	}
 	o := reflect.New(p.of).Interface().(encoded)
-	if err := p.read(c.raw, o.Unmarshal); err != nil {
+	if err := p.decode(c, o.Unmarshal); err != nil {
 		panic(fmt.Errorf("decoding %T %q, which this process has encoded: %w", o, c.name, err))
 	}
 	o.GetObjectKind().SetGroupVersionKind(p.kind)
@@ -120,7 +128,7 @@ func (p *packer) identify(in any) any {
 	case *packed:
 		o := reflect.New(p.of).Interface().(encoded)
 		metadata := o.GetObjectMeta().(*metav1.ObjectMeta)
-		if err := p.read(c.raw, func(raw []byte) error { return decodeMetadata(raw, metadata) }); err != nil {
+		if err := p.decode(c, func(raw []byte) error { return decodeMetadata(raw, metadata) }); err != nil {
 			panic(fmt.Errorf("decoding the metadata of %T %q, which this process has encoded: %w", o, c.name, err))
 		}
 		return o
