@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
-	"github.com/platform-operator/platform-operator/pkg/operator"
+	"github.com/platform-operator/platform-operator/pkg/webhookserver"
 )
 
 // deadAPIServer counts the requests that it receives, and answers none.
@@ -166,7 +166,7 @@ func TestAdmission_AllocatesNoMoreThanTheWebhookServerAssumes(t *testing.T) {
 				h.ServeHTTP(httptest.NewRecorder(), r)
 				goruntime.ReadMemStats(&after)
 				got := after.TotalAlloc - before.TotalAlloc
-				limit := uint64(operator.CostPerByte*len(body) + operator.CostPerValue*tc.values + 256<<10) //nolint:gosec // a sum of positive numbers
+				limit := uint64(webhookserver.CostPerByte*len(body) + webhookserver.CostPerValue*tc.values + 256<<10) //nolint:gosec // a sum of positive numbers
 				t.Logf("%d of %d bytes allocated for %d bytes with %d values", got, limit, len(body), tc.values)
 				if got > limit {
 					t.Errorf("%d bytes allocated for %d bytes with %d values, at most %d", got, len(body), tc.values, limit)

@@ -52,7 +52,7 @@ func (r recorded) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...cl
 // and an intent for it.
 func liveDeployment(tb testing.TB) (raw []byte, in func() Intent) {
 	tb.Helper()
-	text, err := os.ReadFile("../operator/testdata/live/deployment.yaml")
+	text, err := os.ReadFile("../caches/testdata/live/deployment.yaml")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -9,18 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -29,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/platform-operator/platform-operator/pkg/caches"
 	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
+	"github.com/platform-operator/platform-operator/pkg/webhookserver"
 )
 
 // Options configures the manager.
@@ -116,8 +112,8 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 			all, err := apiutil.NewDynamicRESTMapper(cfg, c)
 			return mapper{all, o.Without}, err
 		},
-		Cache:    cacheOptions(scheme, o),
-		NewCache: newCaches,
+		Cache:    caches.Options(scheme, o.Kinds, o.Watch),
+		NewCache: caches.New,
 		Client: client.Options{
 			FieldOwner: naming.FieldManager,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
@@ -132,13 +128,13 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
 		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
-		WebhookServer:                 newWebhookServer(server),
+		WebhookServer:                 webhookserver.New(server),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
 	recorder.EventRecorder = mgr.GetEventRecorderFor(naming.ManagedBy) //nolint:staticcheck // of the elector, which uses the core/v1 API
-	if err := errors.Join(indexOwners(mgr, o.Children), indexForeign(mgr, o.Children)); err != nil {
+	if err := caches.AddIndexes(context.Background(), mgr.GetFieldIndexer(), o.Children); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -162,84 +158,4 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		return nil, fmt.Errorf("adding the readiness checks: %w", err)
 	}
 	return mgr, nil
-}
-
-// cacheOptions limits the memory of the caches: of child types they contain
-// only objects with the label of children, and of each object only what is
-// compared or reported.
-func cacheOptions(scheme *runtime.Scheme, o Options) cache.Options {
-	byObject := map[client.Object]cache.ByObject{}
-	kinds := o.Kinds
-	if len(kinds) == 0 {
-		kinds = ownKinds(scheme)
-	}
-	for _, k := range kinds {
-		byObject[k] = cache.ByObject{Label: labels.Everything()}
-	}
-	for _, p := range packedTypes() {
-		// A packed object is decoded for each reader, so that no copy is needed.
-		options := cache.ByObject{UnsafeDisableDeepCopy: new(!contentIsRead(reflect.TypeOf(p)))}
-		if slices.ContainsFunc(unownedTypes(), func(u client.Object) bool { return reflect.TypeOf(u) == reflect.TypeOf(p) }) {
-			options.Label = labels.Everything()
-		}
-		byObject[p] = options
-	}
-	var namespaces map[string]cache.Config
-	if len(o.Watch) > 0 {
-		namespaces = map[string]cache.Config{}
-		for _, n := range o.Watch {
-			namespaces[n] = cache.Config{}
-		}
-	}
-	return cache.Options{
-		ByObject:             byObject,
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy}),
-		DefaultNamespaces:    namespaces,
-		DefaultTransform:     new(trimmer).trim,
-		// A read of a kind without an informer is a bug, and would start a
-		// watch of the whole cluster.
-		ReaderFailOnMissingInformer: true,
-	}
-}
-
-// ownKinds returns empty objects of the operator's own kinds. The caches
-// contain all objects of these, and otherwise only those with the label of
-// children. A selector for each child type is not possible, because a cluster
-// may not serve all of them.
-func ownKinds(scheme *runtime.Scheme) []telemetry.Object {
-	var all []telemetry.Object
-	for gvk := range scheme.AllKnownTypes() {
-		empty, err := scheme.New(gvk)
-		if err != nil {
-			continue
-		}
-		if k, ok := empty.(telemetry.Object); ok {
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// indexOwners indexes ControllerRevisions and ConfigMaps by owner UID.
-func indexOwners(mgr manager.Manager, children []client.Object) error {
-	return index(mgr, children, []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}, naming.IndexOwner, func(o client.Object) []string {
-		if uid := naming.OwnerUID(o); uid != "" {
-			return []string{string(uid)}
-		}
-		return nil
-	})
-}
-
-// index adds an index for those of the types that are children of a kind.
-func index(mgr manager.Manager, children, types []client.Object, name string, values client.IndexerFunc) error {
-	for _, indexed := range types {
-		t := reflect.TypeOf(indexed)
-		if !slices.ContainsFunc(children, func(c client.Object) bool { return reflect.TypeOf(c) == t }) {
-			continue
-		}
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), indexed, name, values); err != nil {
-			return fmt.Errorf("indexing %T: %w", indexed, err)
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package operator
+package webhookserver
 
 import (
 	"bufio"
@@ -123,7 +123,8 @@ func serveTLS(tb testing.TB) string {
 	if err := l.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	s := newWebhookServer(webhook.Options{Host: "127.0.0.1", Port: port, WebhookMux: http.NewServeMux(), TLSOpts: []func(*tls.Config){secure, func(c *tls.Config) {
+	s := New(webhook.Options{Host: "127.0.0.1", Port: port, WebhookMux: http.NewServeMux(), TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.NextProtos = []string{"http/1.1"} // as in the operator
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 		}

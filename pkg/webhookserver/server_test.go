@@ -1,4 +1,4 @@
-package operator
+package webhookserver
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 func hooked(t *testing.T) (url string, began <-chan int, release chan<- struct{}) {
 	t.Helper()
 	begin, end := make(chan int), make(chan struct{})
-	s := newWebhookServer(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()})
+	s := New(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()})
 	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -95,7 +95,7 @@ func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
 // asks for.
 func calls(t *testing.T) (s *limitedServer, call func(body io.Reader, length int64, took time.Duration) (int, http.Header)) {
 	t.Helper()
-	s = newWebhookServer(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()}).(*limitedServer)
+	s = New(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()}).(*limitedServer)
 	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		took, err := time.ParseDuration(r.Header.Get("Takes"))
 		if err != nil {

@@ -1,4 +1,6 @@
-package operator
+// Package webhookserver is the HTTP server of the admission webhooks, with limits on what
+// requests cost.
+package webhookserver
 
 import (
 	"bytes"
@@ -62,7 +64,8 @@ type limitedServer struct {
 	held         chan struct{} // contains an element for each answer that is held
 }
 
-func newWebhookServer(o webhook.Options) webhook.Server {
+// New returns a webhook server that limits what requests cost.
+func New(o webhook.Options) webhook.Server {
 	return &limitedServer{
 		Server: webhook.NewServer(o),
 		small:  budget{limit: maxOrdinary}, large: budget{limit: maxCost},

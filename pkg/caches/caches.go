@@ -1,4 +1,7 @@
-package operator
+// Package caches contains the caches that the controllers read from. They hold many
+// objects in little memory: only those that matter, reduced to what is compared or
+// reported, and the most frequent types as compressed protobuf.
+package caches
 
 import (
 	"context"
@@ -27,7 +30,8 @@ type caches struct {
 	packed *packedInformers
 }
 
-func newCaches(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+// New returns the caches of a manager. o are those of Options, with what the manager adds.
+func New(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	var watched *namespaces
 	if len(o.DefaultNamespaces) > 0 {
 		var err error

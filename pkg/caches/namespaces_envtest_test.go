@@ -1,6 +1,6 @@
 //go:build envtest
 
-package operator_test
+package caches_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/caches"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
@@ -29,7 +30,7 @@ import (
 // with the permissions, one that does not exist, and one that exists and gets
 // its permissions later.
 func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
-	operator.ProbeOften()
+	caches.ProbeOften()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package operator
+package caches
 
 import (
 	"errors"
@@ -52,12 +52,12 @@ func TestTrimmer_ReturnsNonObjectsUnchanged(t *testing.T) {
 	}
 }
 
-func TestCacheOptions_SelectManagedChildren(t *testing.T) {
+func TestOptions_SelectManagedChildren(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	o := cacheOptions(scheme, Options{Watch: []string{"a", "b"}})
+	o := Options(scheme, nil, []string{"a", "b"})
 	all := map[string]bool{}
 	for k, by := range o.ByObject {
 		if by.Label != nil { // nil: the default
@@ -72,7 +72,7 @@ func TestCacheOptions_SelectManagedChildren(t *testing.T) {
 		t.Errorf("types of which everybody's are held (-want +got):\n%s", diff)
 	}
 	// The CRD of a kind that is disabled may not exist.
-	for k := range cacheOptions(scheme, Options{Kinds: []telemetry.Object{&memcachedv1alpha1.Memcached{}}}).ByObject {
+	for k := range Options(scheme, []telemetry.Object{&memcachedv1alpha1.Memcached{}}, nil).ByObject {
 		if _, other := k.(*webserverv1.WebServer); other {
 			t.Error("there is a cache of a kind that is not reconciled")
 		}
@@ -96,7 +96,7 @@ func TestCacheOptions_SelectManagedChildren(t *testing.T) {
 	if !o.ReaderFailOnMissingInformer || o.DefaultTransform == nil {
 		t.Error("a read of a kind without an informer would start a watch of the whole cluster")
 	}
-	if all := cacheOptions(scheme, Options{}).DefaultNamespaces; all != nil {
+	if all := Options(scheme, nil, nil).DefaultNamespaces; all != nil {
 		t.Errorf("no namespace named means all, got %v", all)
 	}
 }
