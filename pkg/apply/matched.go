@@ -10,8 +10,8 @@ import (
 )
 
 // match is a child in a version that was found to match an intent. Losing it only costs
-// another comparison. There is one for most objects, so both are held as a hash, whose
-// seed is random.
+// another comparison. There is one for most objects, so the version and the intent are held
+// as a hash, whose seed is random.
 type match struct {
 	child childKey
 	hash  uint64

@@ -71,6 +71,7 @@ func (p *packed) GetResourceVersion() string { return p.version }
 type encoded interface {
 	client.Object
 	metav1.ObjectMetaAccessor
+	Size() int // the bytes that Marshal returns
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
@@ -88,12 +89,12 @@ func (p *packer) pack(in any) (any, error) {
 	if !ok {
 		return in, nil // packed already, or a tombstone
 	}
+	if contentIsRead(reflect.TypeOf(in)) && o.Size() > largestConfigMap {
+		return in, nil
+	}
 	raw, err := o.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T %q: %w", o, o.GetName(), err)
-	}
-	if contentIsRead(reflect.TypeOf(in)) && len(raw) > largestConfigMap {
-		return in, nil
 	}
 	c := &packed{namespace: p.names.of(o.GetNamespace()), name: o.GetName(), version: o.GetResourceVersion()}
 	c.raw, c.compressed = p.compress(raw)
