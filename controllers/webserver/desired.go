@@ -161,9 +161,13 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 			in.Contended = fmt.Sprintf("node port %d", port) // of all objects that set none
 		}
 		if from == had || https != 0 {
-			// Clients use this port. A Service that was just deleted holds its port
-			// for a moment longer.
-			in.FallbackAfter = 10 * time.Second
+			// Clients use this port. The API server releases it a moment after the
+			// Service was deleted. The time is short, because there is no Service
+			// during it: if this create raced with that of another Service of the
+			// same name, the API server loses track of the port for up to three
+			// minutes (its BeginCreate hook is not reverted if an apply that creates
+			// finds an object when it writes).
+			in.FallbackAfter = 5 * time.Second
 		}
 	}
 	return in

@@ -279,10 +279,11 @@ func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, err
 	if !ok {
 		return child, err
 	}
-	if left := in.FallbackAfter - a.refusedFor(owner, in); left > 0 {
+	refused := a.refusedFor(owner, in)
+	if left := in.FallbackAfter - refused; left > 0 {
 		return child, &fault.Error{
 			Class: fault.Wait, Reason: msgFallback.Reason(), Err: err,
-			Message: msgFallback.With(in), After: min(left, retryRefused),
+			Message: msgFallback.With(in), After: min(left, max(retryRefused, refused)),
 		}
 	}
 	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
@@ -291,8 +292,8 @@ func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, err
 	return a.attempt(ctx, owner, in.instead(other))
 }
 
-// retryRefused is the interval at which an intent that was refused, perhaps
-// only temporarily, is retried.
+// retryRefused is the first interval after which an intent that was refused,
+// perhaps only temporarily, is retried. The next intervals double the time.
 const retryRefused = 250 * time.Millisecond
 
 // refusedFor returns how long a child has been refused. The time begins with

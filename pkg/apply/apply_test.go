@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -430,6 +431,35 @@ func TestApplier_Fallback(t *testing.T) {
 			t.Errorf("got %v, want the refusal", err)
 		}
 		w.wrote("apply", "apply")
+	})
+	t.Run("is applied when the refusal has lasted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.refuse = func(_ string, n int) error {
+				if w.bodies[n-1]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] != nil {
+					return taken
+				}
+				return nil
+			}
+			in := withFallback()
+			in.FallbackAfter = 5 * time.Second
+			began := time.Now()
+			var tried []string
+			for {
+				tried = append(tried, time.Since(began).String())
+				_, err := w.applier.Apply(t.Context(), owner(), in)
+				if err == nil {
+					break
+				}
+				v := fault.Classify(err)
+				if v.Class != fault.Wait || v.Result.RequeueAfter <= 0 || len(tried) > 20 {
+					t.Fatalf("got %+v, want to wait", v)
+				}
+				time.Sleep(v.Result.RequeueAfter)
+			}
+			diff(t, "attempts", []string{"0s", "250ms", "500ms", "1s", "2s", "4s", "5s"}, tried)
+			diff(t, "requests", len(tried)+1, len(w.bodies))
+		})
 	})
 	t.Run("is not needed", func(t *testing.T) {
 		w := newWorld(t)
