@@ -51,6 +51,10 @@ const (
 	// AnnotationFailedRevision is set on a Deployment that was rolled back. Its
 	// value is the name of the revision that failed.
 	AnnotationFailedRevision = Domain + "/failed-revision"
+	// AnnotationHealthyRevision is set on a Deployment whose template was replaced
+	// by that of another revision. Its value is the name of the revision that was
+	// healthy at that time.
+	AnnotationHealthyRevision = Domain + "/healthy-revision"
 	// AnnotationSharedRollout is set on a Deployment whose rollout was started
 	// by the change of a ConfigMap or Secret instead of the object. Its value is
 	// the hash of the pod template.

@@ -80,7 +80,8 @@ func (c *chain) happens() {
 		c.seen.Revisions = nil
 	case 7:
 		event = "erase the status"
-		if c.seen.Deployment.Annotations[naming.AnnotationFailedRevision] == "" && !proven(c.seen.Deployment) {
+		notes := c.seen.Deployment.Annotations
+		if notes[naming.AnnotationFailedRevision] == "" && c.standing(notes[naming.AnnotationHealthyRevision]) < 0 && !proven(c.seen.Deployment) {
 			c.healthy, c.failed = false, "" // the Deployment does not show it either
 		}
 		c.status = common.RolloutStatus{}

@@ -96,15 +96,22 @@ func (m *memory) observe(seen Observed, history []Revision) {
 		// one, so the revision that is serving is better than the failed one.
 		m.failed, m.healthy = reference{name: failed}, m.current
 	}
-	if lost && !m.healthy.known() {
+	if !lost || m.healthy.known() {
+		return
+	}
+	replaced, marked := reference{name: live.Annotations[naming.AnnotationHealthyRevision]}.in(history)
+	if !marked || resources.RolledOut(live) {
 		m.healthy = ready(seen.Pods, history, serving)
+	}
+	if marked && !m.healthy.known() {
+		m.healthy = referenceTo(replaced)
 	}
 }
 
 // ready returns the newest revision that has ready pods, but the one that is serving
 // only if there is no other: a rollout in progress may fail. That is less than proven
-// requires, but if the status is lost during a rollout or a scale-up, there is no
-// better evidence of a revision that can be rolled back to.
+// requires, but if the status is lost during a scale-up, there is no better evidence
+// of a revision that can be rolled back to.
 func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
 	var found reference
 	for _, r := range slices.Backward(history) {
@@ -183,12 +190,22 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 }
 
 // Mark annotates the Deployment with the failed revision, if another one serves
-// instead. The annotation is written together with the template of that one,
-// which costs no additional request. With it, a lost status or history does not
-// make the operator roll out the failed revision again.
-func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
+// instead, and with the healthy revision that was replaced by the one that serves.
+// The annotations are written together with the template, which costs no additional
+// request. With them, a lost status or history does not make the operator roll out
+// the failed revision again, or forget which one to roll back to.
+func (d *Decision) Mark(deployment apply.Intent, live *appsv1.Deployment) apply.Intent {
 	if d.memory.failed.is(d.Desired) && d.Serving.name != d.Desired.name {
 		deployment.Annotate(naming.AnnotationFailedRevision, d.Desired.name)
+	}
+	healthy := d.memory.healthy.name
+	if live != nil && live.Spec.Template.Annotations[naming.AnnotationTemplate] == d.Serving.hash {
+		healthy = live.Annotations[naming.AnnotationHealthyRevision] // the template is not written
+	} else if healthy == d.Serving.name {
+		healthy = ""
+	}
+	if healthy != "" {
+		deployment.Annotate(naming.AnnotationHealthyRevision, healthy)
 	}
 	return deployment
 }

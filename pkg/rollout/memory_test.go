@@ -178,6 +178,35 @@ func TestDecide_RollsBackAfterTheStatusWasLost(t *testing.T) {
 			w.seen.Pods = append(w.seen.Pods, old...)
 			w.status = common.RolloutStatus{}
 		},
+		"during a rollout, and all pods of before were evicted": func(w *world) {
+			w.image = "web:bad"
+			w.pass()
+			w.status = common.RolloutStatus{}
+			w.pass()
+			w.rolls(crashing)
+		},
+		"during a rollout, one pod of which was ready for a moment": func(w *world) {
+			w.image = "web:bad"
+			w.pass()
+			w.rolls()
+			isReady(w)
+			w.seen.Deployment.Status.AvailableReplicas = 1
+			w.seen.Deployment.Status.Conditions = nil
+			w.status = common.RolloutStatus{}
+			w.pass()
+			w.rolls(crashing)
+		},
+		"after a rollout at zero replicas": func(w *world) {
+			replicas := w.replicas
+			w.image, w.replicas = "web:bad", 0
+			w.pass()
+			w.rolls()
+			w.pass()
+			w.status = common.RolloutStatus{}
+			w.replicas = replicas
+			w.pass()
+			w.rolls(crashing)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -100,7 +100,7 @@ func (w *world) follow(d Decision) string {
 	}
 	dep := w.seen.Deployment
 	marked := &appsv1.Deployment{}
-	w.decodeIntent(d.Mark(apply.New(appsv1ac.Deployment("web", "ns"), func() *appsv1.Deployment { return &appsv1.Deployment{} })), marked)
+	w.decodeIntent(d.Mark(apply.New(appsv1ac.Deployment("web", "ns"), func() *appsv1.Deployment { return &appsv1.Deployment{} }), dep), marked)
 	dep.Annotations = marked.Annotations
 	raw, err := json.Marshal(d.Template)
 	if err != nil {
