@@ -107,7 +107,12 @@ func inputsOf(spec map[string]any, in inputs) string {
 			delete(s, field)
 		}
 	}
-	s["ports"] = nil
+	ports, _ := s["ports"].([]any)
+	for _, p := range ports {
+		for _, ofService := range []string{"name", "nodePort", "appProtocol"} {
+			delete(p.(map[string]any), ofService)
+		}
+	}
 	raw, err := json.Marshal([]any{s, in["ConfigMap/cm"], in["Secret/secret"]})
 	if err != nil {
 		panic(err) // it was decoded from JSON
