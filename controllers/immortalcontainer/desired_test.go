@@ -163,12 +163,14 @@ func TestDesired_Plan(t *testing.T) {
 func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ahead time.Duration // of the operator's clock
+		jump  time.Duration // of the operator's clock, during the first pause
 		want  []time.Duration
 	}{
-		"clocks agree":                      {0, []time.Duration{6 * time.Second}}, // it ended four seconds after its creation
-		"the operator's is a day behind":    {-24 * time.Hour, []time.Duration{between}},
-		"the operator's is a second behind": {-5 * time.Second, []time.Duration{between}},
-		"the operator's is a day ahead":     {24 * time.Hour, nil},
+		"clocks agree":                      {want: []time.Duration{6 * time.Second}}, // it ended four seconds after its creation
+		"the operator's is a day behind":    {ahead: -24 * time.Hour, want: []time.Duration{between}},
+		"the operator's is a second behind": {ahead: -5 * time.Second, want: []time.Duration{between}},
+		"the operator's is a day ahead":     {ahead: 24 * time.Hour},
+		"the operator's jumps back by a day": {jump: -24 * time.Hour, want: []time.Duration{6 * time.Second, between}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample(func(i *immortalv1alpha1.ImmortalContainer) { i.Status.PodUID, i.Status.StartTimes = "p", 1 })
@@ -190,6 +192,9 @@ func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) 
 				}
 				waits = append(waits, fault.Classify(err).Result.RequeueAfter)
 				clock = clock.Add(waits[len(waits)-1])
+				if len(waits) == 1 {
+					clock = clock.Add(tc.jump)
+				}
 			}
 			if d := cmp.Diff(tc.want, waits); d != "" {
 				t.Errorf("pauses before the pod is deleted (-want +got):\n%s", d)

@@ -52,7 +52,10 @@ func (e *endings) of(p *corev1.Pod, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since, known := e.since[p.UID]
-	if !known {
+	if !known || now.Before(since) {
+		// A clock without a monotonic reading may jump back by any amount. Then the
+		// pause starts again, instead of lasting that much longer.
+		//
 		// Pods are deleted once the pause is over, so older entries are not needed.
 		maps.DeleteFunc(e.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > 10*between })
 		e.since[p.UID] = now
