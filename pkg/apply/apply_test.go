@@ -826,6 +826,32 @@ func TestApplier_AnnotatesAndLogsTheFallback(t *testing.T) {
 	}
 }
 
+func TestApplier_WritesARecordOnlyTogetherWithAnotherChange(t *testing.T) {
+	w := newWorld(t)
+	record := func() string { return stored(w, "web", &appsv1.Deployment{}).Annotations["example.com/record"] }
+	apply := func(in Intent, value string) {
+		t.Helper()
+		w.writes = nil
+		if value != "" {
+			in.Record("example.com/record", value)
+		}
+		w.pass(in)
+	}
+	apply(deployment(), "1")
+	w.wrote("apply")
+	diff(t, "after the create", "1", record())
+	for _, value := range []string{"2", "", "1"} {
+		apply(deployment(), value)
+		w.wrote()
+		diff(t, "after another record", "1", record())
+	}
+	in := deployment()
+	in.Annotate("example.com/mark", "yes")
+	apply(in, "3")
+	w.wrote("apply")
+	diff(t, "after another change", "3", record())
+}
+
 func TestApplier_NeverCreatesAChildKnownToExist(t *testing.T) {
 	w := newWorld(t)
 	in := deployment()

@@ -135,12 +135,18 @@ type Intent struct {
 	config   runtime.ApplyConfiguration
 	newLive  func() client.Object
 	request  func() request
-	notes    map[string]string // set by Annotate
+	notes    map[string]note // by key
 	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
-	note     func(key, value string)
+	setNote  func(key, value string)
 	annotate func(hash string)
 	withUID  func(types.UID)
 	withRV   func(string)
+}
+
+// note is an annotation that Annotate or Record added.
+type note struct {
+	value  string
+	record bool
 }
 
 // Ref identifies a child in the namespace of its owner.
@@ -160,7 +166,7 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 		Namespace: deref(config.GetNamespace()),
 		Name:      deref(config.GetName()),
 		config:    config,
-		notes:     map[string]string{},
+		notes:     map[string]note{},
 		newLive:   func() client.Object { return live() },
 		request:   func() request { return &exchange[L]{configuration: config} },
 		decorate: func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
@@ -168,7 +174,7 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
 			config.WithOwnerReferences(refs...)
 		},
-		note:     func(key, value string) { config.WithAnnotations(map[string]string{key: value}) },
+		setNote:  func(key, value string) { config.WithAnnotations(map[string]string{key: value}) },
 		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
 		withUID:  func(uid types.UID) { config.WithUID(uid) },
 		withRV:   func(rv string) { config.WithResourceVersion(rv) },
@@ -178,15 +184,24 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 // Annotate adds an annotation to the stated fields, and to those of an intent
 // that replaces this one through IfExists or Fallback.
 func (in Intent) Annotate(key, value string) {
-	in.notes[key] = value
-	in.note(key, value)
+	in.notes[key] = note{value: value}
+	in.setNote(key, value)
 }
+
+// Record adds an annotation that is only written together with other changes: a
+// child is not written because its records differ. Like Annotate, it also applies
+// to an intent that replaces this one.
+func (in Intent) Record(key, value string) { in.notes[key] = note{value: value, record: true} }
 
 // instead returns other as a replacement of in, with what in states about the
 // child as a whole: annotations, log messages, and what was observed.
 func (in Intent) instead(other Intent) Intent {
-	for k, v := range in.notes {
-		other.Annotate(k, v)
+	for k, n := range in.notes {
+		if n.record {
+			other.Record(k, n.value)
+		} else {
+			other.Annotate(k, n.value)
+		}
 	}
 	if other.Changes == nil {
 		other.Changes = in.Changes
@@ -220,7 +235,7 @@ func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.
 
 // completed is a completed configuration.
 type completed struct {
-	raw  []byte // without the hash
+	raw  []byte // without the hash and the records
 	hash string
 }
 
@@ -237,7 +252,7 @@ func (c completed) stated() (map[string]any, error) {
 }
 
 // complete adds the metadata that every child has to the configuration. The hash
-// covers all stated fields. If namespace is not empty, it is the UID of the
+// covers all stated fields, but no records. If namespace is not empty, it is the UID of the
 // Namespace that owns the child in addition to owner.
 func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (completed, error) {
 	refs := []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
@@ -261,6 +276,11 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 	}
 	c := completed{raw: raw, hash: hashVersion + "-" + hash.Bytes(hashVersion, hashed)}
 	in.annotate(c.hash)
+	for k, n := range in.notes {
+		if n.record {
+			in.setNote(k, n.value)
+		}
+	}
 	return c, nil
 }
 

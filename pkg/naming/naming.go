@@ -51,9 +51,8 @@ const (
 	// AnnotationFailedRevision is set on a Deployment that was rolled back. Its
 	// value is the name of the revision that failed.
 	AnnotationFailedRevision = Domain + "/failed-revision"
-	// AnnotationHealthyRevision is set on a Deployment whose template was replaced
-	// by that of another revision. Its value is the name of the revision that was
-	// healthy at that time.
+	// AnnotationHealthyRevision is set on every Deployment. Its value is the name of
+	// the last revision that was healthy when the Deployment was written.
 	AnnotationHealthyRevision = Domain + "/healthy-revision"
 	// AnnotationSharedRollout is set on a Deployment whose rollout was started
 	// by the change of a ConfigMap or Secret instead of the object. Its value is

@@ -91,20 +91,28 @@ func (m *memory) observe(seen Observed, history []Revision) {
 			m.failed = reference{}
 		}
 	}
-	if failed := live.Annotations[naming.AnnotationFailedRevision]; lost && failed != "" && failed != serving.name {
-		// The annotation is written when another revision replaces the failed
-		// one, so the revision that is serving is better than the failed one.
-		m.failed, m.healthy = reference{name: failed}, m.current
-	}
-	if !lost || m.healthy.known() {
+	if !lost {
 		return
 	}
-	replaced, marked := reference{name: live.Annotations[naming.AnnotationHealthyRevision]}.in(history)
-	if !marked || resources.RolledOut(live) {
-		m.healthy = ready(seen.Pods, history, serving)
+	if failed := live.Annotations[naming.AnnotationFailedRevision]; failed != "" && failed != serving.name {
+		m.failed = reference{name: failed}
 	}
-	if marked && !m.healthy.known() {
-		m.healthy = referenceTo(replaced)
+	if m.healthy.known() {
+		return
+	}
+	recorded, ok := reference{name: live.Annotations[naming.AnnotationHealthyRevision]}.in(history)
+	switch {
+	case ok && (m.failed.known() || recorded.name == serving.name || !resources.RolledOut(live)):
+		m.healthy = referenceTo(recorded)
+	case m.failed.known():
+		// The annotation was written when another revision replaced the failed
+		// one. If that is not the healthy one, there is the other annotation.
+		m.healthy = m.current
+	default:
+		// The revision that is serving may have become healthy since.
+		if m.healthy = ready(seen.Pods, history, serving); ok && !m.healthy.known() {
+			m.healthy = referenceTo(recorded)
+		}
 	}
 }
 
@@ -190,22 +198,16 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 }
 
 // Mark annotates the Deployment with the failed revision, if another one serves
-// instead, and with the healthy revision that was replaced by the one that serves.
-// The annotations are written together with the template, which costs no additional
-// request. With them, a lost status or history does not make the operator roll out
-// the failed revision again, or forget which one to roll back to.
-func (d *Decision) Mark(deployment apply.Intent, live *appsv1.Deployment) apply.Intent {
+// instead, and records the healthy revision. The annotations are written together
+// with the template or the number of replicas, which costs no additional request.
+// With them, a lost status or history does not make the operator roll out the failed
+// revision again, or forget which one to roll back to.
+func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
 	if d.memory.failed.is(d.Desired) && d.Serving.name != d.Desired.name {
 		deployment.Annotate(naming.AnnotationFailedRevision, d.Desired.name)
 	}
-	healthy := d.memory.healthy.name
-	if live != nil && live.Spec.Template.Annotations[naming.AnnotationTemplate] == d.Serving.hash {
-		healthy = live.Annotations[naming.AnnotationHealthyRevision] // the template is not written
-	} else if healthy == d.Serving.name {
-		healthy = ""
-	}
-	if healthy != "" {
-		deployment.Annotate(naming.AnnotationHealthyRevision, healthy)
+	if d.memory.healthy.name != "" {
+		deployment.Record(naming.AnnotationHealthyRevision, d.memory.healthy.name)
 	}
 	return deployment
 }

@@ -196,6 +196,36 @@ func TestDecide_RollsBackAfterTheStatusWasLost(t *testing.T) {
 			w.pass()
 			w.rolls(crashing)
 		},
+		"during a pin to a revision that was never healthy": func(w *world) {
+			for _, w.image = range []string{"web:bad", "web:bad2"} {
+				w.pass()
+				w.rolls(crashing)
+				w.pass()
+				w.pass()
+				w.rolls()
+			}
+			w.rollout.PinnedRevision = new(int64(2))
+			w.pass()
+			w.rolls(crashing)
+			w.status = common.RolloutStatus{}
+			w.pass()
+			w.rollout.PinnedRevision = nil
+			w.pass()
+			w.rolls(crashing)
+		},
+		"at zero replicas": func(w *world) {
+			replicas := w.replicas
+			w.replicas = 0
+			w.pass()
+			w.rolls()
+			w.status = common.RolloutStatus{}
+			w.image = "web:2"
+			w.pass()
+			w.rolls()
+			w.image, w.replicas = "web:bad", replicas
+			w.pass()
+			w.rolls(crashing)
+		},
 		"after a rollout at zero replicas": func(w *world) {
 			replicas := w.replicas
 			w.image, w.replicas = "web:bad", 0

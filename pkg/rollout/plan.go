@@ -15,7 +15,7 @@ import (
 // back to or distinguished from the next one, and pods without their snapshot
 // do not start. Until then it keeps the template of the last decision.
 func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent) apply.Intent {
-	in := d.Mark(build(d.Template), seen.Deployment)
+	in := d.Mark(build(d.Template))
 	d.markShared(in, seen.Deployment)
 	mounts := map[string]bool{}
 	mentioned(d.Template, mounts)
@@ -29,7 +29,7 @@ func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*cor
 		if err != nil || last.Template == nil {
 			return apply.Intent{}, false
 		}
-		otherwise := last.Mark(build(last.Template), seen.Deployment)
+		otherwise := last.Mark(build(last.Template))
 		last.markShared(otherwise, seen.Deployment)
 		return otherwise, true
 	}

@@ -100,8 +100,7 @@ func (w *world) follow(d Decision) string {
 	}
 	dep := w.seen.Deployment
 	marked := &appsv1.Deployment{}
-	w.decodeIntent(d.Mark(apply.New(appsv1ac.Deployment("web", "ns"), func() *appsv1.Deployment { return &appsv1.Deployment{} }), dep), marked)
-	dep.Annotations = marked.Annotations
+	w.decodeIntent(d.Mark(apply.New(appsv1ac.Deployment("web", "ns"), func() *appsv1.Deployment { return &appsv1.Deployment{} })), marked)
 	raw, err := json.Marshal(d.Template)
 	if err != nil {
 		w.t.Fatal(err)
@@ -111,8 +110,12 @@ func (w *world) follow(d Decision) string {
 	if err := json.Unmarshal(raw, &dep.Spec.Template); err != nil {
 		w.t.Fatal(err)
 	}
-	if dep.Spec.Template.Annotations[naming.AnnotationTemplate] != before || *dep.Spec.Replicas != w.replicas {
+	changed := dep.Spec.Template.Annotations[naming.AnnotationTemplate] != before || *dep.Spec.Replicas != w.replicas
+	if changed {
 		dep.Generation++
+	}
+	if changed || dep.Annotations[naming.AnnotationFailedRevision] != marked.Annotations[naming.AnnotationFailedRevision] {
+		dep.Annotations = marked.Annotations // a difference of the record alone is not written
 	}
 	dep.Spec.Replicas = new(w.replicas)
 	dep.Spec.Template.Spec.Volumes = w.volumes

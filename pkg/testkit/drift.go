@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Drift is the result of changing one field of a child manually.
@@ -52,6 +54,8 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 	if err := json.Unmarshal(stated, &want.Object); err != nil {
 		return nil, fmt.Errorf("decoding what is stated: %w", err)
 	}
+	// A record is only written together with other fields (apply.Intent.Record).
+	unstructured.RemoveNestedField(want.Object, "metadata", "annotations", naming.AnnotationHealthyRevision)
 	var found []Drift
 	for _, leaf := range leaves(want.Object, "") {
 		if slices.Contains([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"}, leaf) {
