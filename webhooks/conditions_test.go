@@ -80,7 +80,7 @@ func changes(t *testing.T, obj map[string]any) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := webhooks.KeepFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}})
+	r := webhooks.AddFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}})
 	return len(r.Patches) > 0
 }
 

@@ -295,7 +295,7 @@ func mutatingCalls(t *testing.T) int {
 }
 
 // A request depends on the mutating webhook only if the webhook changes the object.
-func TestMutatingWebhook_IsCalledOnlyIfItChangesTheFinalizer(t *testing.T) {
+func TestMutatingWebhook_IsCalledOnlyIfItAddsTheFinalizer(t *testing.T) {
 	for kind, tc := range map[string]struct{ text, edit string }{
 		"WebServer":                {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: called}, spec: {image: "nginx:1", replicas: 1}}`, `{"replicas":%d}`},
 		"DemoApplication":          {`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: called}, spec: {image: "nginx:1", replica: 1}}`, `{"replica":%d}`},
@@ -330,7 +330,8 @@ func TestMutatingWebhook_IsCalledOnlyIfItChangesTheFinalizer(t *testing.T) {
 				{"add another finalizer", func() error {
 					return patch(`{"metadata":{"finalizers":["` + naming.Finalizer + `","example.com/hold"]}}`)
 				}, 0, true},
-				{"set Delete", func() error { return patch(`{"spec":{"deletionPolicy":"Delete"}}`) }, 1, false},
+				{"set Delete", func() error { return patch(`{"spec":{"deletionPolicy":"Delete"}}`) }, 0, true},
+				{"remove the finalizer after that", func() error { return patch(`{"metadata":{"finalizers":["example.com/hold"]}}`) }, 0, false},
 				{"delete", func() error { return admin.Delete(t.Context(), o) }, 0, false},
 				{"edit the spec during the deletion", func() error { return patch(`{"spec":{"deletionPolicy":"Orphan"}}`) }, 0, false},
 				{"end the deletion", func() error { return patch(`{"metadata":{"finalizers":null}}`) }, 0, false},

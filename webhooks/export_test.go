@@ -1,4 +1,4 @@
 package webhooks
 
-// KeepFinalizer is the handler of the mutating webhooks.
-var KeepFinalizer = keepFinalizer
+// AddFinalizer is the handler of the mutating webhooks.
+var AddFinalizer = addFinalizer

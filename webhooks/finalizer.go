@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -13,10 +12,11 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// keepFinalizer adds or removes the finalizer so that it is present if and only
-// if the deletion policy requires it. It does so in the user's own request, so
-// that a deletion can never violate the policy. The API server calls it only for
-// objects that it changes: a match condition in the markers states the same rule.
+// addFinalizer adds the finalizer if the deletion policy requires it. It does so in
+// the user's own request, so that a deletion can never violate the policy. The
+// operator removes it, after it has changed the owners of the children. The API
+// server calls the webhook only for objects that it changes: a match condition in
+// the markers states the same rule.
 //
 // It runs before the schema is validated, and reads only these two fields.
 // Decoding the whole object into the Go types has three disadvantages: values of
@@ -24,7 +24,7 @@ import (
 // quantity with a huge exponent takes hours to parse; and a patch generated from
 // the Go types normalizes the user's values, such as 1024Mi to 1Gi, which GitOps
 // tools report as permanent drift.
-func keepFinalizer(_ context.Context, req admission.Request) admission.Response {
+func addFinalizer(_ context.Context, req admission.Request) admission.Response {
 	var o struct {
 		Metadata struct {
 			Finalizers []string `json:"finalizers"`
@@ -38,14 +38,12 @@ func keepFinalizer(_ context.Context, req admission.Request) admission.Response 
 	}
 	const path = "/metadata/finalizers"
 	finalizers := o.Metadata.Finalizers
-	at, needed := slices.Index(finalizers, naming.Finalizer), o.Spec.DeletionPolicy == common.DeletionPolicyOrphan
 	switch {
-	case needed && len(finalizers) == 0:
+	case o.Spec.DeletionPolicy != common.DeletionPolicyOrphan || slices.Contains(finalizers, naming.Finalizer):
+	case len(finalizers) == 0:
 		return admission.Patched("", jsonpatch.NewOperation("add", path, []string{naming.Finalizer}))
-	case needed && at < 0:
+	default:
 		return admission.Patched("", jsonpatch.NewOperation("add", path+"/-", naming.Finalizer))
-	case !needed && at >= 0:
-		return admission.Patched("", jsonpatch.NewOperation("remove", fmt.Sprintf("%s/%d", path, at), nil))
 	}
 	return admission.Allowed("")
 }

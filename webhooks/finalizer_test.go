@@ -18,7 +18,7 @@ import (
 // applied.
 func mutated(t *testing.T, raw string) string {
 	t.Helper()
-	r := keepFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	r := addFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Object: k8sruntime.RawExtension{Raw: []byte(raw)},
 	}})
 	if !r.Allowed {
@@ -42,13 +42,13 @@ func mutated(t *testing.T, raw string) string {
 	return string(out)
 }
 
-func TestKeepFinalizer_FollowsTheDeletionPolicy(t *testing.T) {
+func TestAddFinalizer_FollowsTheDeletionPolicy(t *testing.T) {
 	const others, ours = `"others.io/hold"`, `"` + naming.Finalizer + `"`
 	for name, tc := range map[string]struct{ policy, before, want string }{
 		"unset":               {`{}`, ``, ``},
 		"Delete":              {`{"deletionPolicy":"Delete"}`, others, others},
-		"Delete after Orphan": {`{"deletionPolicy":"Delete"}`, ours + "," + others, others},
-		"unset after Orphan":  {`{}`, others + "," + ours, others},
+		"Delete after Orphan": {`{"deletionPolicy":"Delete"}`, ours + "," + others, ours + "," + others},
+		"unset after Orphan":  {`{}`, others + "," + ours, others + "," + ours},
 		"Orphan":              {`{"deletionPolicy":"Orphan"}`, ``, ours},
 		"Orphan with others":  {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
 		"Orphan that has it":  {`{"deletionPolicy":"Orphan"}`, ours + "," + others, ours + "," + others},
@@ -91,7 +91,7 @@ func allocated(f func()) uint64 {
 }
 
 // The user's values are not normalized, and invalid ones are left to the schema.
-func TestKeepFinalizer_ChangesOnlyFinalizers(t *testing.T) {
+func TestAddFinalizer_ChangesOnlyFinalizers(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a quantity said otherwise":    `{"size":1,"memory":{"size":"1024Mi"}}`,
 		"a word for a number":          `{"size":"three"}`,

@@ -96,6 +96,23 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 	return nil
 }
 
+// DeleteRetained deletes a child that is also owned by its Namespace, because the
+// garbage collector would keep it. It reads the child from the API server: the cache
+// may not show the reference yet.
+func (a *Applier) DeleteRetained(ctx context.Context, owner Owner, in Intent) error {
+	live := in.newLive()
+	if err := a.live.Get(ctx, in.Key(), live); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("reading %s: %w", in, err)
+	}
+	if !slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, live.GetNamespace()) }) {
+		return nil
+	}
+	return a.Delete(ctx, owner, in.Kind, live)
+}
+
 // retainedByPatch reports whether a child has a reference to its Namespace that
 // Retain wrote. Omitting it from the intent does not remove it, so it has to be
 // claimed.

@@ -113,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return r.tearDown(ctx, obj, owner)
 	}
-	if err := r.keepFinalizer(ctx, obj); err != nil {
+	if err := r.addFinalizer(ctx, obj); err != nil {
 		v := r.classify(req.NamespacedName, err)
 		return v.Result, v.Err
 	}
@@ -142,6 +142,10 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		model = unobserved{obj} // a failed read does not prove that anything is missing
 	} else {
 		model, fulfilled, err = c.observeAndWrite(ctx, model)
+	}
+	if err == nil && r.hasNeedlessFinalizer(obj) {
+		err = r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
+		before = obj.DeepCopyObject().(Object) // the API server returned it
 	}
 	if err != nil && owner.Suspect {
 		r.suspect(key)
@@ -388,7 +392,9 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 		problem.Message = message.Join(msgDeletionBlocked.With(), v.Message)
 		if late {
 			problem.Class = fault.Stall
-			problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
+			if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+				problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
+			}
 		}
 		// Each attempt increments the event's count, so that kubectl describe
 		// shows that the deletion is still being retried.
@@ -407,14 +413,10 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 	return reconcile.Result{}, nil
 }
 
-// release releases the children of an object whose policy is Orphan, and runs
-// the kind's own teardown. If late is true, it continues after errors of steps
-// that the deletion does not need.
+// release releases the children of an object whose policy is Orphan, deletes those
+// that an object with another policy still retains, and runs the kind's own teardown.
+// If late is true, it continues after errors of steps that the deletion does not need.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
-	orphan := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan
-	if !orphan && r.kind.Teardown == nil {
-		return nil
-	}
 	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
 	if err != nil && !late {
 		return fmt.Errorf("observing: %w", err)
@@ -429,10 +431,12 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 			return fmt.Errorf("naming the children: %w", err)
 		}
 	}
-	if orphan {
-		if err := r.releaseChildren(ctx, obj, owner, model, also); err != nil {
-			return err
-		}
+	end := r.deleteRetained
+	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+		end = r.releaseChildren
+	}
+	if err := end(ctx, obj, owner, model, also); err != nil {
+		return err
 	}
 	if r.kind.Teardown == nil {
 		return nil
@@ -471,6 +475,30 @@ func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner appl
 	}
 	for _, child := range plan.Prune {
 		errs = append(errs, r.discard(ctx, owner, child))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteRetained deletes the children that are also owned by their Namespace: the
+// policy was Orphan until shortly before the deletion, and the children were not
+// written in between. It returns all errors, joined.
+func (r *Reconciler) deleteRetained(ctx context.Context, _ Object, owner apply.Owner, model Model, also []apply.Intent) error {
+	plan, err := model.Plan()
+	if err != nil {
+		err = fmt.Errorf("naming the children: %w", err)
+	}
+	errs := []error{err}
+	for _, in := range slices.Concat(plan.Apply, also) {
+		if !in.DeleteOnOrphan && r.optional.served(in.Kind) {
+			errs = append(errs, r.applier.DeleteRetained(ctx, owner, in))
+		}
+	}
+	for _, child := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(child, r.client.Scheme())
+		if err == nil {
+			err = r.applier.Delete(ctx, owner, gvk.Kind, child)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -533,18 +561,25 @@ func (r *Reconciler) lose(obj Object, in apply.Intent) (isNew bool) {
 	return isNew
 }
 
-// keepFinalizer makes an object have the finalizer exactly as long as its
-// teardown needs it. Usually the defaulting webhook has already done so in the
-// user's request.
-func (r *Reconciler) keepFinalizer(ctx context.Context, obj Object) error {
-	needs := obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || r.kind.Teardown != nil
-	switch has := controllerutil.ContainsFinalizer(obj, naming.Finalizer); {
-	case needs && !has:
-		return r.patchFinalizers(ctx, obj, controllerutil.AddFinalizer)
-	case has && !needs:
-		return r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
+// needsFinalizer reports whether the object must not be deleted before its teardown.
+func (r *Reconciler) needsFinalizer(obj Object) bool {
+	return obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || r.kind.Teardown != nil
+}
+
+// addFinalizer adds the finalizer if the object needs it. Usually the mutating
+// webhook has already done so in the user's request.
+func (r *Reconciler) addFinalizer(ctx context.Context, obj Object) error {
+	if !r.needsFinalizer(obj) || controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+		return nil
 	}
-	return nil
+	return r.patchFinalizers(ctx, obj, controllerutil.AddFinalizer)
+}
+
+// hasNeedlessFinalizer reports whether the finalizer can be removed when all children
+// match the plan. Until then, some may still be retained by their Namespace, and the
+// garbage collector would not delete them.
+func (r *Reconciler) hasNeedlessFinalizer(obj Object) bool {
+	return !r.needsFinalizer(obj) && controllerutil.ContainsFinalizer(obj, naming.Finalizer)
 }
 
 func (r *Reconciler) patchFinalizers(ctx context.Context, obj Object, change func(client.Object, string) bool) error {

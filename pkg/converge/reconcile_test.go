@@ -661,12 +661,11 @@ func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object   *webserverv1.WebServer
 		teardown bool
-		writes   bool
+		adds     bool
 		want     []string
 	}{
 		"added for Orphan":          {object(hold, orphaning), false, true, []string{"others.io/hold", naming.Finalizer}},
 		"stays for Orphan":          {object(finalized, orphaning), false, false, []string{naming.Finalizer, "others.io/hold"}},
-		"removed for Delete":        {object(finalized), false, true, []string{"others.io/hold"}},
 		"not there for Delete":      {object(hold), false, false, []string{"others.io/hold"}},
 		"added for a teardown":      {object(hold), true, true, []string{"others.io/hold", naming.Finalizer}},
 		"stays for a kind's needs":  {object(finalized), true, false, []string{naming.Finalizer, "others.io/hold"}},
@@ -679,7 +678,7 @@ func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
 				l.restart()
 			}
 			rest := []string{"Observe", "Desired", "apply", "Report", "status"}
-			if tc.writes {
+			if tc.adds {
 				rest = append([]string{"patch"}, rest...)
 			}
 			l.pass(rest...)
@@ -689,6 +688,24 @@ func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
 			l.pass("Observe", "Desired", "Report")
 		})
 	}
+	t.Run("removed for Delete, once the children match", func(t *testing.T) {
+		l := newLoop(t, object(finalized))
+		has := func(want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, l.stored().Finalizers); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+		}
+		l.refuse["apply"] = errors.New("no answer")
+		if _, err := l.try("Observe", "Desired", "apply", "Report", "status"); err == nil {
+			t.Error("no error, so no back-off")
+		}
+		has(naming.Finalizer, "others.io/hold")
+		delete(l.refuse, "apply")
+		l.pass("Observe", "Desired", "apply", "patch", "Report", "status")
+		has("others.io/hold")
+		l.pass("Observe", "Desired", "Report")
+	})
 	t.Run("a lost race is retried before anything else is done", func(t *testing.T) {
 		l := newLoop(t, object(orphaning))
 		l.refuse["patch"] = apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))
@@ -723,6 +740,36 @@ func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l.pass()
 }
 
+func TestReconciler_DeletesRetainedChildrenOfAnObjectWhosePolicyIsDelete(t *testing.T) {
+	for name, tc := range map[string]struct {
+		written bool // the children, after the policy was changed
+		want    []string
+	}{
+		"not written since": {false, []string{"Observe", "Desired", "delete", "patch"}},
+		"written since":     {true, []string{"Observe", "Desired", "patch"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object(finalized, orphaning))
+			l.pass("Observe", "Desired", "apply", "Report", "status")
+			l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
+			if tc.written {
+				l.refuse["patch"] = errors.New("no answer") // the finalizer is not removed
+				if _, err := l.try("Observe", "Desired", "apply", "patch", "Report", "status"); err == nil {
+					t.Error("no error, so no back-off")
+				}
+				delete(l.refuse, "patch")
+			}
+			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+				t.Fatal(err)
+			}
+			l.pass(tc.want...)
+			if diff := cmp.Diff([]string{"others.io/hold"}, l.stored().Finalizers); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
@@ -742,7 +789,7 @@ func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
 
 func TestReconciler_DoesNotTearDownAStaleObjectAgain(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
-	l.pass("patch")
+	l.pass("Observe", "Desired", "patch")
 	w := l.stored()
 	w.Finalizers = append(w.Finalizers, naming.Finalizer) // as in an outdated cache
 	if err := l.client.Update(t.Context(), w); err != nil {
@@ -759,14 +806,14 @@ func TestTeardown_KeepsTheFinalizerUntilDone(t *testing.T) {
 		return done, fails
 	}
 	l.restart()
-	if r := l.pass("Observe", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
+	if r := l.pass("Observe", "Desired", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
 		t.Errorf("comes back after %s", r.RequeueAfter)
 	}
 	l.said("Warning Waiting The object cannot be deleted yet. The teardown has not finished.",
 		"Normal Waiting Reconciling: The object cannot be deleted yet. The teardown has not finished.")
 
 	fails = errors.New("no answer")
-	if _, err := l.try("Observe", "Teardown", "status"); !errors.Is(err, fails) {
+	if _, err := l.try("Observe", "Desired", "Teardown", "status"); !errors.Is(err, fails) {
 		t.Errorf("got %v", err)
 	}
 	fails = nil
@@ -780,7 +827,7 @@ func TestTeardown_KeepsTheFinalizerUntilDone(t *testing.T) {
 	}
 
 	done = true
-	l.pass("Observe", "Teardown", "patch")
+	l.pass("Observe", "Desired", "Teardown", "patch")
 	if slices.Contains(l.stored().Finalizers, naming.Finalizer) {
 		t.Error("the finalizer is still there")
 	}
@@ -822,7 +869,7 @@ func TestReconciler_LogsAndForgetsDeletedObjects(t *testing.T) {
 
 func TestReconciler_DistinguishesRecreatedObjects(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
-	l.pass("patch") // the finalizer was removed: the cached object is outdated
+	l.pass("Observe", "Desired", "patch") // the finalizer was removed: the cached object is outdated
 	w := l.stored()
 	w.Finalizers = nil
 	if err := l.client.Update(t.Context(), w); err != nil {
@@ -1220,7 +1267,7 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	}
 	delete(l.refuse, "patch")
 	l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
-	l.pass("patch")
+	l.pass("Observe", "Desired", "delete", "patch")
 	if l.holds() {
 		t.Error("the object cannot be deleted")
 	}
@@ -1254,10 +1301,10 @@ func TestTeardown_GivesUpWhatAKindDoesAfterATime(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return false, nil }
 	l.restart()
-	l.pass("Observe", "status")
+	l.pass("Observe", "Desired", "status")
 	l.heard()
 	l.clock = l.clock.Add(patience)
-	l.pass("Observe", "patch")
+	l.pass("Observe", "Desired", "patch")
 	l.said("Warning Error The teardown did not finish within 10m0s and was given up. The teardown has not finished.")
 	if l.holds() {
 		t.Error("the object cannot be deleted")

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -200,7 +201,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if !has(next.Object, "spec", "autoscaling") {
 		w.memory.floor = 0
 	}
-	keepFinalizer(next)
+	addFinalizer(next)
 	full, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": next.GetFinalizers()}, "spec": change})
 	if err != nil {
 		return fmt.Errorf("encoding the patch: %w", err)
@@ -243,14 +244,11 @@ func (w *World) admit(o map[string]any) error {
 	return nil
 }
 
-// keepFinalizer does the same as the defaulting webhook.
-func keepFinalizer(u *unstructured.Unstructured) {
-	orphan := text(u.Object, "spec", "deletionPolicy") == string(common.DeletionPolicyOrphan)
-	all := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == naming.Finalizer })
-	if orphan {
-		all = append(all, naming.Finalizer)
+// addFinalizer does the same as the mutating webhook.
+func addFinalizer(u *unstructured.Unstructured) {
+	if text(u.Object, "spec", "deletionPolicy") == string(common.DeletionPolicyOrphan) {
+		controllerutil.AddFinalizer(u, naming.Finalizer)
 	}
-	u.SetFinalizers(all)
 }
 
 // create creates the object.
@@ -259,7 +257,7 @@ func (w *World) create(ctx context.Context) error {
 		return errSkip
 	}
 	u := &unstructured.Unstructured{Object: runtimeCopy(w.kind.manifest(w.ns, w.spec))}
-	keepFinalizer(u)
+	addFinalizer(u)
 	if err := w.env.Admin.Create(ctx, u); err != nil {
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
 			return errSkip
