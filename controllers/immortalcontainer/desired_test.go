@@ -166,10 +166,10 @@ func TestDesired_PausesNoLongerThanTenSecondsWhateverTheClockSays(t *testing.T) 
 		jump  time.Duration // of the operator's clock, during the first pause
 		want  []time.Duration
 	}{
-		"clocks agree":                      {want: []time.Duration{6 * time.Second}}, // it ended four seconds after its creation
-		"the operator's is a day behind":    {ahead: -24 * time.Hour, want: []time.Duration{between}},
-		"the operator's is a second behind": {ahead: -5 * time.Second, want: []time.Duration{between}},
-		"the operator's is a day ahead":     {ahead: 24 * time.Hour},
+		"clocks agree":                       {want: []time.Duration{6 * time.Second}}, // it ended four seconds after its creation
+		"the operator's is a day behind":     {ahead: -24 * time.Hour, want: []time.Duration{between}},
+		"the operator's is a second behind":  {ahead: -5 * time.Second, want: []time.Duration{between}},
+		"the operator's is a day ahead":      {ahead: 24 * time.Hour},
 		"the operator's jumps back by a day": {jump: -24 * time.Hour, want: []time.Duration{6 * time.Second, between}},
 	} {
 		t.Run(name, func(t *testing.T) {
