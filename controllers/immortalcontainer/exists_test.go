@@ -33,12 +33,23 @@ func TestPod_FollowsAPodThatWasNotObserved(t *testing.T) {
 		live     *corev1.Pod
 		waits    bool
 		replaced bool
+		kept     bool // as it was created
 	}{
 		"it runs":                      {i: sample(), live: livePod(), replaced: true}, // it has no annotation of the applied fields
 		"it runs, made of another":     {i: sample(placed), live: livePod(), replaced: true},
 		"behind the gate":              {i: sample(), live: livePod(withGate), waits: true, replaced: true},
 		"behind the gate, and counted": {i: sample(released), live: livePod(withGate), waits: true, replaced: true},
-		"an earlier operator's":        {i: sample(), live: livePod(func(p *corev1.Pod) { p.Annotations = nil }), replaced: true},
+		"behind the gate, counted, made of another": {
+			i: sample(placed, released), live: livePod(withGate, func(p *corev1.Pod) {
+				p.Annotations[annotationStated] = `{"containers":[{"name":"acontainer"}]}`
+			}), waits: true, kept: true, // its count is reverted before it is deleted
+		},
+		"behind the gate, not counted, made of another": {
+			i: sample(placed), live: livePod(withGate, func(p *corev1.Pod) {
+				p.Annotations[annotationStated] = `{"containers":[{"name":"acontainer"}]}`
+			}), waits: true, replaced: true,
+		},
+		"an earlier operator's": {i: sample(), live: livePod(func(p *corev1.Pod) { p.Annotations = nil }), replaced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			created := pod(tc.i, Observed{})
@@ -48,6 +59,10 @@ func TestPod_FollowsAPodThatWasNotObserved(t *testing.T) {
 			in := pod(tc.i, Observed{}).IfExists(tc.live)
 			if got := waitsIn(t, in, tc.i); got != tc.waits {
 				t.Errorf("behind the gate: %v, want %v", got, tc.waits)
+			}
+			stated := podOf(t, in, tc.i)
+			if got := !madeOf(stated, tc.i) && len(stated.Spec.Tolerations) == 0; got != tc.kept {
+				t.Errorf("kept as it was created: %v, want %v", got, tc.kept)
 			}
 			if got := in.Replace != nil && in.Replace(refusal); got != tc.replaced {
 				t.Errorf("replaced after %v: %v", refusal, got)
@@ -59,6 +74,12 @@ func TestPod_FollowsAPodThatWasNotObserved(t *testing.T) {
 // waitsIn reports whether an intent contains the gate.
 func waitsIn(t *testing.T, in apply.Intent, i *immortalv1alpha1.ImmortalContainer) bool {
 	t.Helper()
+	return gated(podOf(t, in, i))
+}
+
+// podOf returns the pod that an intent states.
+func podOf(t *testing.T, in apply.Intent, i *immortalv1alpha1.ImmortalContainer) *corev1.Pod {
+	t.Helper()
 	raw, err := in.Object(i, gvk)
 	if err != nil {
 		t.Fatal(err)
@@ -67,5 +88,5 @@ func waitsIn(t *testing.T, in apply.Intent, i *immortalv1alpha1.ImmortalContaine
 	if err := json.Unmarshal(raw, p); err != nil {
 		t.Fatal(err)
 	}
-	return gated(p)
+	return p
 }

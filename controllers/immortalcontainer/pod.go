@@ -81,10 +81,14 @@ func pod(i *immortalv1alpha1.ImmortalContainer, o Observed) apply.Intent {
 
 // existing returns the intent of a pod that exists. waits says that it keeps its
 // gate.
+//
+// A pod that is counted, but waits because it was not observed, is kept even if it
+// was created from another spec. Once it is observed, its count is reverted, and
+// then it is deleted.
 func existing(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits bool) apply.Intent {
-	if madeOf(live, i) {
+	if madeOf(live, i) || waits && counted(i, live) {
 		if spec, stated, ok := asItIs(live); ok {
-			return intent(i, live, spec, stated, waits)
+			return intent(i, live, live.Annotations[naming.AnnotationTemplate], spec, stated, waits)
 		}
 	}
 	in := fresh(i, live, waits)
@@ -114,16 +118,16 @@ const mostStated = 64 << 10
 // fresh returns the intent of the pod as this version of the operator creates it.
 func fresh(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, waits bool) apply.Intent {
 	spec := podSpec(i)
-	return intent(i, live, spec, encode(spec), waits)
+	return intent(i, live, inputs(i), spec, encode(spec), waits)
 }
 
-// intent returns the intent of a pod with that spec. waits says that the pod waits
-// to be counted, and therefore has the gate. live is nil if the pod does not exist
-// yet.
+// intent returns the intent of a pod with that spec, which was created from the
+// inputs with the hash template. waits says that the pod waits to be counted, and
+// therefore has the gate. live is nil if the pod does not exist yet.
 //
 // Only the fields that can change in a live pod are hashed: the others cannot
 // drift, and both fresh and asItIs can be their source.
-func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev1ac.PodSpecApplyConfiguration, stated string, waits bool) apply.Intent {
+func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, template string, spec *corev1ac.PodSpecApplyConfiguration, stated string, waits bool) apply.Intent {
 	image, record := statedImage(i, live)
 	changing := corev1ac.PodSpec().WithContainers(corev1ac.Container().WithName(containerName))
 	var both [2]apply.Intent
@@ -139,7 +143,7 @@ func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, spec *corev
 		ac := corev1ac.Pod(podName(i), i.Namespace).
 			WithLabels(resources.PodLabels(i.Spec.Pod, labels(i))).
 			WithAnnotations(resources.PodAnnotations(i.Spec.Pod)).
-			WithAnnotations(map[string]string{naming.AnnotationTemplate: inputs(i), annotationImage: encode(record)}).
+			WithAnnotations(map[string]string{naming.AnnotationTemplate: template, annotationImage: encode(record)}).
 			WithSpec(s)
 		if len(stated) <= mostStated {
 			ac.WithAnnotations(map[string]string{annotationStated: stated})
