@@ -43,7 +43,9 @@ tree = mkdir -p bin && cp "$$(git rev-parse --git-path index)" bin/verify.index 
 
 # The same commit gives the same bytes: no paths, no times. make reproducible
 # is the proof, and the Dockerfile runs make build.
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+# The linker drops DWARF (-s -w), so the compiler does not write it.
+NO_DWARF := -gcflags=all=-dwarf=false
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false $(NO_DWARF) \
 	-ldflags "-s -w -X github.com/platform-operator/platform-operator/pkg/version.Version=$(VERSION)"
 
 # Colour only on a terminal, and never where NO_COLOR is set.
@@ -221,7 +223,7 @@ DRAWS ?= 1500
 .PHONY: test-fuzz
 test-fuzz: bin/kubevalidate ## Objects made by chance: Kubernetes admits the children of all that we admit
 	$(call say,'objects made by chance')
-	@CGO_ENABLED=0 go -C e2e/kubevalidate test -trimpath $(GO_TEST_FLAGS) ./...
+	@CGO_ENABLED=0 go -C e2e/kubevalidate test -trimpath $(NO_DWARF) $(GO_TEST_FLAGS) ./...
 	@KUBEVALIDATE="$(CURDIR)/bin/kubevalidate" DRAWS=$(DRAWS) go test -tags=kubernetes -run '^Fuzz' $(GO_TEST_FLAGS) ./webhooks/
 
 # What is found is written to webhooks/testdata/fuzz, and tried by every go test from then on.
@@ -444,13 +446,13 @@ e2e-cluster: bin/cluster
 # Built like hyperkube, so that the two share compiled packages.
 .PHONY: bin/kubevalidate
 bin/kubevalidate:
-	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/kubevalidate -trimpath -o ../../bin/kubevalidate .
+	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/kubevalidate -trimpath $(NO_DWARF) -ldflags "-s -w" -o ../../bin/kubevalidate .
 
 # go build knows better than make whether there is something to do. Built like the
 # operator, so that the two share compiled packages.
 .PHONY: bin/cluster
 bin/cluster:
-	@CGO_ENABLED=0 go build -C e2e/cluster -trimpath -o ../../bin/cluster .
+	@CGO_ENABLED=0 go build -C e2e/cluster -trimpath $(NO_DWARF) -ldflags "-s -w" -o ../../bin/cluster .
 
 .PHONY: bin/sharedserver
 bin/sharedserver:

@@ -20,7 +20,7 @@ if [ "${CLUSTER:-}" = current ]; then
 else
   step '1. A real Kubernetes on this machine (the first time builds it: some minutes)'
 fi
-run bin/cluster up
+run bin/cluster up --dns=false
 
 if [ "${CLUSTER:-}" = current ]; then
   if [ "$img" = platform-operator:dev ]; then
@@ -81,8 +81,9 @@ ip=$(bin/cluster exec -- kubectl get pods -l memcached_cr=example-memcached -o '
 inside bash -c "exec 3<>/dev/tcp/$ip/11211; printf 'stats\r\nquit\r\n' >&3; grep -aE 'version|limit_maxbytes|curr_connections' <&3"
 
 in='bin/cluster exec -- ' stop='make demo-down'
+dns=$'  bin/cluster up   # adds DNS, so that Services have names; the demo works without\n'
 if [ "${CLUSTER:-}" = current ]; then
-  in='' stop='kubectl delete -k config/samples && make uninstall CLUSTER=current'
+  in='' dns='' stop='kubectl delete -k config/samples && make uninstall CLUSTER=current'
 fi
 cat <<EOF
 
@@ -92,6 +93,6 @@ ${bold}It goes on running. Look around:${off}
   ${in}kubectl delete service webserver-sample-service   # and it is back
   ${in}kubectl get events --field-selector involvedObject.name=webserver-sample
   ${in}kubectl -n $namespace logs deployment/platform-operator
-${bold}And stop:${off}
+$dns${bold}And stop:${off}
   $stop
 EOF

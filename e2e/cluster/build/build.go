@@ -107,9 +107,14 @@ func GoEnv(cgo bool, extra ...string) []string {
 	return append(env, extra...)
 }
 
+// NoDWARF saves 8% of the compiler's time: the linker drops this information (-s
+// -w) anyway. The Makefile uses it for the operator and for this program, too,
+// because packages are only shared between builds with the same flags.
+const NoDWARF = "-gcflags=all=-dwarf=false"
+
 // install builds programs of a released module.
 func (b Builder) install(ctx context.Context, a Artifact, into string) error {
-	args := []string{"install", "-trimpath", "-ldflags", a.LDFlags}
+	args := []string{"install", "-trimpath", NoDWARF, "-ldflags", a.LDFlags}
 	if a.Tags != "" {
 		args = append(args, "-tags", a.Tags)
 	}
@@ -136,7 +141,7 @@ func (b Builder) buildModule(ctx context.Context, a Artifact, into string) error
 		target = a.Packages[0]
 	}
 	_, err = host.Run(ctx, host.Options{Env: GoEnv(false)}, "go", "build", "-C", source,
-		"-trimpath", "-ldflags", a.LDFlags, "-o", filepath.Join(into, a.Programs[0]), target)
+		"-trimpath", NoDWARF, "-ldflags", a.LDFlags, "-o", filepath.Join(into, a.Programs[0]), target)
 	if err != nil {
 		return err
 	}

@@ -67,9 +67,6 @@ func Ensure(ctx context.Context, cacheDir string) (detail string, err error) {
 	if err := buildPause(ctx, cacheDir, tmp); err != nil {
 		return "", err
 	}
-	if err := os.Symlink(filepath.Join(cacheDir, "bin", "coredns"), filepath.Join(tmp, "coredns")); err != nil {
-		return "", fmt.Errorf("adding coredns: %w", err)
-	}
 	packages := filepath.Join(cacheDir, "packages")
 	roots := filepath.Join(tmp, "roots")
 	for _, r := range rootfses() {

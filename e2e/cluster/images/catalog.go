@@ -1,8 +1,6 @@
 package images
 
 import (
-	"strings"
-
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
@@ -99,10 +97,6 @@ func catalog() []image {
 		{
 			repository: "pause", tags: []string{build.PauseVersion}, programs: []string{"pause"},
 			config: v1.Config{Env: path, Entrypoint: []string{"/pause"}, User: "65535:65535"},
-		},
-		{
-			repository: "coredns/coredns", tags: []string{strings.TrimPrefix(build.CoreDNSVersion, "v")}, programs: []string{"coredns"},
-			config: v1.Config{Env: path, Entrypoint: []string{"/coredns"}},
 		},
 		{
 			repository: "library/nginx", tags: []string{"1.23.0", "1.23.1", "1.27.3", "1.27.4", "latest"},

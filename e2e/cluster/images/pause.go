@@ -31,7 +31,7 @@ func compile(ctx context.Context, work, into, program string, source []byte) err
 			return fmt.Errorf("writing the source of %s: %w", program, err)
 		}
 	}
-	_, err = host.Run(ctx, host.Options{Env: build.GoEnv(false)}, "go", "build", "-C", src, "-trimpath", "-ldflags", "-s -w",
+	_, err = host.Run(ctx, host.Options{Env: build.GoEnv(false)}, "go", "build", "-C", src, "-trimpath", build.NoDWARF, "-ldflags", "-s -w",
 		"-o", filepath.Join(into, program), ".")
 	return err
 }

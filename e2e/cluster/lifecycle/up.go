@@ -37,6 +37,7 @@ type UpOptions struct {
 	ControlPlaneOnly bool
 	FastFailover     bool
 	Audit            bool
+	DNS              bool
 	With             []string
 	Timeout          time.Duration
 }
@@ -71,7 +72,7 @@ func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error 
 		return err
 	}
 	wanted := state.Spec{
-		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, FastFailover: o.FastFailover, Audit: o.Audit,
+		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, FastFailover: o.FastFailover, Audit: o.Audit, DNS: o.DNS && !o.ControlPlaneOnly,
 		Prefix: c.Prefix, StateDir: c.StateDir, CacheDir: c.CacheDir,
 	}
 	if running {
@@ -102,9 +103,10 @@ func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error 
 }
 
 // grow is what a running cluster becomes when `up` asks for something else.
-// Only adding nodes is possible while it runs.
+// Only adding nodes and DNS is possible while it runs.
 func grow(current, wanted state.Spec, nodesGiven bool) (state.Spec, error) {
 	next := current
+	next.DNS = current.DNS || wanted.DNS
 	if nodesGiven && wanted.Nodes > current.Nodes {
 		next.Nodes = wanted.Nodes
 	}
@@ -131,6 +133,9 @@ func describe(s state.Spec) string {
 	}
 	if s.FastFailover {
 		nodes += ", fast failover"
+	}
+	if !s.DNS {
+		nodes += ", without DNS"
 	}
 	return "Kubernetes " + build.KubernetesVersion + ", " + nodes
 }
@@ -179,12 +184,18 @@ func (u *upRun) build(ctx context.Context) error {
 	names := []string{build.ArtifactHyperkube}
 	if !u.spec.ControlPlaneOnly {
 		needed = host.NodeRequirements()
-		names = append(names, build.ArtifactContainerd, build.ArtifactRunc, build.ArtifactCNI, build.ArtifactCoreDNS)
+		names = append(names, build.ArtifactContainerd, build.ArtifactRunc, build.ArtifactCNI)
+	}
+	if u.spec.DNS {
+		names = append(names, build.ArtifactCoreDNS)
 	}
 	names = append(names, u.options.With...)
 	steps := 1 + len(names) + 2 // packages, builds; network and keys, control plane
 	if !u.spec.ControlPlaneOnly {
-		steps += 3 // images, nodes, DNS
+		steps += 2 // images, nodes
+	}
+	if u.spec.DNS {
+		steps++
 	}
 	u.progress.Total = steps
 
@@ -232,7 +243,10 @@ func (u *upRun) start(ctx context.Context) error {
 	if err := u.progress.Run(ready, "", func() (string, error) { return "", u.waitNodes(ctx) }); err != nil {
 		return err
 	}
-	return u.progress.Run("cluster DNS answers", "", func() (string, error) { return "", u.waitDNS(ctx) })
+	if !u.spec.DNS {
+		return nil
+	}
+	return u.progress.Run("cluster DNS answers", "", func() (string, error) { return "", u.startDNS(ctx) })
 }
 
 // prepare creates what exists before any process: the state folder, keys,

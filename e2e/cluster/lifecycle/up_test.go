@@ -7,6 +7,19 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/state"
 )
 
+func TestGrow_AddsDNSAndKeepsIt(t *testing.T) {
+	for _, tt := range []struct{ running, wanted, want bool }{
+		{running: false, wanted: false, want: false},
+		{running: false, wanted: true, want: true},
+		{running: true, wanted: false, want: true},
+	} {
+		got, err := grow(state.Spec{Nodes: 1, DNS: tt.running}, state.Spec{Nodes: 1, DNS: tt.wanted}, false)
+		if err != nil || got.DNS != tt.want {
+			t.Errorf("grow with DNS %v, wanted %v: got %v, %v", tt.running, tt.wanted, got.DNS, err)
+		}
+	}
+}
+
 func TestGrow_OnlyAddsNodes(t *testing.T) {
 	running := state.Spec{Nodes: 2, CacheDir: "/c"}
 	tests := []struct {

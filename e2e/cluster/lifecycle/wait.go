@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/component"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
+	"github.com/platform-operator/platform-operator/e2e/cluster/images"
+	"github.com/platform-operator/platform-operator/e2e/cluster/load"
 	"github.com/platform-operator/platform-operator/e2e/cluster/logs"
 	"github.com/platform-operator/platform-operator/e2e/cluster/nodeinit"
 	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
@@ -25,7 +29,19 @@ func (u *upRun) waitNodes(ctx context.Context) error {
 	return nil
 }
 
-func (u *upRun) waitDNS(ctx context.Context) error {
+// startDNS installs cluster DNS, and waits until each node gets an answer.
+func (u *upRun) startDNS(ctx context.Context) error {
+	coredns, ok := build.Find(build.ArtifactCoreDNS)
+	if !ok {
+		return errors.New("the build table has no CoreDNS")
+	}
+	image, err := images.FromBinary(coredns.Program(u.CacheDir, 0), "/coredns")
+	if err != nil {
+		return err
+	}
+	if err := load.Push(ctx, u.Config, "coredns/coredns:"+strings.TrimPrefix(build.CoreDNSVersion, "v"), image); err != nil {
+		return fmt.Errorf("uploading the image of CoreDNS: %w", err)
+	}
 	if err := u.api.ApplyCoreDNS(ctx); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type Spec struct {
 	ControlPlaneOnly bool
 	FastFailover     bool
 	Audit            bool
+	DNS              bool
 	Prefix           string
 	StateDir         string
 	CacheDir         string
