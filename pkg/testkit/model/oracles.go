@@ -88,10 +88,14 @@ func (s *scene) running(container string) map[string]int {
 }
 
 // check compares an object that has settled with the model. A violation is given
-// time to heal: a delay is not a violation.
+// time to heal: a delay is not a violation. The time begins again whenever the
+// operator writes, because the deadline of a rollout may pass first.
 func (w *World) check(ctx context.Context) error {
-	began := time.Now()
-	for {
+	began, written := time.Now(), w.written()
+	for end := began.Add(settleLimit); ; {
+		if n := w.written(); n != written {
+			began, written = time.Now(), n
+		}
 		found, err := w.judge(ctx)
 		if err != nil {
 			return err
@@ -99,7 +103,7 @@ func (w *World) check(ctx context.Context) error {
 		if len(found) == 0 {
 			break
 		}
-		if time.Since(began) > patience {
+		if now := time.Now(); now.Sub(began) > patience || now.After(end) {
 			for _, v := range found {
 				w.violate(v.Oracle, "%s", v.Detail)
 			}
