@@ -242,6 +242,32 @@ func TestWorld_KeepsRunning(t *testing.T) {
 	}
 }
 
+func TestWorld_CheckVersions_IgnoresAnEarlierObject(t *testing.T) {
+	k, err := kindNamed("demoapplication")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		owner types.UID
+		found bool
+	}{
+		"of this object":       {owner: "2", found: true},
+		"of an earlier object": {owner: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}}
+			d.OwnerReferences = []metav1.OwnerReference{{UID: tc.owner, Controller: new(true)}}
+			w := &World{kind: k, leaders: []*leader{{wire: newWire()}}, history: &history{deployments: []*appsv1.Deployment{d}}, memory: memory{uid: "2"}}
+			w.checkVersions(&scene{
+				object: k.empty(), spec: map[string]any{"autoscaling": map[string]any{"minReplicas": int64(4), "maxReplicas": int64(6)}},
+			})
+			if got := slices.ContainsFunc(w.found, func(v Violation) bool { return v.Oracle == "replicas-minimum" }); got != tc.found {
+				t.Errorf("found %v, want replicas-minimum: %v", w.found, tc.found)
+			}
+		})
+	}
+}
+
 // regressions returns the chains of testdata/chains.txt.
 func regressions(t *testing.T) []Chain {
 	t.Helper()

@@ -497,6 +497,11 @@ func imagesOf(d *appsv1.Deployment) string {
 		all = append(all, c.Image)
 	}
 	return strings.Join(all, ", ")
+	// The operator may see an earlier object of this name after its deletion.
+	versions = slices.DeleteFunc(slices.Clone(versions), func(d *appsv1.Deployment) bool {
+		o := metav1.GetControllerOf(d)
+		return o != nil && o.UID != w.memory.uid
+	})
 }
 
 func maxReplicas(spec map[string]any) int32 {
