@@ -18,8 +18,12 @@ type memory struct {
 	leader   *leader
 	// healthy is the spec of the last revision of which all pods were ready.
 	healthy map[string]any
-	// healthyTemplate is the template that the Deployment had then.
-	healthyTemplate string
+	// healthyImage is the image that its pods ran, and healthyTemplate is the
+	// template that the Deployment had then.
+	healthyImage, healthyTemplate string
+	// rollingOut are the specs that the operator may have rolled out before the
+	// object was paused. Their pods may become ready afterwards.
+	rollingOut []map[string]any
 	// historyDeleted reports whether the revisions were deleted since everything
 	// settled last, and deletedAt is how many versions of the Deployment there were
 	// before.
@@ -178,7 +182,7 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		// A missing ConfigMap or Secret that pods use directly prevents new pods of
 		// any revision, and with Halt there is no rollback.
 		if healthyWorks && available && !halt {
-			e.serves, e.image, e.orImage = want != 0, text(m.healthy, "image"), text(m.perhaps, "image")
+			e.serves, e.image, e.orImage = want != 0, m.healthyImage, text(m.perhaps, "image")
 			if m.pinned || want == 0 {
 				e.image = "" // the pinned revision became healthy later; without pods no rollout fails
 			}
@@ -203,7 +207,7 @@ func (m *memory) forgetDeletedHistory(current *appsv1.Deployment, since []*appsv
 		return hashOfTemplate(d.Spec.Template) != m.healthyTemplate
 	})
 	if m.historyDeleted && !kept {
-		m.healthy, m.healthyTemplate = nil, ""
+		m.healthy, m.healthyImage, m.healthyTemplate = nil, "", ""
 	}
 }
 

@@ -242,6 +242,42 @@ func TestWorld_KeepsRunning(t *testing.T) {
 	}
 }
 
+func TestWorld_RememberHealthy(t *testing.T) {
+	k, err := kindNamed("memcached")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func(image string) map[string]any { return map[string]any{"image": image} }
+	paused := map[string]any{"image": "memcached:3", "paused": true}
+	for name, tc := range map[string]struct {
+		spec   map[string]any
+		edited []map[string]any
+		runs   string
+		want   string
+	}{
+		"the spec serves":                    {spec: spec("memcached:2"), runs: "memcached:2", want: "memcached:2"},
+		"the spec does not serve":            {spec: spec("memcached:crash"), runs: "memcached:2", want: "memcached:1"},
+		"the spec has no image":              {spec: map[string]any{}, runs: "memcached:2", want: "memcached:2"},
+		"it was rolled out before the pause": {spec: paused, edited: []map[string]any{spec("memcached:2"), paused}, runs: "memcached:2", want: "memcached:2"},
+		"it was not rolled out any more":     {spec: paused, edited: []map[string]any{spec("memcached:2"), paused}, runs: "memcached:1", want: "memcached:1"},
+		"it was set manually during a pause": {spec: paused, edited: []map[string]any{paused}, runs: "memcached:3", want: "memcached:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{}
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: k.Container, Image: tc.runs}}
+			pod := corev1.Pod{Status: corev1.PodStatus{
+				Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+				ContainerStatuses: []corev1.ContainerStatus{{Name: k.Container, Image: tc.runs, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+			}}
+			w := &World{kind: k, memory: memory{healthy: spec("memcached:1"), healthyImage: "memcached:1", edited: tc.edited}}
+			w.rememberHealthy(&scene{spec: tc.spec, deployment: d, pods: []corev1.Pod{pod}})
+			if got := w.memory.healthyImage; got != tc.want {
+				t.Errorf("healthy is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestWorld_CheckVersions_IgnoresAnEarlierObject(t *testing.T) {
 	k, err := kindNamed("demoapplication")
 	if err != nil {

@@ -87,6 +87,20 @@ func (s *scene) running(container string) map[string]int {
 	return all
 }
 
+// imageOf returns the image of a spec, or that of the Deployment if the spec has
+// none, because the default depends on the history.
+func (s *scene) imageOf(spec map[string]any, container string) string {
+	if image := text(spec, "image"); image != "" || s.deployment == nil {
+		return image
+	}
+	for _, c := range s.deployment.Spec.Template.Spec.Containers {
+		if c.Name == container {
+			return c.Image
+		}
+	}
+	return ""
+}
+
 // check compares an object that has settled with the model. A violation is given
 // time to heal: a delay is not a violation. The time begins again whenever the
 // operator writes, because the deadline of a rollout may pass first.
@@ -133,16 +147,7 @@ func (w *World) remember(ctx context.Context) error {
 		w.memory.orphanAt = 0
 	}
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
-	if w.serves(s, s.spec) {
-		w.memory.healthy = runtimeCopy(s.spec)
-		w.memory.statusLost, w.memory.pinned = false, false
-		if s.deployment != nil {
-			w.memory.healthyTemplate = hashOfTemplate(s.deployment.Spec.Template)
-		}
-	}
-	if perhaps := w.memory.perhaps; perhaps != nil && s.deployment != nil && w.serves(s, perhaps) {
-		w.memory.healthy, w.memory.healthyTemplate = perhaps, hashOfTemplate(s.deployment.Spec.Template)
-	}
+	w.rememberHealthy(s)
 	w.memory.edited, w.memory.perhaps = nil, nil
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
 	w.memory.floor = 0
@@ -152,10 +157,42 @@ func (w *World) remember(ctx context.Context) error {
 	return nil
 }
 
+// rememberHealthy records the revision of which all pods are ready.
+func (w *World) rememberHealthy(s *scene) {
+	m := &w.memory
+	healthy := func(spec map[string]any) {
+		m.healthy, m.healthyImage = runtimeCopy(spec), s.imageOf(spec, w.kind.Container)
+		if s.deployment != nil {
+			m.healthyTemplate = hashOfTemplate(s.deployment.Spec.Template)
+		}
+	}
+	if w.serves(s, s.spec) {
+		healthy(s.spec)
+		m.statusLost, m.pinned = false, false
+	}
+	if m.perhaps != nil && s.deployment != nil && w.serves(s, m.perhaps) {
+		healthy(m.perhaps)
+	}
+	if s.spec["paused"] != true {
+		m.rollingOut = []map[string]any{s.spec}
+		return
+	}
+	m.rollingOut = append(m.rollingOut, m.edited...)
+	if s.deployment == nil || m.healthyTemplate == hashOfTemplate(s.deployment.Spec.Template) {
+		return
+	}
+	for _, spec := range slices.Backward(m.rollingOut) {
+		if w.serves(s, spec) {
+			healthy(spec)
+			return
+		}
+	}
+}
+
 // serves reports whether all pods run the image of a spec that works.
 func (w *World) serves(s *scene, spec map[string]any) bool {
 	works, _ := w.works(spec, s.in)
-	return works && s.ready() > 0 && s.running(w.kind.Container)[text(spec, "image")] == len(s.pods) && spec["paused"] != true && !has(spec, "rollout", "pinnedRevision")
+	return works && s.ready() > 0 && s.running(w.kind.Container)[s.imageOf(spec, w.kind.Container)] == len(s.pods) && spec["paused"] != true && !has(spec, "rollout", "pinnedRevision")
 }
 
 // rememberEdited records that all pods of a spec were ready before the operator saw
@@ -460,6 +497,11 @@ func (w *World) checkVersions(s *scene) {
 	if w.memory.rolledBackInputs != inputs {
 		w.memory.rolledBack = ""
 	}
+	// The operator may see an earlier object of this name after its deletion.
+	versions = slices.DeleteFunc(slices.Clone(versions), func(d *appsv1.Deployment) bool {
+		o := metav1.GetControllerOf(d)
+		return o != nil && o.UID != w.memory.uid
+	})
 	for _, d := range versions {
 		hash := hashOfTemplate(d.Spec.Template)
 		w.memory.seen = append(w.memory.seen, hash)
@@ -497,11 +539,6 @@ func imagesOf(d *appsv1.Deployment) string {
 		all = append(all, c.Image)
 	}
 	return strings.Join(all, ", ")
-	// The operator may see an earlier object of this name after its deletion.
-	versions = slices.DeleteFunc(slices.Clone(versions), func(d *appsv1.Deployment) bool {
-		o := metav1.GetControllerOf(d)
-		return o != nil && o.UID != w.memory.uid
-	})
 }
 
 func maxReplicas(spec map[string]any) int32 {
