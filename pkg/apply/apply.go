@@ -704,7 +704,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 		return "", fmt.Errorf("reading %s: %w", in, err)
 	}
 	uid := owner.Object.GetUID()
-	if !metav1.IsControlledBy(live, owner.Object) && !handedOver(live, uid) {
+	if !metav1.IsControlledBy(live, owner.Object) && !handedOver(live, uid) && !retainedByNobody(live) {
 		return Unchanged, nil
 	}
 	if !live.GetDeletionTimestamp().IsZero() {
@@ -785,6 +785,16 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 // or a user handed it over by setting the annotation.
 func handedOver(live client.Object, owner types.UID) bool {
 	return metav1.GetControllerOf(live) == nil && live.GetAnnotations()[naming.AnnotationOwner] == string(owner) && !naming.HasOtherOwner(live, owner)
+}
+
+// retainedByNobody reports whether a child that its Namespace retains names no
+// owner: the garbage collector removed the owner reference, and another client
+// the annotation. Only the operator writes that reference together with its
+// label. No object can use such a child, so the one whose plan names it releases
+// it.
+func retainedByNobody(live client.Object) bool {
+	return naming.IsLabelled(live) && len(live.GetOwnerReferences()) > 0 &&
+		live.GetAnnotations()[naming.AnnotationOwner] == "" && !naming.HasOtherOwner(live, "")
 }
 
 // managedElsewhere returns the name or the label of the tool that manages an

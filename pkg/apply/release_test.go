@@ -81,6 +81,35 @@ func TestApplier_ReleasesTheMarksOfAChildWhoseOwnerReferenceWasRemoved(t *testin
 	diff(t, "annotations", 0, len(stored(w, "web", &appsv1.Deployment{}).Annotations))
 }
 
+// Another client removed the annotations of the child, and then the garbage
+// collector its owner reference. Only the operator writes the reference to the
+// Namespace together with its label.
+func TestApplier_ReleasesARetainedChildThatNamesNoOwner(t *testing.T) {
+	namespace := metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "ns", UID: "n"}
+	for name, tc := range map[string]struct {
+		labels, annotations map[string]string
+		owners              []metav1.OwnerReference
+		want                Action
+	}{
+		"retained":               {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, owners: []metav1.OwnerReference{namespace}, want: Released},
+		"of another object":      {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, annotations: map[string]string{naming.AnnotationOwner: "other"}, owners: []metav1.OwnerReference{namespace}, want: Unchanged},
+		"with another owner":     {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, owners: []metav1.OwnerReference{namespace, {APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "c"}}, want: Unchanged},
+		"not retained":           {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, want: Unchanged},
+		"without the label":      {owners: []metav1.OwnerReference{namespace}, want: Unchanged},
+		"managed by another one": {labels: map[string]string{naming.LabelManagedBy: "Helm"}, owners: []metav1.OwnerReference{namespace}, want: Unchanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: "web", Labels: tc.labels, Annotations: tc.annotations, OwnerReferences: tc.owners,
+			}})
+			diff(t, "action", tc.want, w.release(deployment()))
+			if d := stored(w, "web", &appsv1.Deployment{}); tc.want == Released && len(d.Labels)+len(d.OwnerReferences) > 0 {
+				t.Errorf("labels %v, owners %v", d.Labels, d.OwnerReferences)
+			}
+		})
+	}
+}
+
 func TestApplier_ReportsAChildThatIsDeletedBeforeItsRelease(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
