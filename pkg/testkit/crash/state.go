@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // objects is the state of a namespace: the fields of every object, which is
@@ -55,6 +57,11 @@ func (f flattener) walk(path string, v any) {
 	if path == "metadata.resourceVersion" {
 		// It counts writes, and a crash may save one: that of a status which was
 		// replaced by a later one. The number of writes is checked elsewhere.
+		return
+	}
+	if strings.HasSuffix(path, naming.AnnotationHealthyRevision+"]") {
+		// It is what was known at the last write, which a crash may delay until after
+		// the pods have become ready.
 		return
 	}
 	switch v := v.(type) {
