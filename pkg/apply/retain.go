@@ -107,17 +107,22 @@ func (a *Applier) DeleteRetained(ctx context.Context, owner Owner, in Intent) er
 		}
 		return fmt.Errorf("reading %s: %w", in, err)
 	}
-	if !slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, live.GetNamespace()) }) {
+	if !hasNamespaceOwner(live) {
 		return nil
 	}
 	return a.Delete(ctx, owner, in.Kind, live)
+}
+
+// hasNamespaceOwner reports whether a child is also owned by its Namespace.
+func hasNamespaceOwner(live client.Object) bool {
+	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, live.GetNamespace()) })
 }
 
 // retainedByPatch reports whether a child has a reference to its Namespace that
 // Retain wrote. Omitting it from the intent does not remove it, so it has to be
 // claimed.
 func retainedByPatch(live client.Object) bool {
-	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, live.GetNamespace()) }) &&
+	return hasNamespaceOwner(live) &&
 		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == retainManager })
 }
 

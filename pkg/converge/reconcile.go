@@ -431,11 +431,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 			return fmt.Errorf("naming the children: %w", err)
 		}
 	}
-	end := r.deleteRetained
-	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
-		end = r.releaseChildren
-	}
-	if err := end(ctx, obj, owner, model, also); err != nil {
+	if err := r.endChildren(ctx, obj, owner, model, also); err != nil {
 		return err
 	}
 	if r.kind.Teardown == nil {
@@ -453,8 +449,14 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 	return err
 }
 
-// releaseChildren releases all children, and returns all errors, joined.
-func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
+// endChildren releases the children if the policy is Orphan, or else deletes those
+// that are also owned by their Namespace: the policy was Orphan until shortly before
+// the deletion, and they were not written in between. It returns all errors, joined.
+func (r *Reconciler) endChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
+	end, discard := r.applier.DeleteRetained, r.deleteChild
+	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+		end, discard = r.releaseChild, r.discard
+	}
 	plan, err := model.Plan()
 	if err != nil {
 		err = fmt.Errorf("naming the children: %w", err)
@@ -464,43 +466,24 @@ func (r *Reconciler) releaseChildren(ctx context.Context, obj Object, owner appl
 		if in.DeleteOnOrphan || !r.optional.served(in.Kind) {
 			continue // useless without its owner, or of a type that is not served
 		}
-		err := r.optional.ensure(ctx, in.Kind)
-		if err == nil {
-			var action apply.Action
-			if action, err = r.applier.Release(ctx, owner, in); action == apply.Lost && r.lose(obj, in) {
-				r.event(obj, "Warning", msgChildLost.Reason(), "Delete", msgChildLost.With(in))
-			}
-		}
-		errs = append(errs, err)
+		errs = append(errs, end(ctx, owner, in))
 	}
 	for _, child := range plan.Prune {
-		errs = append(errs, r.discard(ctx, owner, child))
+		errs = append(errs, discard(ctx, owner, child))
 	}
 	return errors.Join(errs...)
 }
 
-// deleteRetained deletes the children that are also owned by their Namespace: the
-// policy was Orphan until shortly before the deletion, and the children were not
-// written in between. It returns all errors, joined.
-func (r *Reconciler) deleteRetained(ctx context.Context, _ Object, owner apply.Owner, model Model, also []apply.Intent) error {
-	plan, err := model.Plan()
-	if err != nil {
-		err = fmt.Errorf("naming the children: %w", err)
+// releaseChild releases a child, and reports one that was deleted before.
+func (r *Reconciler) releaseChild(ctx context.Context, owner apply.Owner, in apply.Intent) error {
+	if err := r.optional.ensure(ctx, in.Kind); err != nil {
+		return err
 	}
-	errs := []error{err}
-	for _, in := range slices.Concat(plan.Apply, also) {
-		if !in.DeleteOnOrphan && r.optional.served(in.Kind) {
-			errs = append(errs, r.applier.DeleteRetained(ctx, owner, in))
-		}
+	action, err := r.applier.Release(ctx, owner, in)
+	if action == apply.Lost && r.lose(owner.Object, in) {
+		r.event(owner.Object, "Warning", msgChildLost.Reason(), "Delete", msgChildLost.With(in))
 	}
-	for _, child := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(child, r.client.Scheme())
-		if err == nil {
-			err = r.applier.Delete(ctx, owner, gvk.Kind, child)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // discard deletes a child that is no longer wanted. The garbage collector would
@@ -512,6 +495,10 @@ func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child clien
 		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
 		return err
 	}
+	return r.deleteChild(ctx, owner, child)
+}
+
+func (r *Reconciler) deleteChild(ctx context.Context, owner apply.Owner, child client.Object) error {
 	gvk, err := apiutil.GVKForObject(child, r.client.Scheme())
 	if err != nil {
 		return fmt.Errorf("looking up the kind of %q: %w", child.GetName(), err)
@@ -550,7 +537,7 @@ func (r *Reconciler) deletedFor(key types.NamespacedName) (known time.Duration) 
 
 // lose records that a child was deleted before it could be released, and
 // reports whether that was not known before.
-func (r *Reconciler) lose(obj Object, in apply.Intent) (isNew bool) {
+func (r *Reconciler) lose(obj client.Object, in apply.Intent) (isNew bool) {
 	r.change(client.ObjectKeyFromObject(obj), func(m *memory) {
 		isNew = !m.lost[in.Ref()]
 		if m.lost == nil {
@@ -708,7 +695,7 @@ const maxNote = 1024
 
 // event records an event. The API server would reject an event without a
 // reason; the causes that have none do not concern the user.
-func (r *Reconciler) event(obj Object, kind, reason, action, note string) {
+func (r *Reconciler) event(obj client.Object, kind, reason, action, note string) {
 	if reason != "" {
 		r.events.Eventf(obj, nil, kind, reason, action, "%s", fault.Clip(note, maxNote))
 	}
