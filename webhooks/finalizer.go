@@ -2,11 +2,11 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -33,7 +33,8 @@ func addFinalizer(_ context.Context, req admission.Request) admission.Response {
 			DeletionPolicy common.DeletionPolicy `json:"deletionPolicy"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(req.Object.Raw, &o); err != nil {
+	// The package of the API server: encoding/json would take deletionpolicy for deletionPolicy.
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &o); err != nil {
 		return admission.Allowed("")
 	}
 	const path = "/metadata/finalizers"

@@ -53,6 +53,7 @@ func TestAddFinalizer_FollowsTheDeletionPolicy(t *testing.T) {
 		"Orphan with others":  {`{"deletionPolicy":"Orphan"}`, others, others + "," + ours},
 		"Orphan that has it":  {`{"deletionPolicy":"Orphan"}`, ours + "," + others, ours + "," + others},
 		"an unknown policy":   {`{"deletionPolicy":"Keep"}`, others, others},
+		"another field":       {`{"deletionpolicy":"Orphan"}`, others, others},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := func(finalizers string) string {
