@@ -77,6 +77,7 @@ type Rollout struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == google.protobuf.Timestamp",message="must be a time, not a list"
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 
 	// pinnedRevision rolls out this revision, regardless of the rest of the

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -84,4 +85,44 @@ func total(counts map[schema.Keyword]int) int {
 		n += c
 	}
 	return n
+}
+
+// The type check of the API server admits any list for a string with a format
+// (typeValidator.Validate of kube-openapi), which no client could decode: one such object
+// would stop the controllers of its kind.
+func TestSchema_RefusesListsForStringsWithAFormat(t *testing.T) {
+	for _, k := range Kinds() {
+		d := definition(t, k, k.Versions[0])
+		all := read(t, k)
+		for _, r := range d.Rules() {
+			if r.Keyword != schema.KeywordFormat {
+				continue
+			}
+			tried := 0
+			for _, c := range all {
+				obj, _, err := d.Decode(c.Object)
+				if err != nil || c.Refused != nil {
+					continue
+				}
+				list := func(parent, key any) bool {
+					fields, ok := parent.(map[string]any)
+					if _, has := fields[fmt.Sprint(key)]; !ok || !has {
+						return false
+					}
+					fields[fmt.Sprint(key)] = []any{}
+					return true
+				}
+				if !edit(obj, split(r.Path), list) {
+					continue
+				}
+				tried++
+				if faults := d.Create(t.Context(), obj); len(faults) == 0 {
+					t.Errorf("%s: the schema admits a list for %s: add a rule that reads its value", k.Folder, r.Path)
+				}
+			}
+			if tried == 0 {
+				t.Errorf("%s: no good case has %s", k.Folder, r.Path)
+			}
+		}
+	}
 }
