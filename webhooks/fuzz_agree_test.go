@@ -23,6 +23,7 @@ var goOnly = []string{
 	`take another path`,
 	`objects of another kind select their pods by this label`, // the schema of pods is the same for all kinds
 	`(?s)^Duplicate value: "[^"]*"$`,                          // paths that are equal after path.Clean
+	`is a file of this volume and cannot be a folder`,         // compares each path with all others
 }
 
 func matches(patterns []string, message string) bool {
