@@ -236,6 +236,9 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
 	w.memory.forgetDeletedHistory(s.deployment, since)
 	e := w.expect(s.spec, s.in)
+	if given, err := w.expectedChildIsGivenAway(ctx, s, e); err != nil || given {
+		return found, err
+	}
 	w.judgeStatus(s, e, bad)
 	w.judgePods(s, e, bad)
 	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && !w.memory.touched && !w.memory.doubtful && n > max(1, w.memory.edits) {
@@ -308,6 +311,25 @@ func (s *scene) workload() metav1.Object {
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
 	return child != nil && isGivenAway(child, s.object.GetUID())
+}
+
+// expectedChildIsGivenAway reports whether a child other than the workload is given
+// away: it was disowned while an earlier object was paused, and has outlived it. The
+// object reports it as Conflict.
+func (w *World) expectedChildIsGivenAway(ctx context.Context, s *scene, e expectation) (bool, error) {
+	for ref, want := range e.children {
+		if !want || w.foreign[ref] != nil {
+			continue
+		}
+		c, err := w.child(ctx, ref)
+		if err != nil {
+			return false, err
+		}
+		if c != nil && isGivenAway(c, s.object.GetUID()) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func isGivenAway(child metav1.Object, object types.UID) bool {
