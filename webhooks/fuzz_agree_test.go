@@ -18,6 +18,7 @@ var goOnly = []string{
 	`has the other scheme`,                              // depends on tls
 	`set spec\.resources\.requests\.\w+ to more than 0`, // a request of 0
 	`nginx cannot read it`,
+	`": line \d+: `, // a configuration for nginx that conflicts with the rest of the spec
 	`the node ports of this cluster`,
 	`the container has no TCP port of that name`,
 	`take another path`,
