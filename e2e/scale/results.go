@@ -70,6 +70,8 @@ func (r results) columns() []growth {
 			return r.Load.Batches[i].Raw.Seconds()
 		}},
 		{"operator CPU for each ms", func(p point) float64 { return p.CPU.Seconds() * 1000 / float64(p.Created) }},
+		{"reconciles for each", func(p point) float64 { return float64(p.Reconciles) / float64(p.Created) }},
+		{"control plane CPU for each ms", func(p point) float64 { return p.ControlCPU.Seconds() * 1000 / float64(p.Created) }},
 		{"maximum RSS MiB", func(p point) float64 { return p.Peak }},
 		{"RSS after restart MiB", func(p point) float64 { return p.Rest }},
 		{"workers start after s", func(p point) float64 { return p.Start.Seconds() }},
@@ -357,11 +359,12 @@ func (r results) markdown() string {
 // growthTable returns the table of the growth, and its slopes.
 func growthTable(points []point) string {
 	var b strings.Builder
-	b.WriteString("| WebServers | created | in | CPU of the operator for each | RSS, maximum | RSS after the restart | workers start after | CPU of the restart | first edit |\n")
-	b.WriteString("|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| WebServers | created | in | CPU of the operator for each | reconciles for each | CPU of the control plane for each | RSS, maximum | RSS after the restart | workers start after | CPU of the restart | first edit |\n")
+	b.WriteString("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, p := range points {
-		fmt.Fprintf(&b, "| %d | %d | %s | %s | %.0f MiB | %.0f MiB | %s | %s | %s |\n", p.Objects, p.Created, seconds(p.Makespan),
-			millis(p.CPU/time.Duration(max(p.Created, 1))), p.Peak, p.Rest, seconds(p.Start), seconds(p.RestartCPU), millis(p.FirstEdit))
+		each := time.Duration(max(p.Created, 1))
+		fmt.Fprintf(&b, "| %d | %d | %s | %s | %.2f | %s | %.0f MiB | %.0f MiB | %s | %s | %s |\n", p.Objects, p.Created, seconds(p.Makespan),
+			millis(p.CPU/each), float64(p.Reconciles)/float64(each), millis(p.ControlCPU/each), p.Peak, p.Rest, seconds(p.Start), seconds(p.RestartCPU), millis(p.FirstEdit))
 	}
 	first, last := points[0], points[len(points)-1]
 	if added := float64(last.Objects - first.Objects); added > 0 {
