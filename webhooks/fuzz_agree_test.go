@@ -23,7 +23,7 @@ var goOnly = []string{
 	`the container has no TCP port of that name`,
 	`take another path`,
 	`objects of another kind select their pods by this label`, // the schema of pods is the same for all kinds
-	`(?s)^Duplicate value: "[^"]*"$`,                          // paths that are equal after path.Clean
+	`^Duplicate value: "(?:[^"\\]|\\.)*"$`,                    // paths that are equal after path.Clean
 	`is a file of this volume and cannot be a folder`,         // compares each path with all others
 }
 
