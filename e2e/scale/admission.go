@@ -44,16 +44,13 @@ func (l *lab) admissionBuckets(ctx context.Context) (map[float64]float64, error)
 // by their upper bounds, added up over the mutating and the validating webhook.
 func parseBuckets(metrics string) map[float64]float64 {
 	buckets := map[float64]float64{}
-	for line := range strings.Lines(metrics) {
-		labels, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
-		if !ok || !strings.HasPrefix(labels, "apiserver_admission_webhook_admission_duration_seconds_bucket{") || !strings.Contains(labels, "webservers") {
+	for labels, n := range samples(metrics, "apiserver_admission_webhook_admission_duration_seconds_bucket") {
+		if !strings.Contains(labels, "webservers") {
 			continue
 		}
 		_, bound, _ := strings.Cut(labels, `le="`)
 		bound, _, _ = strings.Cut(bound, `"`)
-		le, err := strconv.ParseFloat(bound, 64)
-		n, err2 := strconv.ParseFloat(value, 64)
-		if err == nil && err2 == nil {
+		if le, err := strconv.ParseFloat(bound, 64); err == nil {
 			buckets[le] += n
 		}
 	}

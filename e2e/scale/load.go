@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -77,12 +78,23 @@ type batch struct {
 	Makespan, Raw time.Duration
 	// Median is the time until half of the WebServers were Ready.
 	Median time.Duration
-	// CPU is that of the operator; ClusterCPU and RawCPU are that of everything but
-	// the client.
-	CPU, ClusterCPU, RawCPU time.Duration
+	cost
+	// RawCPU is the processor time of the operator and the control plane for the same
+	// children without the operator.
+	RawCPU time.Duration
+}
+
+// cost is what creating objects took.
+type cost struct {
+	// CPU is the processor time of the operator, and ControlCPU that of the control
+	// plane.
+	CPU, ControlCPU time.Duration
 	// Reconciles is how often the operator reconciled anything meanwhile.
 	Reconciles int
 }
+
+// clusterCPU is the processor time of everything but the client.
+func (c cost) clusterCPU() time.Duration { return c.CPU + c.ControlCPU }
 
 // point is a state during the growth.
 type point struct {
@@ -91,11 +103,8 @@ type point struct {
 	// Makespan.
 	Created  int
 	Makespan time.Duration
-	// CPU is the processor time of the operator for them, and ControlCPU that of the
-	// control plane.
-	CPU, ControlCPU time.Duration
-	// Reconciles is how often the operator reconciled anything meanwhile.
-	Reconciles int
+	// cost is that of them.
+	cost
 	// Peak and Rest are the resident memory in MiB: the maximum during the burst, and
 	// after the restart that follows it.
 	Peak, Rest float64
@@ -155,7 +164,7 @@ func (l *lab) measureLoad(ctx context.Context) error {
 				return err
 			}
 			r.Batches = append(r.Batches, b)
-			p = point{Makespan: b.Makespan, CPU: b.CPU, ControlCPU: b.ClusterCPU - b.CPU, Reconciles: b.Reconciles}
+			p = point{Makespan: b.Makespan, cost: b.cost}
 		} else if p, err = l.grow(ctx, i, size, namespaceScale); err != nil {
 			return err
 		}
@@ -199,25 +208,38 @@ func (o options) sizes() []int {
 // grow creates objects in turn in each of the namespaces.
 func (l *lab) grow(ctx context.Context, step, size int, namespaces ...string) (point, error) {
 	logf("creating %d more WebServers", size)
-	p := point{}
-	reconciles, err := l.reconciles(ctx)
+	var p point
+	var err error
+	p.cost, err = l.measure(ctx, func() (err error) {
+		p.Makespan, _, err = l.create(ctx, fmt.Sprintf("step-%d", step), size, namespaces...)
+		return err
+	})
 	if err != nil {
 		return p, err
 	}
-	pids := controlPlane()
-	before, controlBefore := cpu(l.current.pid()), cpus(pids)
-	if p.Makespan, _, err = l.create(ctx, fmt.Sprintf("step-%d", step), size, namespaces...); err != nil {
-		return p, err
-	}
-	if err := quiet(ctx, l.current.pid()); err != nil {
-		return p, err
-	}
-	p.CPU, p.ControlCPU = cpu(l.current.pid())-before, cpus(pids)-controlBefore
-	total, err := l.reconciles(ctx)
-	p.Reconciles = total - reconciles
 	logf("for each: %.1f ms of CPU of the operator in %.2f reconciles, %.1f ms of the control plane",
 		float64(p.CPU.Microseconds())/1000/float64(size), float64(p.Reconciles)/float64(size), float64(p.ControlCPU.Microseconds())/1000/float64(size))
-	return p, err
+	return p, nil
+}
+
+// measure returns what f cost until the operator is idle again.
+func (l *lab) measure(ctx context.Context, f func() error) (c cost, err error) {
+	reconciles, err := l.reconciles(ctx)
+	if err != nil {
+		return c, err
+	}
+	pids := controlPlane()
+	before, controlBefore := cpu(l.current.pid()), cpus(pids)
+	if err := f(); err != nil {
+		return c, err
+	}
+	if err := quiet(ctx, l.current.pid()); err != nil {
+		return c, err
+	}
+	c.CPU, c.ControlCPU = cpu(l.current.pid())-before, cpus(pids)-controlBefore
+	total, err := l.reconciles(ctx)
+	c.Reconciles = total - reconciles
+	return c, err
 }
 
 // reconciles returns how often the operator has reconciled anything since it started.
@@ -232,16 +254,24 @@ func (l *lab) reconciles(ctx context.Context) (int, error) {
 // parseReconciles adds up controller_runtime_reconcile_total.
 func parseReconciles(metrics string) int {
 	sum := 0.0
-	for line := range strings.Lines(metrics) {
-		labels, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
-		if !ok || !strings.HasPrefix(labels, "controller_runtime_reconcile_total{") {
-			continue
-		}
-		if n, err := strconv.ParseFloat(value, 64); err == nil {
-			sum += n
-		}
+	for _, n := range samples(metrics, "controller_runtime_reconcile_total") {
+		sum += n
 	}
 	return int(sum)
+}
+
+// samples returns the labels and the value of each sample of a metric.
+func samples(metrics, name string) iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for line := range strings.Lines(metrics) {
+			labels, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+			labels, named := strings.CutPrefix(labels, name+"{")
+			n, err := strconv.ParseFloat(value, 64)
+			if ok && named && err == nil && !yield(labels, n) {
+				return
+			}
+		}
+	}
 }
 
 // measureNamespaces measures the growth in many namespaces.
@@ -276,39 +306,21 @@ func (l *lab) measureNamespaces(ctx context.Context) error {
 // first alternates, so that a machine that becomes slower does not favor one.
 func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (batch, error) {
 	b := batch{Size: size}
-	owned := func() error {
-		pids := controlPlane()
-		pids["operator"] = l.current.pid()
-		reconciles, err := l.reconciles(ctx)
-		if err != nil {
-			return err
-		}
-		before, operatorBefore := cpus(pids), cpu(l.current.pid())
-		err = l.profileWhile(ctx, fmt.Sprintf("batch-%d.cpu", i), func() (err error) {
-			b.Makespan, b.Median, err = l.create(ctx, fmt.Sprintf("step-%d", i), size, namespaceScale)
-			return err
+	owned := func() (err error) {
+		b.cost, err = l.measure(ctx, func() error {
+			return l.profileWhile(ctx, fmt.Sprintf("batch-%d.cpu", i), func() (err error) {
+				b.Makespan, b.Median, err = l.create(ctx, fmt.Sprintf("step-%d", i), size, namespaceScale)
+				return err
+			})
 		})
-		if err != nil {
-			return err
-		}
-		if err := quiet(ctx, l.current.pid()); err != nil {
-			return err
-		}
-		b.ClusterCPU, b.CPU = cpus(pids)-before, cpu(l.current.pid())-operatorBefore
-		total, err := l.reconciles(ctx)
-		b.Reconciles = total - reconciles
 		return err
 	}
 	unowned := func() error {
-		pids := controlPlane()
-		pids["operator"] = l.current.pid()
-		before := cpus(pids)
-		var err error
-		if b.Raw, err = l.createRaw(ctx, raw, fmt.Sprintf("batch-%d", i), size); err != nil {
+		c, err := l.measure(ctx, func() (err error) {
+			b.Raw, err = l.createRaw(ctx, raw, fmt.Sprintf("batch-%d", i), size)
 			return err
-		}
-		err = quiet(ctx, l.current.pid())
-		b.RawCPU = cpus(pids) - before
+		})
+		b.RawCPU = c.clusterCPU()
 		return err
 	}
 	order := []func() error{owned, unowned}

@@ -343,7 +343,7 @@ func (r results) markdown() string {
 		population += p.Size
 		each := func(d time.Duration) string { return millis(d / time.Duration(p.Size)) }
 		fmt.Fprintf(&b, "| %d | %d | %s | %s | %.2f | %s | %s | %s | %s |\n", p.Size, population, seconds(p.Makespan), seconds(p.Raw),
-			ratio(p.Makespan, p.Raw), seconds(p.Median), each(p.CPU), each(p.ClusterCPU), each(p.RawCPU))
+			ratio(p.Makespan, p.Raw), seconds(p.Median), each(p.CPU), each(p.clusterCPU()), each(p.RawCPU))
 	}
 	b.WriteString("\n![Growth of time, CPU, memory and latency with the number of WebServers](benchmarks/scale.svg)\n\n")
 	b.WriteString("After each step of the growth the operator was restarted ([data](benchmarks/scale.csv)):\n\n")

@@ -29,13 +29,13 @@ func sampleResults() results {
 		Load: &loadResults{
 			Objects: 400,
 			Batches: []batch{
-				{Size: 200, Makespan: 24 * time.Second, Raw: 20 * time.Second, Median: 12 * time.Second, CPU: 800 * time.Millisecond, ClusterCPU: 30 * time.Second, RawCPU: 25 * time.Second},
-				{Size: 200, Makespan: 22 * time.Second, Raw: 20 * time.Second, Median: 8 * time.Second, CPU: 600 * time.Millisecond, ClusterCPU: 30 * time.Second, RawCPU: 25 * time.Second},
+				{Size: 200, Makespan: 24 * time.Second, Raw: 20 * time.Second, Median: 12 * time.Second, cost: cost{CPU: 800 * time.Millisecond, ControlCPU: 29200 * time.Millisecond}, RawCPU: 25 * time.Second},
+				{Size: 200, Makespan: 22 * time.Second, Raw: 20 * time.Second, Median: 8 * time.Second, cost: cost{CPU: 600 * time.Millisecond, ControlCPU: 29400 * time.Millisecond}, RawCPU: 25 * time.Second},
 			},
 			Growth: []point{
-				{Objects: 200, Created: 200, Makespan: 24 * time.Second, CPU: 800 * time.Millisecond, ControlCPU: 29 * time.Second, Reconciles: 1400, Peak: 100, Rest: 80, Start: time.Second, RestartCPU: time.Second, FirstEdit: 90 * time.Millisecond},
-				{Objects: 400, Created: 200, Makespan: 22 * time.Second, CPU: 600 * time.Millisecond, Peak: 120, Rest: 90, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 110 * time.Millisecond},
-				{Objects: 500, Created: 100, Makespan: 10 * time.Second, CPU: 500 * time.Millisecond, Peak: 130, Rest: 95, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 80 * time.Millisecond},
+				{Objects: 200, Created: 200, Makespan: 24 * time.Second, cost: cost{CPU: 800 * time.Millisecond, ControlCPU: 29 * time.Second, Reconciles: 1400}, Peak: 100, Rest: 80, Start: time.Second, RestartCPU: time.Second, FirstEdit: 90 * time.Millisecond},
+				{Objects: 400, Created: 200, Makespan: 22 * time.Second, cost: cost{CPU: 600 * time.Millisecond}, Peak: 120, Rest: 90, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 110 * time.Millisecond},
+				{Objects: 500, Created: 100, Makespan: 10 * time.Second, cost: cost{CPU: 500 * time.Millisecond}, Peak: 130, Rest: 95, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 80 * time.Millisecond},
 			},
 			EmptyMemory: 50, RestMemory: 90, RestAfterEdits: 110, PeakMemory: 150, RestCPU: 0.2,
 			ScrapeBytes: 90_000, ScrapeTime: 9 * time.Millisecond,
@@ -46,8 +46,8 @@ func sampleResults() results {
 			Failovers:      []time.Duration{300 * time.Millisecond, 1200 * time.Millisecond},
 		},
 		Spread: &spreadResults{Namespaces: 50, Growth: []point{
-			{Objects: 200, Created: 200, Makespan: 25 * time.Second, CPU: 820 * time.Millisecond, ControlCPU: 28 * time.Second, Reconciles: 1300, Peak: 102, Rest: 82, Start: time.Second, RestartCPU: time.Second, FirstEdit: 80 * time.Millisecond},
-			{Objects: 400, Created: 200, Makespan: 26 * time.Second, CPU: 840 * time.Millisecond, Peak: 122, Rest: 92, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 100 * time.Millisecond},
+			{Objects: 200, Created: 200, Makespan: 25 * time.Second, cost: cost{CPU: 820 * time.Millisecond, ControlCPU: 28 * time.Second, Reconciles: 1300}, Peak: 102, Rest: 82, Start: time.Second, RestartCPU: time.Second, FirstEdit: 80 * time.Millisecond},
+			{Objects: 400, Created: 200, Makespan: 26 * time.Second, cost: cost{CPU: 840 * time.Millisecond}, Peak: 122, Rest: 92, Start: time.Second, RestartCPU: 2 * time.Second, FirstEdit: 100 * time.Millisecond},
 		}},
 	}
 }

@@ -236,17 +236,23 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
 	w.memory.forgetDeletedHistory(s.deployment, since)
 	e := w.expect(s.spec, s.in)
-	if given, err := w.expectedChildIsGivenAway(ctx, s, e); err != nil || given {
-		return found, err
+	children, err := w.auxiliary(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	// It was disowned while an earlier object was paused, and has outlived it: the object
+	// reports it as Conflict.
+	for ref, c := range children {
+		if e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
+			return found, nil
+		}
 	}
 	w.judgeStatus(s, e, bad)
 	w.judgePods(s, e, bad)
 	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && !w.memory.touched && !w.memory.doubtful && n > max(1, w.memory.edits) {
 		bad("flip-flop", "the template of the Deployment changed %d times, and the spec %d times", n, w.memory.edits)
 	}
-	if err := w.judgeChildren(ctx, s, e, bad); err != nil {
-		return nil, err
-	}
+	w.judgeChildren(s, e, children, bad)
 	return found, w.judgeMemory(ctx, s, bad)
 }
 
@@ -311,25 +317,6 @@ func (s *scene) workload() metav1.Object {
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
 	return child != nil && isGivenAway(child, s.object.GetUID())
-}
-
-// expectedChildIsGivenAway reports whether a child other than the workload is given
-// away: it was disowned while an earlier object was paused, and has outlived it. The
-// object reports it as Conflict.
-func (w *World) expectedChildIsGivenAway(ctx context.Context, s *scene, e expectation) (bool, error) {
-	for ref, want := range e.children {
-		if !want || w.foreign[ref] != nil {
-			continue
-		}
-		c, err := w.child(ctx, ref)
-		if err != nil {
-			return false, err
-		}
-		if c != nil && isGivenAway(c, s.object.GetUID()) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 func isGivenAway(child metav1.Object, object types.UID) bool {
@@ -417,17 +404,28 @@ func (w *World) judgeTemplate(s *scene, bad func(string, string, ...any)) {
 	}
 }
 
-// judgeChildren checks that the expected auxiliary resources exist, and no others,
-// and that the object owns them.
-func (w *World) judgeChildren(ctx context.Context, s *scene, e expectation, bad func(string, string, ...any)) error {
-	for ref, want := range e.children {
+// auxiliary reads the children, except for the workload, that e is about and that no
+// other client created, nil if there is none.
+func (w *World) auxiliary(ctx context.Context, e expectation) (map[Ref]*unstructured.Unstructured, error) {
+	children := map[Ref]*unstructured.Unstructured{}
+	for ref := range e.children {
 		if w.foreign[ref] != nil {
 			continue
 		}
 		c, err := w.child(ctx, ref)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		children[ref] = c
+	}
+	return children, nil
+}
+
+// judgeChildren checks that the expected auxiliary resources exist, and no others,
+// and that the object owns them.
+func (w *World) judgeChildren(s *scene, e expectation, children map[Ref]*unstructured.Unstructured, bad func(string, string, ...any)) {
+	for ref, c := range children {
+		want := e.children[ref]
 		switch {
 		case want && c == nil:
 			bad("children", "there is no %s: the spec asks for it", ref)
@@ -440,7 +438,6 @@ func (w *World) judgeChildren(ctx context.Context, s *scene, e expectation, bad 
 			bad("drift", "%s has a port that another client set", ref)
 		}
 	}
-	return nil
 }
 
 // judgeForeign checks that unowned objects have not changed since they were

@@ -27,14 +27,7 @@ type Bound struct {
 // required field. Each differs from a valid case in one field. without are the
 // rules whose field is in no valid case.
 func Bounds(k Kind, d *schema.Definition, cases []Case) (made []Bound, without []schema.Rule) {
-	var hosts []map[string]any
-	for _, c := range cases {
-		if c.Refused == nil && c.Old == nil {
-			if obj, strict, err := d.Decode(c.Object); err == nil && len(strict) == 0 {
-				hosts = append(hosts, obj)
-			}
-		}
-	}
+	hosts := valid(d, cases)
 	for _, r := range d.Rules() {
 		if r.Keyword == schema.KeywordCEL {
 			continue
@@ -63,6 +56,19 @@ func Bounds(k Kind, d *schema.Definition, cases []Case) (made []Bound, without [
 		}
 	}
 	return made, without
+}
+
+// valid returns the objects of the valid cases that create one.
+func valid(d *schema.Definition, cases []Case) []map[string]any {
+	var objects []map[string]any
+	for _, c := range cases {
+		if c.Refused == nil && c.Old == nil {
+			if obj, strict, err := d.Decode(c.Object); err == nil && len(strict) == 0 {
+				objects = append(objects, obj)
+			}
+		}
+	}
+	return objects
 }
 
 // clone copies JSON values.
