@@ -25,6 +25,11 @@ var goOnly = []string{
 	`objects of another kind select their pods by this label`, // the schema of pods is the same for all kinds
 	`^Duplicate value: "(?:[^"\\]|\\.)*"$`,                    // paths that are equal after path.Clean
 	`is a file of this volume and cannot be a folder`,         // compares each path with all others
+	`is mounted below this path`,                              // the same
+	`can meet all requirements on this label`,                 // combines all requirements with the same key
+	`no node can have the labels of spec\.pod\.nodeSelector`,  // the same
+	`nginx writes to this folder when it starts`,              // depends on the paths of the image
+	`the volume replaces nginx\.conf of the image`,            // the same
 }
 
 func matches(patterns []string, message string) bool {
