@@ -49,16 +49,15 @@ const (
 
 // neighbourResults are what other tenants notice of a noisy one.
 type neighbourResults struct {
-	// Quiet and Noisy are the times from an edit until its Deployment changed, without
-	// and with the noise.
-	Quiet, Noisy []time.Duration
-	// NoisyEdits is how many times the noisy tenant changed its object, and Flaps how
-	// many times the readiness of a pod changed.
-	NoisyEdits, Flaps int
-	// NoisyTook is how long the noise lasted, and NoisyCPU and FloodCPU are the
-	// processor times of the operator during the noise and the flood. ControlPlaneCPU is
-	// that of the control plane during the noise.
-	NoisyTook, NoisyCPU, ControlPlaneCPU, FloodCPU time.Duration
+	// Quiet are the times from an edit until its Deployment changed, without noise.
+	Quiet []time.Duration
+	// Noisy is the noise of a tenant whose object the operator reconciles, and Paused
+	// that of the same requests while the object is paused. The difference is what the
+	// operator does for the noisy tenant; the rest is the cost of the tenant's requests
+	// in the control plane, and of their admission.
+	Noisy, Paused noise
+	// FloodCPU is the processor time of the operator during the flood.
+	FloodCPU time.Duration
 	// NoisyMemory and FloodMemory are the maximum resident memory until then, in MiB.
 	NoisyMemory, FloodMemory float64
 
@@ -71,6 +70,18 @@ type neighbourResults struct {
 	Refused int
 
 	Drains *drainResults
+}
+
+// noise is what a noisy tenant did, and what others noticed of it.
+type noise struct {
+	// Others are the times from an edit of another tenant until its Deployment changed.
+	Others []time.Duration
+	// Edits is how many times the noisy tenant changed its object, and Flaps how many
+	// times the readiness of a pod changed.
+	Edits, Flaps int
+	// Took is how long the noise lasted, and OperatorCPU and ControlPlaneCPU are the
+	// processor times meanwhile.
+	Took, OperatorCPU, ControlPlaneCPU time.Duration
 }
 
 // measureNeighbours measures the edits of one tenant while another one does its worst,
@@ -105,12 +116,22 @@ func (l *lab) measureNeighbours(ctx context.Context) error {
 			return err
 		}
 		r.Quiet = append(r.Quiet, took...)
-		if took, err = l.editTenantsInNoise(ctx); err != nil {
-			return err
+		for _, n := range []struct {
+			noise  *noise
+			paused bool
+		}{{&r.Noisy, false}, {&r.Paused, true}} {
+			if err := l.patch(ctx, webServers, namespaceNoisy, "noisy", fmt.Sprintf(`{"spec":{"paused":%t}}`, n.paused)); err != nil {
+				return fmt.Errorf("pausing the noisy WebServer: %w", err)
+			}
+			if err := quiet(ctx, l.current.pid()); err != nil {
+				return err
+			}
+			if err := l.editTenantsInNoise(ctx, n.noise); err != nil {
+				return err
+			}
 		}
-		r.Noisy = append(r.Noisy, took...)
-		logf("an edit takes %s, p99 %s; during the noise %s, p99 %s", millis(quantile(r.Quiet, 0.5)), millis(quantile(r.Quiet, 0.99)),
-			millis(quantile(r.Noisy, 0.5)), millis(quantile(r.Noisy, 0.99)))
+		p99 := func(d []time.Duration) string { return millis(quantile(d, 0.99)) }
+		logf("p99 of an edit is %s; during the noise %s, and while its object is paused %s", p99(r.Quiet), p99(r.Noisy.Others), p99(r.Paused.Others))
 	}
 	_, r.NoisyMemory = memory(l.current.pid())
 	if err := quiet(ctx, l.current.pid()); err != nil {
@@ -146,15 +167,14 @@ func (l *lab) editTenants(ctx context.Context) ([]time.Duration, error) {
 
 // editTenantsInNoise is editTenants while the noisy tenant changes the content of its
 // object, and its pods become ready and not ready.
-func (l *lab) editTenantsInNoise(ctx context.Context) (took []time.Duration, err error) {
-	r := l.results.Neighbours
-	noise, stop := context.WithCancel(ctx)
+func (l *lab) editTenantsInNoise(ctx context.Context, n *noise) error {
+	until, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	every := func(interval time.Duration, do func(context.Context) error) {
 		wg.Go(func() {
-			for sleep(noise, interval) == nil {
-				if err := do(noise); err != nil && noise.Err() == nil {
+			for sleep(until, interval) == nil {
+				if err := do(until); err != nil && until.Err() == nil {
 					failed <- err
 					return
 				}
@@ -162,24 +182,25 @@ func (l *lab) editTenantsInNoise(ctx context.Context) (took []time.Duration, err
 		})
 	}
 	every(noisyEvery, func(ctx context.Context) error {
-		r.NoisyEdits++
-		text := fmt.Sprintf("%d%s", r.NoisyEdits, strings.Repeat("x", noisyBytes-10))
+		n.Edits++
+		text := fmt.Sprintf("%d%s", n.Edits, strings.Repeat("x", noisyBytes-10))
 		return l.patch(ctx, webServers, namespaceNoisy, "noisy", `{"spec":{"content":{"files":{"index.html":"`+text+`"}}}}`)
 	})
 	every(flapEvery, func(ctx context.Context) error {
-		n, err := l.flap(ctx)
-		r.Flaps += n
+		flaps, err := l.flap(ctx)
+		n.Flaps += flaps
 		return err
 	})
 	began, before, controlBefore := time.Now(), cpu(l.current.pid()), cpus(controlPlane())
-	took, err = l.editTenants(ctx)
-	r.NoisyTook += time.Since(began)
-	r.NoisyCPU += cpu(l.current.pid()) - before
-	r.ControlPlaneCPU += cpus(controlPlane()) - controlBefore
+	took, err := l.editTenants(ctx)
+	n.Others = append(n.Others, took...)
+	n.Took += time.Since(began)
+	n.OperatorCPU += cpu(l.current.pid()) - before
+	n.ControlPlaneCPU += cpus(controlPlane()) - controlBefore
 	stop()
 	wg.Wait()
 	close(failed)
-	return took, errors.Join(err, <-failed)
+	return errors.Join(err, <-failed)
 }
 
 // flap makes a pod of the noisy tenant not ready. The simulated node makes it ready
@@ -333,12 +354,20 @@ func (r neighbourResults) goals() []goal {
 		flooded = append(flooded, fmt.Sprintf("%d %s", r.Flooded[code], name))
 	}
 	d := r.Drains
-	quiet, noisy := quantile(r.Quiet, 0.99), quantile(r.Noisy, 0.99)
+	quiet, noisy := quantile(r.Quiet, 0.99), quantile(r.Noisy.Others, 0.99)
+	during := func(n noise) string {
+		return fmt.Sprintf("%s; p99 %.2f times", times(n.Others), ratio(quantile(n.Others, 0.99), quiet))
+	}
+	cost := func(n noise) string {
+		return fmt.Sprintf("%d edits of %d KiB, readiness of a pod changed %d times, in %s; CPU of the operator %s, of the control plane %s",
+			n.Edits, noisyBytes>>10, n.Flaps, seconds(n.Took), seconds(n.OperatorCPU), seconds(n.ControlPlaneCPU))
+	}
 	return []goal{
 		info("an edit → its Deployment changed, without the noise", "%s", times(r.Quiet)),
-		row("the same during the noise", "p99 within 20 %", noisy <= quiet+quiet/5, "%s; p99 %.2f times", times(r.Noisy), ratio(noisy, quiet)),
-		info("the noise", "%d edits of %d KiB, readiness of a pod changed %d times, in %s; CPU of the operator %s, of the control plane %s",
-			r.NoisyEdits, noisyBytes>>10, r.Flaps, seconds(r.NoisyTook), seconds(r.NoisyCPU), seconds(r.ControlPlaneCPU)),
+		row("the same during the noise", "p99 within 20 %", noisy <= quiet+quiet/5, "%s", during(r.Noisy)),
+		info("the noise", "%s", cost(r.Noisy)),
+		info("an edit during the same requests, while the noisy object is paused", "%s", during(r.Paused)),
+		info("these requests", "%s", cost(r.Paused)),
 		row("memory (RSS) of the operator, maximum", fmt.Sprintf("≤ %d MiB", memoryGoal), r.NoisyMemory <= memoryGoal, "%.0f MiB", r.NoisyMemory),
 		info("a WebServer is admitted, without the flood", "%s", times(r.Admitted)),
 		row("the same during the flood", "p99 < "+admissionGoal.String(), quantile(r.AdmittedInFlood, 0.99) < admissionGoal, "%s", times(r.AdmittedInFlood)),

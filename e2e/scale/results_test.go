@@ -55,8 +55,10 @@ func sampleResults() results {
 func TestResults_AreWrittenIntoDocs(t *testing.T) {
 	docs := t.TempDir()
 	neighbours := results{Version: "v1", Machine: "2 cores", LoadAverage: "0.50", Took: 10 * time.Minute, Neighbours: &neighbourResults{
-		Quiet: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}, Noisy: []time.Duration{20 * time.Millisecond, 47 * time.Millisecond},
-		NoisyEdits: 300, Flaps: 600, NoisyMemory: 120, FloodMemory: 300, Flooded: map[int]int{200: 10, 429: 1000, 0: 1},
+		Quiet:       []time.Duration{20 * time.Millisecond, 40 * time.Millisecond},
+		Noisy:       noise{Others: []time.Duration{20 * time.Millisecond, 47 * time.Millisecond}, Edits: 300, Flaps: 600},
+		Paused:      noise{Others: []time.Duration{22 * time.Millisecond, 44 * time.Millisecond}, Edits: 310, Flaps: 620},
+		NoisyMemory: 120, FloodMemory: 300, Flooded: map[int]int{200: 10, 429: 1000, 0: 1},
 		Admitted: []time.Duration{5 * time.Millisecond}, AdmittedInFlood: []time.Duration{300 * time.Millisecond}, Refused: 2,
 		Drains: &drainResults{Combinations: 2, Drains: 6, Evictions: 12, Retried: 1, RefusedLabels: 1},
 	}}
