@@ -61,8 +61,11 @@ const coalesce = 500 * time.Millisecond
 func newQueue(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) queue {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) queue {
 		return fairqueue.New(name, fairqueue.Options[reconcile.Request]{
-			Group:       func(r reconcile.Request) string { return r.Namespace },
-			GroupLimit:  workers,
+			Group:      func(r reconcile.Request) string { return r.Namespace },
+			GroupLimit: workers,
+			// A rollout of an ordinary object takes about half a second of a worker, so only an
+			// object that changes all the time, at considerable cost, waits.
+			Share:       fairqueue.Share{Fraction: 0.1, Burst: 2 * time.Second, MaxDelay: 5 * time.Second},
 			RateLimiter: limiter,
 		})
 	}

@@ -1,16 +1,18 @@
 // Package fairqueue contains the work queue of the controllers. It implements
-// controller-runtime's priority queue and differs from it in three ways:
+// controller-runtime's priority queue and differs from it in four ways:
 //
 //   - Requests have one of four classes. A class is served before the lower
 //     ones, but none is starved: see patience.
 //   - Within a class, namespaces take turns, so that the wait of a user does not
 //     depend on how many objects another namespace changed at once.
 //   - A namespace cannot occupy all workers: see Options.GroupLimit.
+//   - An item that is added all the time cannot occupy a worker: see Share.
 package fairqueue
 
 import (
 	"container/heap"
 	"container/list"
+	"maps"
 	"sync"
 	"time"
 
@@ -63,8 +65,24 @@ type Options[T comparable] struct {
 	// concurrently. If it is less than the number of workers, no group can
 	// occupy all of them. 0 means no limit.
 	GroupLimit int
+	// Share is how much of the time of a worker one item may take.
+	Share Share
 	// RateLimiter returns the delays of AddRateLimited. It is required.
 	RateLimiter workqueue.TypedRateLimiter[T]
+}
+
+// Share limits how much time is spent on one item. The next time an item is
+// processed is delayed as long as its share is used up; additions meanwhile become
+// one. The zero value means no limit.
+type Share struct {
+	// Fraction of the time of a worker that an item may take in the long run, less
+	// than 1.
+	Fraction float64
+	// Burst is the processing time after which an item is delayed for the first time.
+	Burst time.Duration
+	// MaxDelay limits the delay, so that an item is not punished for a slow API
+	// server.
+	MaxDelay time.Duration
 }
 
 // Queue is a work queue. An item that is added several times before it is
@@ -84,6 +102,8 @@ type Queue[T comparable] struct {
 	turns    [classes]list.List   // of *lane: groups with ready items, in turn
 	skipped  [classes]int         // requests of other classes served meanwhile
 	delayed  delayed[T]
+	spent    map[T]spent // of recent items, as long as it counts
+	sweepAt  int         // the size of spent at which what no longer counts is removed
 	timer    *time.Timer
 	ready    int
 	watching bool // whether the metrics of running items are being updated
@@ -138,6 +158,7 @@ func New[T comparable](name string, o Options[T]) *Queue[T] {
 	q := &Queue[T]{
 		options: o, metrics: newQueueMetrics(name), now: time.Now,
 		items: map[T]*item[T]{}, running: map[T]*run[T]{}, groups: map[string]*group[T]{},
+		spent: map[T]spent{}, sweepAt: minSweep,
 	}
 	q.wake.L = &q.mu
 	return q
@@ -186,14 +207,13 @@ func (q *Queue[T]) add(key T, class int, after time.Duration) {
 		// event. An object that fails forever must not delay users' edits.
 		class = max(class, classOf(PriorityDefault))
 	}
+	after = max(after, q.pause(key))
 	it := q.items[key]
 	if it == nil {
 		it = &item[T]{key: key, class: class, index: -1}
 		q.items[key] = it
 		if after > 0 {
-			it.at = q.now().Add(after)
-			heap.Push(&q.delayed, it)
-			q.arm()
+			q.delay(it, after)
 			return
 		}
 		q.makeReady(it)
@@ -215,6 +235,13 @@ func (q *Queue[T]) add(key T, class int, after time.Duration) {
 	heap.Remove(&q.delayed, it.index)
 	q.arm()
 	q.makeReady(it)
+}
+
+// delay makes an item ready later.
+func (q *Queue[T]) delay(it *item[T], after time.Duration) {
+	it.at = q.now().Add(after)
+	heap.Push(&q.delayed, it)
+	q.arm()
 }
 
 // makeReady puts an item that is not delayed into its lane, or sets it aside
@@ -376,11 +403,19 @@ func (q *Queue[T]) Done(key T) {
 		return
 	}
 	delete(q.running, key)
-	q.metrics.done(q.now().Sub(r.since))
+	took := q.now().Sub(r.since)
+	q.metrics.done(took)
+	q.charge(key, took)
 	g := r.group
 	g.running--
-	if r.again != nil {
-		q.place(r.again)
+	if again := r.again; again != nil {
+		if after := q.pause(key); after > 0 {
+			q.ready--
+			q.metrics.postpone(again.class)
+			q.delay(again, after)
+		} else {
+			q.place(again)
+		}
 	}
 	if g.running == 0 && g.isEmpty() {
 		delete(q.groups, g.name)
@@ -395,6 +430,46 @@ func (g *group[T]) isEmpty() bool {
 		}
 	}
 	return true
+}
+
+// spent is the processing time that counts towards the share of an item, as of a
+// time. It decreases with Share.Fraction.
+type spent struct {
+	busy time.Duration
+	at   time.Time
+}
+
+func (s spent) now(now time.Time, fraction float64) time.Duration {
+	return max(0, s.busy-time.Duration(float64(now.Sub(s.at))*fraction))
+}
+
+// minSweep avoids that a small map is searched often.
+const minSweep = 64
+
+// charge adds processing time to what an item has spent of its share.
+func (q *Queue[T]) charge(key T, took time.Duration) {
+	s := q.options.Share
+	if s.Fraction <= 0 {
+		return
+	}
+	now := q.now()
+	most := s.Burst + time.Duration(float64(s.MaxDelay)*s.Fraction)
+	q.spent[key] = spent{min(most, q.spent[key].now(now, s.Fraction)+took), now}
+	if len(q.spent) < q.sweepAt {
+		return
+	}
+	maps.DeleteFunc(q.spent, func(_ T, v spent) bool { return v.now(now, s.Fraction) == 0 })
+	q.sweepAt = max(minSweep, 2*len(q.spent))
+}
+
+// pause returns how long an item has to wait because its share is used up.
+func (q *Queue[T]) pause(key T) time.Duration {
+	s := q.options.Share
+	if s.Fraction <= 0 {
+		return 0
+	}
+	over := q.spent[key].now(q.now(), s.Fraction) - s.Burst
+	return max(0, time.Duration(float64(over)/s.Fraction))
 }
 
 // arm sets the timer to the time at which the next delayed item becomes ready.

@@ -271,6 +271,62 @@ func TestQueue_Delays(t *testing.T) {
 	}
 }
 
+// TestQueue_BoundsTheTimeForAnItem adds an item all the time, and another one every
+// second.
+func TestQueue_BoundsTheTimeForAnItem(t *testing.T) {
+	for name, tc := range map[string]struct {
+		takes time.Duration
+		added time.Duration // how often
+		min   int           // how many times it is processed in 100 seconds
+		max   int
+	}{
+		"it is expensive":      {takes: 100 * time.Millisecond, added: 10 * time.Millisecond, min: 115, max: 125}, // 2 s + 10%
+		"it is cheap":          {takes: time.Millisecond, added: 20 * time.Millisecond, min: 4990, max: 5000},
+		"it blocks":            {takes: 10 * time.Second, added: 10 * time.Millisecond, min: 7, max: 7}, // 5 s apart
+		"it is added by turns": {takes: 500 * time.Millisecond, added: 6 * time.Second, min: 16, max: 17},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newTestQueue(t, 0)
+				q.options.Share = Share{Fraction: 0.1, Burst: 2 * time.Second, MaxDelay: 5 * time.Second}
+				noisy := 0
+				for range 2 {
+					go func() {
+						for key, down := q.Get(); !down; key, down = q.Get() {
+							if key == "a/noisy" {
+								noisy++
+								time.Sleep(tc.takes)
+							}
+							q.Done(key)
+						}
+					}()
+				}
+				for t0, i := time.Now(), 1; time.Since(t0) < 100*time.Second; i++ {
+					q.AddWithOpts(with(PriorityEdit), "a/noisy", fmt.Sprintf("b/%d", i))
+					time.Sleep(tc.added)
+					synctest.Wait()
+					if _, waits := q.items[fmt.Sprintf("b/%d", i)]; waits {
+						t.Fatal("another item waits, too")
+					}
+				}
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				if noisy < tc.min || noisy > tc.max {
+					t.Errorf("processed %d times, want %d to %d", noisy, tc.min, tc.max)
+				}
+				if len(q.spent) >= 2*minSweep {
+					t.Errorf("%d items are remembered", len(q.spent))
+				}
+				q.mu.Unlock()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				q.mu.Lock()
+				check(t, 0, len(q.items)+len(q.delayed)+q.ready)
+			})
+		})
+	}
+}
+
 func TestQueue_RetriesAfterTheEditsOfUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(t, 0)

@@ -92,6 +92,9 @@ func (m *queueMetrics) move(from, to int) {
 	m.depth[to].Inc()
 }
 
+// postpone is the opposite of add, except that adds is a counter.
+func (m *queueMetrics) postpone(class int) { m.depth[class].Dec() }
+
 func (m *queueMetrics) get(class int, waited time.Duration) {
 	m.depth[class].Dec()
 	m.latency.Observe(waited.Seconds())
