@@ -117,16 +117,18 @@ func (l *lab) measureNeighbours(ctx context.Context) error {
 		}
 		r.Quiet = append(r.Quiet, took...)
 		for _, n := range []struct {
-			noise  *noise
-			paused bool
-		}{{&r.Noisy, false}, {&r.Paused, true}} {
+			noise   *noise
+			paused  bool
+			profile string
+		}{{&r.Noisy, false, "noise.cpu"}, {&r.Paused, true, "noise-paused.cpu"}} {
 			if err := l.patch(ctx, webServers, namespaceNoisy, "noisy", fmt.Sprintf(`{"spec":{"paused":%t}}`, n.paused)); err != nil {
 				return fmt.Errorf("pausing the noisy WebServer: %w", err)
 			}
 			if err := quiet(ctx, l.current.pid()); err != nil {
 				return err
 			}
-			if err := l.editTenantsInNoise(ctx, n.noise); err != nil {
+			err := l.profileWhile(ctx, n.profile, func() error { return l.editTenantsInNoise(ctx, n.noise) })
+			if err != nil {
 				return err
 			}
 		}
@@ -358,16 +360,16 @@ func (r neighbourResults) goals() []goal {
 	during := func(n noise) string {
 		return fmt.Sprintf("%s; p99 %.2f times", times(n.Others), ratio(quantile(n.Others, 0.99), quiet))
 	}
-	cost := func(n noise) string {
+	describe := func(n noise) string {
 		return fmt.Sprintf("%d edits of %d KiB, readiness of a pod changed %d times, in %s; CPU of the operator %s, of the control plane %s",
 			n.Edits, noisyBytes>>10, n.Flaps, seconds(n.Took), seconds(n.OperatorCPU), seconds(n.ControlPlaneCPU))
 	}
 	return []goal{
 		info("an edit → its Deployment changed, without the noise", "%s", times(r.Quiet)),
 		row("the same during the noise", "p99 within 20 %", noisy <= quiet+quiet/5, "%s", during(r.Noisy)),
-		info("the noise", "%s", cost(r.Noisy)),
+		info("the noise", "%s", describe(r.Noisy)),
 		info("an edit during the same requests, while the noisy object is paused", "%s", during(r.Paused)),
-		info("these requests", "%s", cost(r.Paused)),
+		info("these requests", "%s", describe(r.Paused)),
 		row("memory (RSS) of the operator, maximum", fmt.Sprintf("≤ %d MiB", memoryGoal), r.NoisyMemory <= memoryGoal, "%.0f MiB", r.NoisyMemory),
 		info("a WebServer is admitted, without the flood", "%s", times(r.Admitted)),
 		row("the same during the flood", "p99 < "+admissionGoal.String(), quantile(r.AdmittedInFlood, 0.99) < admissionGoal, "%s", times(r.AdmittedInFlood)),
