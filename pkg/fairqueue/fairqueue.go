@@ -464,11 +464,12 @@ func (q *Queue[T]) charge(key T, took time.Duration) {
 
 // pause returns how long an item has to wait because its share is used up.
 func (q *Queue[T]) pause(key T) time.Duration {
-	s := q.options.Share
-	if s.Fraction <= 0 {
+	spent, ok := q.spent[key]
+	if !ok {
 		return 0
 	}
-	over := q.spent[key].now(q.now(), s.Fraction) - s.Burst
+	s := q.options.Share
+	over := spent.now(q.now(), s.Fraction) - s.Burst
 	return max(0, time.Duration(float64(over)/s.Fraction))
 }
 
