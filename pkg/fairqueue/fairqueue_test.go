@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -431,6 +432,11 @@ func TestQueue_ProcessesEverythingConcurrently(t *testing.T) {
 }
 
 func TestMetrics_AreThoseOfControllerRuntime(t *testing.T) {
+	t.Cleanup(func() { // so that the test can be repeated in one process
+		for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{depth, adds, latency, duration, unfinished, longestRunning, retries} {
+			vec.DeletePartialMatch(prometheus.Labels{"name": t.Name()})
+		}
+	})
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(t, 0)
 		q.AddWithOpts(with(PriorityBackground), "a/1", "a/2", "a/3")
