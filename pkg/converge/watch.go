@@ -12,7 +12,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -97,12 +99,16 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 			}
 			return base.WithValues(k.Log.Key, req.String())
 		})
+	gvk, err := apiutil.GVKForObject(k.New(), mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("looking up the kind of %s: %w", k.Log.Key, err)
+	}
 	known, optional, err := newOptional(mgr, k.Optional)
 	if err != nil {
 		return err
 	}
 	optional.handler = first{
-		EventHandler: handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), k.New(), handler.OnlyControllerOwner()),
+		EventHandler: handler.EnqueueRequestsFromMapFunc(controllerOf(gvk.GroupKind())),
 		disowned:     r.disowned, disappeared: r.disappeared,
 	}
 	r.optional = optional
@@ -122,10 +128,6 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		})})
 	}
 	if k.Limiter != nil {
-		gvk, err := apiutil.GVKForObject(k.New(), mgr.GetScheme())
-		if err != nil {
-			return fmt.Errorf("looking up the kind of %s: %w", k.Log.Key, err)
-		}
 		b = b.WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
 			k.Limiter.Run(ctx, mgr.GetCache(), gvk.Kind, func(key types.NamespacedName) { raised(q, 0).Add(reconcile.Request{NamespacedName: key}) })
 			return nil
@@ -154,6 +156,24 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
 	}
 	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k) })
+}
+
+// controllerOf returns a function that maps a child to the object of a kind
+// that controls it, whatever the version in the owner reference.
+// handler.EnqueueRequestForOwner looks up each version in the RESTMapper. A
+// tenant can write any version, and each event of such a child would cause an
+// error with a stack trace, and requests for the API group.
+func controllerOf(kind schema.GroupKind) handler.MapFunc {
+	return func(_ context.Context, o client.Object) []reconcile.Request {
+		ref := metav1.GetControllerOfNoCopy(o)
+		if ref == nil || ref.Kind != kind.Kind {
+			return nil
+		}
+		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != kind.Group {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
+	}
 }
 
 // indexByOwner adds the index that a watch declares.

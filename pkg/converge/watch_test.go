@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +47,34 @@ func plain() handler.EventHandler {
 		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[client.Object], q queue) { add(q) },
 		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[client.Object], q queue) { add(q) },
 		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[client.Object], q queue) { add(q) },
+	}
+}
+
+func TestControllerOf_MapsAnyVersionOfTheKind(t *testing.T) {
+	owned := func(apiVersion, kind string, controller bool) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-config", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: "web", Controller: &controller},
+		}}}
+	}
+	owner := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}}
+	for name, tc := range map[string]struct {
+		child client.Object
+		want  []reconcile.Request
+	}{
+		"the version of the kind":        {owned("my.domain/v1", "WebServer", true), owner},
+		"a version that is not served":   {owned("my.domain/v9", "WebServer", true), owner},
+		"an owner that does not control": {owned("my.domain/v1", "WebServer", false), nil},
+		"another kind of the group":      {owned("my.domain/v1", "WebSite", true), nil},
+		"a kind of another group":        {owned("other.domain/v1", "WebServer", true), nil},
+		"a group that cannot be parsed":  {owned("my.domain/v1/beta", "WebServer", true), nil},
+		"no owner":                       {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-config"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := controllerOf(schema.GroupKind{Group: "my.domain", Kind: "WebServer"})(t.Context(), tc.child)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
