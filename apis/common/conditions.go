@@ -100,7 +100,7 @@ const (
 // Status is the part of the status that all kinds have in common.
 type Status struct {
 	// observedGeneration is the generation of the spec that this status
-	// describes.
+	// describes. It is -1 until the object is reconciled for the first time.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

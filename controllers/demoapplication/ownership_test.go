@@ -115,9 +115,11 @@ func TestDemoApplication_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	l.Restart()
 	l.Expect("restart after the takeover")
 
+	began := time.Now()
 	l.Edit(a, "web", func() { a.Spec.Image = "nginx:1.23.0" })
 	l.Ready(a, "web")
-	l.Expect("edit after the takeover", "patch controllerrevisions 201", "patch deployments 200", "patch demoapplications/status 200", "patch demoapplications/status 200")
+	const status = "patch demoapplications/status 200"
+	l.ExpectOf(time.Since(began), status, "edit after the takeover", "patch controllerrevisions 201", "patch deployments 200", status)
 }
 
 func TestDemoApplication_AdoptsTransferredChildren(t *testing.T) {

@@ -64,7 +64,8 @@ func specimen() testkit.KindUnderTest {
 		Children: func(name string) []client.Object {
 			return []client.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + "-immortalpod"}}}
 		},
-		Created: []string{"patch pods 200"}, // the gate is removed when the pod is counted
+		// The gate is removed when the pod is counted, which is recorded before.
+		Created: []string{"patch immortalcontainers/status 200", "patch pods 200"},
 		Edit:    func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Image = "nginx:1.23.0" },
 		Edited:  []string{"patch pods 200"},
 		Orphan: func(o converge.Object) {
@@ -218,6 +219,7 @@ func TestImmortalContainer_OperatorUpgradeKeepsThePod(t *testing.T) {
 	l.Requests()
 	l.Restart()
 	l.Expect("restart after the upgrade")
+	began := time.Now()
 	l.Edit(i, "web", func() {
 		i.Spec.Image, i.Spec.Pod.Labels = "nginx:1.23.0", map[string]common.LabelValue{"team": "a"}
 	})
@@ -227,7 +229,7 @@ func TestImmortalContainer_OperatorUpgradeKeepsThePod(t *testing.T) {
 	if string(p.UID) != uid || p.Spec.Hostname != "web" || p.Spec.Containers[0].Image != "nginx:1.23.0" || p.Labels["team"] != "a" || i.Status.StartTimes != 1 {
 		t.Errorf("pod %+v with labels %v, %d starts", p.Spec, p.Labels, i.Status.StartTimes)
 	}
-	l.Expect("a change in place", "patch pods 200", "patch immortalcontainers/status 200", "patch immortalcontainers/status 200")
+	l.ExpectOf(time.Since(began), "patch immortalcontainers/status 200", "a change in place", "patch pods 200", "patch immortalcontainers/status 200")
 	// A change that requires another pod creates one as this version does.
 	l.Edit(i, "web", func() { i.Spec.Env[0].Value = "c" })
 	bornPod(l, uid, 2)

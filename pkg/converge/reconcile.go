@@ -38,9 +38,15 @@ import (
 // the status and in the messages of conditions. It reduces the many steps of a
 // rollout to few status writes, or to none if the rollout takes less time. A
 // condition's new status or reason, which is what users wait for, is written
-// immediately, together with the counts. The exception is Available when it
-// becomes True while Ready does not change.
+// immediately, together with the counts. The exceptions are Available when it
+// becomes True while Ready does not change, and the start of a rollout.
 const settle = 5 * time.Second
+
+// startup is how long the status may lag after the object was created or its spec
+// was changed, as long as everything is in order. If the pods are ready within
+// this time, one status is written instead of two
+// (docs/decisions/0041-one-status-if-quick.md).
+const startup = time.Second
 
 // Reconciler reconciles the objects of one kind.
 type Reconciler struct {
@@ -59,9 +65,9 @@ type Reconciler struct {
 // memory is the state of an object that is kept between reconciles. Losing it
 // only causes an earlier status write.
 type memory struct {
-	uid   types.UID
-	since time.Time // since when changed counts of the status have not been written
-	races int       // consecutive reconciles that ended with a write conflict
+	uid       types.UID
+	postponed postponed // the status, while it has not been written
+	races     int       // consecutive reconciles that ended with a write conflict
 
 	deleted  time.Time          // when this process first observed that the object is being deleted
 	lost     map[apply.Ref]bool // children that were deleted before they were released
@@ -76,6 +82,14 @@ type memory struct {
 	freed bool // the finalizer was removed; a cached object is outdated
 
 	rest rest // what the last reconcile read, if it found nothing to do
+}
+
+// postponed is a status that was decided, but not written yet.
+type postponed struct {
+	since time.Time // since when a changed status has not been written
+	// from has the status in the API server, and to the one that was decided.
+	// Both have no spec.
+	from, to Object
 }
 
 // NewReconciler returns the reconciler of one kind. refs reads the ConfigMaps
@@ -124,8 +138,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
-	before := obj.DeepCopyObject().(Object)
+	before := withoutSpec(obj)
 	key := client.ObjectKeyFromObject(obj)
+	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 	owner.Suspect = r.takeSuspicion(key)
 
@@ -145,7 +160,8 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	}
 	if err == nil && r.hasNeedlessFinalizer(obj) {
 		err = r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
-		before = obj.DeepCopyObject().(Object) // the API server returned it
+		before = withoutSpec(obj) // the API server returned it
+		r.resumeStatus(key, obj)
 	}
 	if err != nil && owner.Suspect {
 		r.suspect(key)
@@ -380,7 +396,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.isFreed(key) {
 		return reconcile.Result{}, nil
 	}
-	before := obj.DeepCopyObject().(Object)
+	before := withoutSpec(obj)
 	late := r.deletedFor(key) >= patience
 	if err := r.release(ctx, obj, owner, late); err != nil {
 		v := r.classify(key, err)
@@ -607,21 +623,24 @@ func (r *Reconciler) wonRace(key types.NamespacedName) {
 	r.change(key, func(m *memory) { m.races = 0 })
 }
 
-// writeStatus writes the status if it differs. If only counts or messages
-// differ, which may soon change again, it writes nothing and returns how long to
-// wait. An urgent status, and one that reports a problem, is always written.
+// writeStatus writes the status if it differs. If the difference may soon become
+// another one, it writes nothing and returns how long to wait. An urgent status, and
+// one that reports a problem, is always written. before has no spec.
 func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (wait time.Duration, written bool, err error) {
 	key := client.ObjectKeyFromObject(after)
-	if equality.Semantic.DeepEqual(before, after) {
+	after = withoutSpec(after)
+	keepTransitions(before.GetStatus(), after.GetStatus())
+	if sameStatus(before, after) {
 		r.settled(key)
 		return 0, false, nil
 	}
-	if b, a := before.GetStatus(), after.GetStatus(); !urgent && b.ObservedGeneration == a.ObservedGeneration && sameButMessages(b.Conditions, a.Conditions, problem) {
-		if left := r.unsettled(key); left > 0 {
-			return left, false, nil
-		}
+	decided := before
+	if last := r.lastStatus(key); last.to != nil {
+		decided = last.to
 	}
-	before, after = withoutSpec(before), withoutSpec(after)
+	if left := r.postpone(key, before, after, mayLag(before.GetStatus(), after.GetStatus(), urgent, problem)); left > 0 {
+		return left, false, nil
+	}
 	// The resource version rejects the write of a former leader that was
 	// suspended and resumed.
 	err = r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
@@ -632,18 +651,56 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 		return 0, false, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
-	r.announce(before, after, problem)
+	started := before.GetStatus().ObservedGeneration != after.GetStatus().ObservedGeneration
+	r.announce(decided, after, started, problem)
 	return 0, true, nil
 }
 
-// withoutSpec returns a copy of an object without its spec. The patch of a status
-// is made from the JSON of both objects, and a spec may be large.
-func withoutSpec(o Object) Object {
-	c := o.DeepCopyObject().(Object)
-	if spec := reflect.ValueOf(c).Elem().FieldByName("Spec"); spec.IsValid() {
-		spec.SetZero()
+// keepTransitions keeps the times of conditions whose status is that in the API
+// server: a change that was undone before it was written is no transition.
+func keepTransitions(before, after *common.Status) {
+	for i := range after.Conditions {
+		c := &after.Conditions[i]
+		if written := meta.FindStatusCondition(before.Conditions, c.Type); written != nil && written.Status == c.Status {
+			c.LastTransitionTime = written.LastTransitionTime
+		}
 	}
-	return c
+}
+
+// mayLag returns how long a changed status may remain unwritten, or 0.
+func mayLag(before, after *common.Status, urgent bool, problem fault.Verdict) time.Duration {
+	started := before.ObservedGeneration != after.ObservedGeneration
+	switch {
+	case urgent:
+		return 0
+	case !started && sameButMessages(before.Conditions, after.Conditions, problem):
+		return settle
+	case started && problem.Class == fault.None && meta.IsStatusConditionTrue(after.Conditions, common.ConditionReconciling) && !becameUnavailable(before, after):
+		return startup
+	default:
+		return 0
+	}
+}
+
+// becameUnavailable reports whether nothing serves any more.
+func becameUnavailable(before, after *common.Status) bool {
+	return meta.IsStatusConditionTrue(before.Conditions, common.ConditionAvailable) &&
+		!meta.IsStatusConditionTrue(after.Conditions, common.ConditionAvailable)
+}
+
+// withoutSpec returns a copy of an object without its spec, which may be large.
+// Only the status is compared, and patched.
+func withoutSpec(o Object) Object {
+	shallow := reflect.New(reflect.TypeOf(o).Elem())
+	shallow.Elem().Set(reflect.ValueOf(o).Elem())
+	shallow.Elem().FieldByName("Spec").SetZero()
+	return shallow.Interface().(Object).DeepCopyObject().(Object)
+}
+
+func statusOf(o Object) reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Status") }
+
+func sameStatus(a, b Object) bool {
+	return equality.Semantic.DeepEqual(statusOf(a).Interface(), statusOf(b).Interface())
 }
 
 // sameButMessages reports whether conditions are equal except for messages that
@@ -666,11 +723,11 @@ func becameAvailable(b, a metav1.Condition) bool {
 }
 
 // announce sends an event for every condition that changed its status or
-// reason, and that is not implied by another one. A rollout that the user has
-// just started, by creating or changing the object, is announced when it ends,
-// or when something holds it up.
-func (r *Reconciler) announce(before, after Object, problem fault.Verdict) {
-	started := before.GetStatus().ObservedGeneration != after.GetStatus().ObservedGeneration && problem.Class == fault.None
+// reason since the last decision, and that is not implied by another one. If the
+// user has started a rollout, by creating or changing the object, it is announced
+// when it ends, or when something holds it up.
+func (r *Reconciler) announce(before, after Object, started bool, problem fault.Verdict) {
+	started = started && problem.Class == fault.None
 	for _, c := range after.GetStatus().Conditions {
 		old := meta.FindStatusCondition(before.GetStatus().Conditions, c.Type)
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
@@ -757,18 +814,41 @@ func (r *Reconciler) isFreed(key types.NamespacedName) bool {
 	return r.objects[key].freed
 }
 
+// settled records that the status that was decided last has been written.
 func (r *Reconciler) settled(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.since = time.Time{} })
+	r.change(key, func(m *memory) { m.postponed = postponed{} })
 }
 
-// unsettled returns how long changed counts may still remain unwritten.
-func (r *Reconciler) unsettled(key types.NamespacedName) (left time.Duration) {
+// postpone records a status that is not written yet, and returns how long it may
+// remain unwritten: lag, less the time since the first of the changes.
+func (r *Reconciler) postpone(key types.NamespacedName, before, after Object, lag time.Duration) (left time.Duration) {
+	if lag == 0 {
+		return 0
+	}
 	r.change(key, func(m *memory) {
 		now := r.now()
-		if m.since.IsZero() {
-			m.since = now
+		if m.postponed.since.IsZero() {
+			m.postponed.since = now
 		}
-		left = settle - now.Sub(m.since)
+		m.postponed.from, m.postponed.to = before, after
+		left = lag - now.Sub(m.postponed.since)
 	})
 	return left
+}
+
+// resumeStatus replaces the status of an object by the one that was decided last, if
+// it has not been written yet. So decisions do not depend on whether it has. A status
+// that was changed in the API server meanwhile is not replaced.
+func (r *Reconciler) resumeStatus(key types.NamespacedName, obj Object) {
+	last := r.lastStatus(key)
+	if last.to != nil && sameStatus(last.from, obj) {
+		statusOf(obj).Set(statusOf(last.to.DeepCopyObject().(Object)))
+	}
+}
+
+// lastStatus returns the status that was decided last, if it has not been written yet.
+func (r *Reconciler) lastStatus(key types.NamespacedName) postponed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key].postponed
 }

@@ -528,7 +528,7 @@ func TestReconciler_DebouncesCountsInTheStatus(t *testing.T) {
 func TestReconciler_DebouncesMessagesOfProgress(t *testing.T) {
 	l := newLoop(t, object())
 	l.state.Ready = conditions.Condition{Reason: "Rolling", Message: "0 of 3 pods are available."}
-	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.started("apply")
 	l.state.Ready.Message = "1 of 3 pods is available."
 	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
 		t.Errorf("comes back after %s, want %s", r.RequeueAfter, settle)
@@ -547,7 +547,7 @@ func TestReconciler_DebouncesAvailableUntilReady(t *testing.T) {
 	created := func() *loop {
 		l := newLoop(t, object())
 		l.state = conditions.State{Available: starting, Ready: starting}
-		l.pass("Observe", "Desired", "apply", "Report", "status")
+		l.started("apply")
 		l.state.Available = up
 		if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
 			t.Errorf("comes back after %s, want %s", r.RequeueAfter, settle)
@@ -584,6 +584,111 @@ func TestReconciler_WritesAnUrgentStatusAtOnce(t *testing.T) {
 	urgent = true
 	l.pass("Observe", "Desired", "Report", "status")
 	l.pass("Observe", "Desired", "Report")
+}
+
+// started reconciles an object whose rollout begins, until that is written.
+func (l *loop) started(sent ...string) {
+	l.t.Helper()
+	want := slices.Concat([]string{"Observe", "Desired"}, sent, []string{"Report"})
+	if r := l.pass(want...); r.RequeueAfter != startup {
+		l.t.Errorf("comes back after %s, want %s", r.RequeueAfter, startup)
+	}
+	l.clock = l.clock.Add(startup)
+	l.pass("Observe", "Desired", "Report", "status")
+}
+
+// The start of a rollout is not worth a write if it ends within a second.
+func TestReconciler_WritesOneStatusForAQuickRollout(t *testing.T) {
+	up := conditions.Condition{Status: true, Reason: "Up", Message: "up"}
+	down := conditions.Condition{Reason: "Down", Message: "down"}
+	rolling := conditions.Condition{Reason: "Rolling", Message: "rolling"}
+	stuck := conditions.Condition{Status: true, Reason: "Stuck", Message: "stuck"}
+	edit := func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" }
+
+	l := newLoop(t, object())
+	l.state = conditions.State{Available: rolling, Ready: rolling}
+	if r := l.pass("Observe", "Desired", "apply", "Report"); r.RequeueAfter != startup {
+		t.Errorf("comes back after %s, want %s", r.RequeueAfter, startup)
+	}
+	l.clock = l.clock.Add(startup / 2)
+	l.state = conditions.State{Available: up, Ready: up}
+	l.pass("Observe", "Desired", "Report", "status")
+	l.said("Normal Up Ready: up")
+	transition := func() metav1.Time {
+		return meta.FindStatusCondition(l.stored().Status.Conditions, common.ConditionReady).LastTransitionTime
+	}
+	since := transition()
+	l.clock = l.clock.Add(time.Minute)
+
+	l.edit(edit)
+	l.state = conditions.State{Available: up, Ready: rolling}
+	l.pass("Observe", "Desired", "apply", "Report")
+	l.clock = l.clock.Add(startup / 2)
+	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != startup/2 {
+		t.Errorf("a second reconcile moved the time: %s left", r.RequeueAfter)
+	}
+	l.state = conditions.State{Available: up, Ready: up}
+	l.pass("Observe", "Desired", "Report", "status")
+	l.said("Normal Up Ready: up") // the rollout that the user started has ended
+	if now := transition(); !now.Equal(&since) {
+		t.Errorf("Ready has changed at %s, and its status, True, has not", now)
+	}
+
+	for name, tc := range map[string]struct {
+		state  conditions.State
+		refuse error
+	}{
+		"stalled":           {state: conditions.State{Available: up, Stalled: stuck}},
+		"no longer serving": {state: conditions.State{Available: down, Ready: down}},
+		"a child is missing": {
+			state:  conditions.State{Available: up, Ready: rolling},
+			refuse: fault.Waiting(time.Second, message.New("Missing", "it waits")),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object())
+			l.pass("Observe", "Desired", "apply", "Report", "status")
+			l.edit(edit)
+			l.state = tc.state
+			if l.refuse["Desired"] = tc.refuse; tc.refuse != nil {
+				l.pass("Observe", "Desired", "Report", "status")
+			} else {
+				l.pass("Observe", "Desired", "apply", "Report", "status")
+			}
+		})
+	}
+}
+
+// Whether a status has been written must not affect what is decided from it, such as
+// which revision was healthy.
+func TestReconciler_DecidesFromTheStatusThatIsNotWrittenYet(t *testing.T) {
+	l := newLoop(t, object())
+	l.state.Ready = conditions.Condition{Reason: "Rolling", Message: "rolling"}
+	report, seen := l.kind.Report, []string{}
+	l.kind.Report = func(w *webserverv1.WebServer, n int, out Outcome) {
+		seen = append(seen, w.Status.Image)
+		report(w, n, out)
+		w.Status.Image += "+"
+	}
+	l.restart()
+	l.pass("Observe", "Desired", "apply", "Report")
+	l.pass("Observe", "Desired", "Report")
+	l.edit(func(w *webserverv1.WebServer) { w.Annotations = map[string]string{"a": "b"} })
+	l.pass("Observe", "Desired", "Report")
+	if diff := cmp.Diff([]string{"", "+", "++"}, seen); diff != "" {
+		t.Errorf("statuses (-want +got):\n%s", diff)
+	}
+
+	w := l.stored() // another client changes the status
+	w.Status.Image = "other"
+	if err := l.client.Status().Update(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	l.clock = l.clock.Add(startup)
+	l.pass("Observe", "Desired", "Report", "status")
+	if got := l.stored().Status.Image; got != "other+" {
+		t.Errorf("the status of another client was overwritten: %q", got)
+	}
 }
 
 func TestReconciler_ReportsAnEditAtOnce(t *testing.T) {

@@ -203,7 +203,7 @@ func (p Printer) Object(w io.Writer, o Object) error {
 	}
 	generation := fmt.Sprintf("%s, generation %d", p.age(o.Created.Time), o.Generation)
 	if o.ObservedGeneration != o.Generation {
-		generation += fmt.Sprintf(", of which the operator has processed %d", o.ObservedGeneration)
+		generation += fmt.Sprintf(", of which the operator has processed %d", max(0, o.ObservedGeneration))
 	}
 	add("Age:", generation)
 	p.table(&b, "  ", rows)

@@ -24,12 +24,13 @@ const mostActions = 10
 // Report returns what the Deployment means for the object's conditions, and
 // updates the status. dep is the Deployment after the reconcile, or nil if
 // there is none. want is the number of replicas, and container the one whose
-// image is reported. Later decisions depend on what the status records about
-// revisions, so a change of that is written even if no condition changes.
+// image is reported. Later decisions depend on which revisions were healthy and have
+// failed, so a change of that is written even if no condition changes. The one in use
+// is read from the Deployment.
 func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
-	revisions, actions := status.Revisions, status.LastActions
+	known, actions := remembered(*status), status.LastActions
 	state := d.report(status, dep, pods, want, container, out)
-	if !equality.Semantic.DeepEqual(revisions, status.Revisions) || !equality.Semantic.DeepEqual(actions, status.LastActions) {
+	if now := remembered(*status); known.healthy != now.healthy || known.failed != now.failed || !equality.Semantic.DeepEqual(actions, status.LastActions) {
 		out.WriteStatusNow()
 	}
 	return state

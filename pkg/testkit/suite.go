@@ -38,8 +38,8 @@ type KindUnderTest struct {
 	// Children returns the children of an object of that name, with nothing but
 	// their own names.
 	Children func(name string) []client.Object
-	// Created are the requests of a creation in addition to the children and two
-	// writes of the status.
+	// Created are the requests of a creation in addition to the children and the
+	// status.
 	Created []string
 	// Restated reports that a child is written again after its creation. The status
 	// may then be written once more, because the generation changes.
@@ -68,11 +68,11 @@ type KindUnderTest struct {
 	TwoWrites func(path string) bool
 }
 
-// slack is the additional time that creation may take: ExpectOf allows one write of
-// the status in each of these intervals.
+// slack is the additional time that creation may take, for which ExpectOf allows one
+// more write of the status.
 func (s KindUnderTest) slack() time.Duration {
 	if s.Restated {
-		return settle
+		return startup
 	}
 	return 0
 }
@@ -94,10 +94,9 @@ func (s KindUnderTest) readsOfTheOwner(name string) []string {
 	return slices.Repeat([]string{"get " + s.Resource + " 404"}, len(s.Children(name))+len(s.Created))
 }
 
-// creation returns the requests of a creation: the children, the status, and the
-// status again for readiness.
+// creation returns the requests of a creation: the children and the status.
 func (s KindUnderTest) creation(name string) []string {
-	return slices.Concat(s.each(name, "patch", "201"), s.Created, []string{s.status(), s.status()})
+	return slices.Concat(s.each(name, "patch", "201"), s.Created, []string{s.status()})
 }
 
 // ResourceOf returns the resource of a built-in type, such as "deployments".
@@ -122,7 +121,7 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	began := time.Now()
 	l.Create(obj)
 	l.Ready(obj, name)
-	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create: the children, the status, and once more for readiness",
+	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create: the children and the status",
 		s.creation(name)...)
 	l.ExpectEvents("create", 1)
 
@@ -141,14 +140,14 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	began = time.Now()
 	l.Edit(obj, name, func() { s.Edit(obj) })
 	l.Ready(obj, name)
-	l.ExpectOf(time.Since(began), s.status(), "edit: the child, the status that says so, and readiness", append(slices.Clone(s.Edited), s.status(), s.status())...)
+	l.ExpectOf(time.Since(began), s.status(), "edit: the child and the status", append(slices.Clone(s.Edited), s.status())...)
 	l.ExpectEvents("edit", 1)
 
 	if s.Scale != nil {
 		began = time.Now()
 		l.Edit(obj, name, func() { s.Scale(obj, 6) })
 		l.Ready(obj, name)
-		l.ExpectOf(time.Since(began), s.status(), "scale up: the Deployment, the status that says so, and readiness", "patch deployments 200", s.status(), s.status())
+		l.ExpectOf(time.Since(began), s.status(), "scale up: the Deployment and the status", "patch deployments 200", s.status())
 		l.ExpectEvents("scale up", 1)
 	}
 

@@ -44,6 +44,7 @@ type DemoApplication struct {
 
 	// status defines the observed state of the DemoApplication.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status DemoApplicationStatus `json:"status,omitzero"`
 }
 

@@ -35,6 +35,7 @@ type DemoApplication struct {
 
 	// status defines the observed state of the DemoApplication.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status demoapplicationv1.DemoApplicationStatus `json:"status,omitzero"`
 }
 

@@ -38,6 +38,7 @@ type ImmortalContainer struct {
 
 	// status defines the observed state of the ImmortalContainer.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status ImmortalContainerStatus `json:"status,omitzero"`
 }
 

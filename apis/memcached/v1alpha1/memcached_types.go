@@ -46,6 +46,7 @@ type Memcached struct {
 
 	// status defines the observed state of the Memcached.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status MemcachedStatus `json:"status,omitzero"`
 }
 

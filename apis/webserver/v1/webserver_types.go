@@ -55,6 +55,7 @@ type WebServer struct {
 
 	// status defines the observed state of the WebServer.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status WebServerStatus `json:"status,omitzero"`
 }
 

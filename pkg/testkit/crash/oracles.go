@@ -253,7 +253,7 @@ func (r *run) checkStatus(h *history) []string {
 			}
 			m, known := remembered[u.GetUID()]
 			if !known {
-				m = &memory{}
+				m = &memory{claims: claims{observed: -1}} // the default of the CRDs
 				remembered[u.GetUID()] = m
 			}
 			if m.generation != u.GetGeneration() || m.served != nil {

@@ -29,6 +29,7 @@ type Redirect struct {
 
 	// status defines the observed state of the Redirect.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status RedirectStatus `json:"status,omitzero"`
 }
 
