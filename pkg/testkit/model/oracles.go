@@ -545,6 +545,10 @@ func (w *World) checkVersions(s *scene) {
 	if s.deployment == nil || ready == nil || ready.Reason != common.ReasonRolledBack || s.status.ObservedGeneration != s.object.GetGeneration() {
 		return
 	}
+	// A pin that was removed at once replaced a template that had not failed.
+	if slices.ContainsFunc(w.memory.edited, func(spec map[string]any) bool { return has(spec, "rollout", "pinnedRevision") }) {
+		return
+	}
 	for _, p := range append([]string(nil), w.memory.seen...) {
 		if p != hashOfTemplate(s.deployment.Spec.Template) && len(w.memory.seen) > 1 && p == w.memory.seen[len(w.memory.seen)-2] {
 			w.memory.rolledBack, w.memory.rolledBackInputs = p, inputs
