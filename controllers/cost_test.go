@@ -93,6 +93,21 @@ func BenchmarkReconcile_NothingChanged(b *testing.B) {
 	}
 }
 
+// After a restart of the operator, nothing is known to be unchanged.
+func BenchmarkReconcile_AfterRestart(b *testing.B) {
+	for _, k := range Kinds(config.Default()) {
+		b.Run(k.Log.Key, func(b *testing.B) {
+			s := newScene(b, k)
+			s.rest()
+			b.ReportAllocs()
+			for b.Loop() {
+				s.restart()
+				s.reconcile()
+			}
+		})
+	}
+}
+
 // scene is an object of a kind, with a fake API server and with a cache that
 // reads as that of controller-runtime does.
 type scene struct {
@@ -143,10 +158,15 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 	for _, o := range append(k.Watched(), k.New()) {
 		s.cache.types[reflect.TypeOf(o)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, s.indexers())
 	}
-	c := cached{s.api, s.cache}
-	s.Reconciler = converge.NewReconciler(k, c, configsource.NewReader(s.cache, s.api), apply.NewApplier(c, s.api, apply.NoRecorder{}), events.NewFakeRecorder(1000), func() time.Time { return s.clock })
+	s.restart()
 	s.rest()
 	return s
+}
+
+// restart replaces the operator by a new process, which remembers nothing.
+func (s *scene) restart() {
+	c := cached{s.api, s.cache}
+	s.Reconciler = converge.NewReconciler(s.kind, c, configsource.NewReader(s.cache, s.api), apply.NewApplier(c, s.api, apply.NoRecorder{}), events.NewFakeRecorder(1000), func() time.Time { return s.clock })
 }
 
 // sample returns the object of the kind in config/samples.
