@@ -347,6 +347,13 @@ campaign-neighbours: build bin/cluster ## Write docs/benchmarks.md: what others 
 	@go build -o bin/scale ./e2e/scale
 	@bin/scale -neighbours -version $(VERSION) $(SCALE_FLAGS)
 
+.PHONY: campaign-shared
+campaign-shared: SHARED_OBJECTS ?= 500
+campaign-shared: bin/cluster ## A ConfigMap that 500 WebServers use becomes bad: ten of them are rolled out, and all are served
+	$(call say,'a bad ConfigMap of $(SHARED_OBJECTS) WebServers')
+	@SHARED_OBJECTS=$(SHARED_OBJECTS) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) \
+		-run '^TestWebServer_LimitsRolloutsOfASharedConfigMap$$' -v ./controllers/webserver
+
 .PHONY: campaign-certificates
 campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
 	$(call say,'admission while certificate and CA rotate')

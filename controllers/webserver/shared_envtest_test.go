@@ -5,6 +5,8 @@ package webserver
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -28,6 +30,7 @@ type rollouts struct {
 	current map[string]bool
 	most    int
 	begun   map[string]string // the last shared rollout of each Deployment
+	down    []string          // Deployments that had no available pod at some time
 }
 
 func watchRollouts(l *testkit.Sandbox) *rollouts {
@@ -54,6 +57,9 @@ func watchRollouts(l *testkit.Sandbox) *rollouts {
 				delete(r.current, d.Name)
 			}
 			r.most = max(r.most, len(r.current))
+			if d.Status.AvailableReplicas == 0 {
+				r.down = append(r.down, d.Name)
+			}
 			r.mu.Unlock()
 		}
 	}()
@@ -68,9 +74,12 @@ func (r *rollouts) counts() (most, current, begun int) {
 
 func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
 	t.Parallel()
-	const objects, limit = 30, 3
 	platform := sideBySide()
-	platform.SharedRollouts = limit
+	objects, limit := 30, 3
+	if n, err := strconv.Atoi(os.Getenv("SHARED_OBJECTS")); err == nil {
+		objects, limit = n, int(platform.SharedRollouts)
+	}
+	platform.SharedRollouts = int32(limit) //nolint:gosec // a few
 	l := env.NewSandbox(t, subjectWith(platform))
 	pages := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "pages"}, Data: map[string]string{"index.html": "one"}}
 	l.Create(pages)
@@ -81,9 +90,19 @@ func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
 		}))
 	}
 	l.Start()
+	// A wait has a limit of time, which is meant for a hundred objects.
+	eventually := func(what string, ok func(context.Context) (bool, error)) {
+		t.Helper()
+		for range objects / 100 {
+			if testkit.Eventually(t.Context(), what, ok) == nil {
+				return
+			}
+		}
+		l.Eventually(what, ok)
+	}
 	ready := func(what string) {
 		t.Helper()
-		l.Eventually(what, func(ctx context.Context) (bool, error) {
+		eventually(what, func(ctx context.Context) (bool, error) {
 			var all webserverv1.WebServerList
 			err := l.Admin.List(ctx, &all, client.InNamespace(l.Namespace))
 			for i := range all.Items {
@@ -100,7 +119,7 @@ func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
 
 	change := func(data map[string]string) { l.Edit(pages, "pages", func() { pages.Data = data }) }
 	change(map[string]string{"index.html": "two"})
-	l.Eventually("all objects to be rolled out", func(context.Context) (bool, error) {
+	eventually("all objects to be rolled out", func(context.Context) (bool, error) {
 		_, current, begun := r.counts()
 		return begun == objects && current == 0, nil
 	})
@@ -127,7 +146,7 @@ func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
 		}
 		return held, failed
 	}
-	l.Eventually("all other objects to be held", func(context.Context) (bool, error) {
+	eventually("all other objects to be held", func(context.Context) (bool, error) {
 		if h, f := held(); h != objects-limit || f != limit {
 			return false, fmt.Errorf("%d are held, and %d failed", h, f)
 		}
@@ -153,9 +172,27 @@ func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
 	})
 	l.Ready(web, web.Name)
 
+	touched := func() int {
+		var all appsv1.ControllerRevisionList
+		if err := l.Admin.List(t.Context(), &all, client.InNamespace(l.Namespace)); err != nil {
+			t.Fatal(err)
+		}
+		return len(all.Items)
+	}
+	// Two revisions of each, one more of each that failed, and that of the user's change.
+	if got, want := touched(), 2*objects+limit+1; got != want {
+		t.Errorf("there are %d revisions, want %d: objects that are held have none of the bad content", got, want)
+	}
 	change(map[string]string{"index.html": "four"})
 	ready("all objects to be Ready after the correction")
-	if most, _, _ := r.counts(); most > limit {
+	most, _, _ := r.counts()
+	if most > limit {
 		t.Errorf("%d objects were rolled out at once, at most %d may be", most, limit)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.down) > 0 {
+		t.Errorf("Deployments without an available pod: %v", r.down)
+	}
+	t.Logf("%d objects, at most %d of which were rolled out at once", objects, most)
 }
