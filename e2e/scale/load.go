@@ -211,8 +211,10 @@ func (l *lab) grow(ctx context.Context, step, size int, namespaces ...string) (p
 	var p point
 	var err error
 	p.cost, err = l.measure(ctx, func() (err error) {
-		p.Makespan, _, err = l.create(ctx, fmt.Sprintf("step-%d", step), size, namespaces...)
-		return err
+		return l.profileWhile(ctx, fmt.Sprintf("growth-%d-in-%d.cpu", step, len(namespaces)), profileOf(size), func() (err error) {
+			p.Makespan, _, err = l.create(ctx, fmt.Sprintf("step-%d", step), size, namespaces...)
+			return err
+		})
 	})
 	if err != nil {
 		return p, err
@@ -308,7 +310,7 @@ func (l *lab) measurePair(ctx context.Context, raw rawObjects, i, size int) (bat
 	b := batch{Size: size}
 	owned := func() (err error) {
 		b.cost, err = l.measure(ctx, func() error {
-			return l.profileWhile(ctx, fmt.Sprintf("batch-%d.cpu", i), func() (err error) {
+			return l.profileWhile(ctx, fmt.Sprintf("batch-%d.cpu", i), profileFor, func() (err error) {
 				b.Makespan, b.Median, err = l.create(ctx, fmt.Sprintf("step-%d", i), size, namespaceScale)
 				return err
 			})
@@ -539,7 +541,7 @@ func (l *lab) grown(ctx context.Context, p point, created int, before []point) (
 		return nil, err
 	}
 	p.Start = l.current.leadingAt.Sub(l.current.began)
-	err = l.profileWhile(ctx, fmt.Sprintf("restart-%d.cpu", p.Objects), func() (err error) {
+	err = l.profileWhile(ctx, fmt.Sprintf("restart-%d.cpu", p.Objects), profileFor, func() (err error) {
 		p.FirstEdit, err = l.editTenant(ctx)
 		return err
 	})
@@ -646,10 +648,14 @@ func (l *lab) scrape(ctx context.Context) ([]byte, error) {
 // profileFor is for how many seconds the CPU is profiled.
 const profileFor = 5
 
-// profileWhile profiles the CPU of the operator while f runs, and for profileFor seconds.
-func (l *lab) profileWhile(ctx context.Context, file string, f func() error) error {
+// profileOf returns for how many seconds the CPU is profiled while that many objects are
+// created: at least as long as profileFor, and less than it takes.
+func profileOf(created int) int { return min(max(profileFor, created/50), 6*profileFor) }
+
+// profileWhile profiles the CPU of the operator while f runs, and for that many seconds.
+func (l *lab) profileWhile(ctx context.Context, file string, seconds int, f func() error) error {
 	profiled := make(chan error, 1)
-	go func() { profiled <- l.profile(ctx, file, "profile?seconds="+strconv.Itoa(profileFor)) }()
+	go func() { profiled <- l.profile(ctx, file, "profile?seconds="+strconv.Itoa(seconds)) }()
 	return errors.Join(f(), <-profiled)
 }
 

@@ -55,7 +55,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "unknown", "version of the operator")
 	flag.StringVar(&o.docs, "docs", "docs", "folder of benchmarks.md; empty prints the report only")
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
-	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: of its CPU during each batch, each restart and the noise, and of its heap at rest")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: of its CPU during each batch, each step of the growth, each restart and the noise, and of its heap at rest")
 	flag.BoolVar(&o.neighbours, "neighbours", false, "measure what a noisy tenant and a flood of the webhooks do to others, and nothing else")
 	flag.StringVar(&o.phase, "phase", "", "internal: requests, load, namespaces or neighbours")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")

@@ -127,7 +127,7 @@ func (l *lab) measureNeighbours(ctx context.Context) error {
 			if err := quiet(ctx, l.current.pid()); err != nil {
 				return err
 			}
-			err := l.profileWhile(ctx, n.profile, func() error { return l.editTenantsInNoise(ctx, n.noise) })
+			err := l.profileWhile(ctx, n.profile, profileFor, func() error { return l.editTenantsInNoise(ctx, n.noise) })
 			if err != nil {
 				return err
 			}
