@@ -353,6 +353,10 @@ campaign-shared: bin/cluster ## A ConfigMap that 500 WebServers use becomes bad:
 	$(call say,'a bad ConfigMap of $(SHARED_OBJECTS) WebServers')
 	@SHARED_OBJECTS=$(SHARED_OBJECTS) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) \
 		-run '^TestWebServer_LimitsRolloutsOfASharedConfigMap$$' -v ./controllers/webserver
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	$(call say,'a bad ConfigMap of real pods under load')
+	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=20m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignSharedConfigMap$$' -v ./e2e/
 
 .PHONY: campaign-certificates
 campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
