@@ -57,7 +57,7 @@ func TestNamespace_QuotaIsUsedUp(t *testing.T) {
 	s.stalled("immortalcontainer/web", "QuotaExceeded", "exceeded quota: small")
 
 	// A rollout without quota waits beyond its deadline, and all pods keep serving.
-	s.patch("webserver/web", `{`+shortDeadline+`,"pod":{"annotations":{"example.com/a":"b"}}}`)
+	s.patch("webserver/web", `{`+ampleDeadline+`,"pod":{"annotations":{"example.com/a":"b"}}}`)
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
 	s.stalled("webserver/web", "ReplicaFailure", "exceeded quota: small")
 	s.prints("True 2", "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status} {.status.readyReplicas}`)
@@ -74,7 +74,7 @@ func TestNamespace_LimitRange(t *testing.T) {
 	s := newBlockStage(t)
 	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")
 	s.apply("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: cache}\nspec: {size: 1, memory: {size: 256Mi}}\n---\n" +
-		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 10}\n"))
+		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 30}\n"))
 	s.stalled("memcached/cache", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
 	s.stalled("demoapp/web", "ReplicaFailure", "maximum memory usage per Container is 128Mi")

@@ -46,8 +46,8 @@ func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
 	for _, object := range objects {
 		s.serves(object)
 	}
-	s.patch("demoapp/app", `{`+shortDeadline+`,"envFrom":[{"configMapRef":{"name":"late-settings"}}]}`)
-	s.patch("webserver/web", `{`+shortDeadline+`,"pod":{"volumes":[{"name":"v","secret":{"secretName":"late-users"}}],"volumeMounts":[{"name":"v","mountPath":"/users"}]}}`)
+	s.patch("demoapp/app", `{`+ampleDeadline+`,"envFrom":[{"configMapRef":{"name":"late-settings"}}]}`)
+	s.patch("webserver/web", `{`+ampleDeadline+`,"pod":{"volumes":[{"name":"v","secret":{"secretName":"late-users"}}],"volumeMounts":[{"name":"v","mountPath":"/users"}]}}`)
 	for object, missing := range map[string]string{"demoapp/app": "late-settings", "webserver/web": "late-users"} {
 		eventually(t, object+" to name what is missing", func() error {
 			o, err := s.look(object)

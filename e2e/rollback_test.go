@@ -20,6 +20,9 @@ const (
 	// shortDeadline is a part of the change that must fail. The rollouts before it
 	// have the default deadline, because pods may start slowly on a busy machine.
 	shortDeadline = `"rollout":{"progressDeadlineSeconds":10}`
+	// ampleDeadline is for a change that first exceeds it and then succeeds, also if the
+	// pods start slowly on a busy machine.
+	ampleDeadline = `"rollout":{"progressDeadlineSeconds":30}`
 )
 
 // manifest returns an object of the kind, with its spec in flow style.
