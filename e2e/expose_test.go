@@ -72,8 +72,8 @@ func TestExpose_RoutesFromOutside(t *testing.T) {
 				if err := apply(t, fmt.Sprintf(kind.yaml, ns, fmt.Sprintf(", expose: {%s, hosts: [%s]}", way.expose, host))); err != nil {
 					t.Fatal(err)
 				}
-				kubectl(t, "-n", ns, "wait", "--for=condition=Ready", kind.resource+"/shop", "--timeout=2m")
-				kubectl(t, "-n", ns, "wait", "--for=condition=Exposed", kind.resource+"/shop", "--timeout=2m")
+				kubectl(t, "-n", ns, "wait", "--for=condition=Ready", kind.resource+"/shop", "--timeout="+patience.String())
+				kubectl(t, "-n", ns, "wait", "--for=condition=Exposed", kind.resource+"/shop", "--timeout="+patience.String())
 				eventually(t, host+" to be served", func() error {
 					code, body, err := answers(t.Context(), host)
 					if err == nil && (code != http.StatusOK || !strings.Contains(body, "Welcome to nginx!")) {

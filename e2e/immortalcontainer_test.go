@@ -18,7 +18,7 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	ns := namespace(t)
 	in := func(args ...string) []string { return append([]string{"-n", ns}, args...) }
 	kubectl(t, in("apply", "-f", "../config/samples/immortalcontainer.yaml")...)
-	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout=2m")...)
+	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout="+patience.String())...)
 	if got := kubectl(t, in("get", "pod", pod, "-o", "jsonpath={.spec.containers[*].name} {.spec.containers[*].image} {.metadata.labels.app}")...); got != "acontainer nginx:latest "+name {
 		t.Errorf("the pod has %q", got)
 	}
@@ -34,7 +34,7 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	kubectl(t, in("delete", "pod", pod)...)
 	reborn(t, ns, pod, first)
 	eventuallyPrints(t, pod+" 2", in("get", "immortalcontainer", name, "-o", "jsonpath={.status.currentPod} {.status.startTimes}")...)
-	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout=2m")...)
+	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout="+patience.String())...)
 
 	t.Run("a changed image reaches the same pod", func(t *testing.T) {
 		second := uid()
@@ -60,7 +60,7 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	})
 
 	t.Run("failed it is back", func(t *testing.T) {
-		kubectl(t, in("wait", "--for=condition=Ready", "immortal/"+name, "--timeout=2m")...)
+		kubectl(t, in("wait", "--for=condition=Ready", "immortal/"+name, "--timeout="+patience.String())...)
 		before := uid()
 		// The kubelet terminates a pod that has exceeded its deadline: its phase is
 		// Failed, and no container is ever started in it again.
@@ -74,20 +74,24 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	})
 }
 
-// reborn waits until a pod of that name runs that is not the given one.
-func reborn(t *testing.T, ns, pod, not string) {
+// reborn waits until a pod of that name runs that is not the given one, and returns its
+// UID.
+func reborn(t *testing.T, ns, pod, not string) string {
 	t.Helper()
+	var uid string
 	eventually(t, "another pod "+pod, func() error {
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "pod", pod, "-o", "jsonpath={.metadata.uid} {.status.phase}")
 		if err != nil {
 			return err
 		}
-		uid, phase, _ := strings.Cut(out, " ")
-		if uid == not || phase != "Running" {
+		now, phase, _ := strings.Cut(out, " ")
+		if now == not || phase != "Running" {
 			return errors.New("there is " + out)
 		}
+		uid = now
 		return nil
 	})
+	return uid
 }
 
 // TestImmortalContainer_IsReadyOnlyOnceItsImageRuns is needed because the old

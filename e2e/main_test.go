@@ -19,8 +19,9 @@ import (
 const (
 	operatorNamespace = "platform-operator-system"
 	operatorName      = "platform-operator"
-	// patience is the time limit of every wait.
-	patience = 2 * time.Minute
+	// patience is the time limit of every wait. A busy machine may need half a minute to
+	// start a container, and some waits include several.
+	patience = 4 * time.Minute
 )
 
 // The namespaces of the tests have this label.

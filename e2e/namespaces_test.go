@@ -74,7 +74,7 @@ func TestNamespace_LimitRange(t *testing.T) {
 	s := newBlockStage(t)
 	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")
 	s.apply("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: cache}\nspec: {size: 1, memory: {size: 256Mi}}\n---\n" +
-		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 30}\n"))
+		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 60}\n"))
 	s.stalled("memcached/cache", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
 	s.stalled("demoapp/web", "ReplicaFailure", "maximum memory usage per Container is 128Mi")

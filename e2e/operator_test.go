@@ -102,7 +102,7 @@ func TestWebServer_RequestBudget(t *testing.T) {
 		if err := apply(t, webServer(ns, "web", spec)); err != nil {
 			t.Fatal(err)
 		}
-		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
 		return int(time.Since(start) / (5 * time.Second))
 	}
 	status := "patch webservers/status 200"
@@ -129,8 +129,8 @@ func TestWebServer_RequestBudget(t *testing.T) {
 // long as a rollout, and waits until they work.
 func restartOperator(t *testing.T) {
 	t.Helper()
-	kubectl(t, "-n", operatorNamespace, "delete", "pods", "-l", "app.kubernetes.io/name=platform-operator", "--timeout=2m")
-	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
+	kubectl(t, "-n", operatorNamespace, "delete", "pods", "-l", "app.kubernetes.io/name=platform-operator", "--timeout="+patience.String())
+	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 	leads(t)
 }
 
@@ -172,7 +172,7 @@ func TestOperator_ReplacesADeletedLeader(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
 	holder, _, _ := strings.Cut(kubectl(t, "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.spec.holderIdentity}"), "_")
 	kubectl(t, "-n", operatorNamespace, "delete", "pod", holder, "--grace-period=0", "--force")
 	kubectl(t, "-n", ns, "delete", "service", "web-service")
@@ -182,7 +182,7 @@ func TestOperator_ReplacesADeletedLeader(t *testing.T) {
 		return err
 	})
 	t.Logf("healed %s after the leader was killed", time.Since(start).Round(100*time.Millisecond))
-	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
+	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 	leads(t)
 }
 
@@ -193,7 +193,7 @@ func TestMetrics_ReportConditionsAndWrites(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
 	m := newMonitor(t, ns)
 	scrape := func() string {
 		var all strings.Builder

@@ -184,14 +184,15 @@ func (p prometheus) firing(name, ns string) (bool, []alert, error) {
 }
 
 // fires waits until an alert fires, or until it does no longer, and returns how long
-// that took since a time.
+// that took since a time. The limit is for the wait.
 func (p prometheus) fires(want bool, name, ns string, since time.Time, limit time.Duration) (time.Duration, error) {
+	asked := time.Now()
 	for {
 		got, all, err := p.firing(name, ns)
 		if err == nil && got == want {
 			return time.Since(since), nil
 		}
-		if time.Since(since) > limit {
+		if time.Since(asked) > limit {
 			return 0, fmt.Errorf("%s in namespace %q: firing is %t after %s (%v); alerts: %v", name, ns, got, limit, err, all) //nolint:errorlint // err may be nil
 		}
 		select {
@@ -455,18 +456,20 @@ func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
 			t.Errorf("promtool check %s: %s", file, out)
 		}
 	}
-	s.kubectl("wait", "--for=condition=Ready", "--all", "webservers,immortalcontainers,memcacheds,demoapplications", "--timeout=2m")
+	s.kubectl("wait", "--for=condition=Ready", "--all", "webservers,immortalcontainers,memcacheds,demoapplications", "--timeout="+patience.String())
 	s.kubectl("delete", "webserver", "gone")
 
 	// A bad image, and a child that is deleted in a loop.
 	start := time.Now()
 	s.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"image":"nginx:crash","rollout":{"progressDeadlineSeconds":15}}}`)
+	deleted := ""
 	for range 4 {
-		s.kubectl("wait", "--for=condition=Ready", "immortalcontainer/worker", "--timeout=2m")
+		deleted = reborn(t, ns, "worker-immortalpod", deleted)
 		s.kubectl("delete", "pod", "worker-immortalpod")
 	}
+	reborn(t, ns, "worker-immortalpod", deleted)
 	for alertname, shows := range map[string]string{
-		"PlatformOperatorContainerDying":    `[4-9]`,
+		"PlatformOperatorContainerDying":    `worker-immortalpod [45] `,
 		"PlatformOperatorRolloutRolledBack": "this image always fails",
 	} {
 		took, err := p.fires(true, alertname, ns, start, patience)

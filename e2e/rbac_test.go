@@ -65,13 +65,13 @@ func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 	ready := func() {
 		t.Helper()
 		for _, o := range []string{"webserver/web", "demoapplication/app", "memcached/cache"} {
-			in("wait", "--for=condition=Ready", o, "--timeout=2m")
+			in("wait", "--for=condition=Ready", o, "--timeout="+patience.String())
 		}
 	}
 	put("apply", around)
 	put("apply", life(t, "everything", ns))
 	ready()
-	in("wait", "--for=condition=Ready", "immortalcontainer/immortal", "--timeout=2m")
+	in("wait", "--for=condition=Ready", "immortalcontainer/immortal", "--timeout="+patience.String())
 
 	const label = "app.kubernetes.io/managed-by"
 	for _, kind := range []string{
@@ -165,13 +165,13 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, monitoring: {enabled: true}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m") // a missing kind is not an error
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String()) // a missing kind is not an error
 	back()
 	eventually(t, "the PodMonitor", func() error {
 		_, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "podmonitor", "web")
 		return err
 	})
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout=2m")
+	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
 }
 
 // TestOperator_RecreatesTheLease deletes the Lease by which the replicas elect the

@@ -21,8 +21,8 @@ const (
 	// have the default deadline, because pods may start slowly on a busy machine.
 	shortDeadline = `"rollout":{"progressDeadlineSeconds":10}`
 	// ampleDeadline is for a change that first exceeds it and then succeeds, also if the
-	// pods start slowly on a busy machine.
-	ampleDeadline = `"rollout":{"progressDeadlineSeconds":30}`
+	// pods start slowly on a busy machine, which was seen to take 26 seconds.
+	ampleDeadline = `"rollout":{"progressDeadlineSeconds":60}`
 )
 
 // manifest returns an object of the kind, with its spec in flow style.

@@ -246,7 +246,7 @@ func drain(s *scene) error {
 			s.Error(err)
 		}
 		// The operator may have been on that node, and the next test needs it.
-		if _, err := run(ctx, "", "kubectl", "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m"); err != nil {
+		if _, err := run(ctx, "", "kubectl", "-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String()); err != nil {
 			s.Error(err)
 		}
 	})

@@ -15,7 +15,7 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 		if err := apply(t, webServer(ns, name, `{image: nginx, deletionPolicy: `+policy+`, service: {type: ClusterIP}}`)); err != nil {
 			t.Fatal(err)
 		}
-		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout=2m")
+		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout="+patience.String())
 	}
 	values, err := helm(t.Context(), "", "get", "values", operatorName, "-n", operatorNamespace, "-o", "yaml")
 	if err != nil {
