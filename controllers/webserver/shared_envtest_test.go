@@ -172,15 +172,12 @@ func TestWebServer_LimitsRolloutsOfASharedConfigMap(t *testing.T) {
 	})
 	l.Ready(web, web.Name)
 
-	touched := func() int {
-		var all appsv1.ControllerRevisionList
-		if err := l.Admin.List(t.Context(), &all, client.InNamespace(l.Namespace)); err != nil {
-			t.Fatal(err)
-		}
-		return len(all.Items)
+	var all appsv1.ControllerRevisionList
+	if err := l.Admin.List(t.Context(), &all, client.InNamespace(l.Namespace)); err != nil {
+		t.Fatal(err)
 	}
 	// Two revisions of each, one more of each that failed, and that of the user's change.
-	if got, want := touched(), 2*objects+limit+1; got != want {
+	if got, want := len(all.Items), 2*objects+limit+1; got != want {
 		t.Errorf("there are %d revisions, want %d: objects that are held have none of the bad content", got, want)
 	}
 	change(map[string]string{"index.html": "four"})

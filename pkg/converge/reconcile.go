@@ -635,8 +635,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 		return 0, false, nil
 	}
 	decided := before
-	if last := r.lastStatus(key); last.to != nil {
-		decided = last.to
+	if last := r.unwritten(key, before); last != nil {
+		decided = last
 	}
 	if left := r.postpone(key, before, after, mayLag(before.GetStatus(), after.GetStatus(), urgent, problem)); left > 0 {
 		return left, false, nil
@@ -840,15 +840,19 @@ func (r *Reconciler) postpone(key types.NamespacedName, before, after Object, la
 // it has not been written yet. So decisions do not depend on whether it has. A status
 // that was changed in the API server meanwhile is not replaced.
 func (r *Reconciler) resumeStatus(key types.NamespacedName, obj Object) {
-	last := r.lastStatus(key)
-	if last.to != nil && sameStatus(last.from, obj) {
-		statusOf(obj).Set(statusOf(last.to.DeepCopyObject().(Object)))
+	if last := r.unwritten(key, obj); last != nil {
+		statusOf(obj).Set(statusOf(last.DeepCopyObject().(Object)))
 	}
 }
 
-// lastStatus returns the status that was decided last, if it has not been written yet.
-func (r *Reconciler) lastStatus(key types.NamespacedName) postponed {
+// unwritten returns the object with the status that was decided last, or nil if that
+// has been written, or if written has another status than the decision was based on.
+func (r *Reconciler) unwritten(key types.NamespacedName, written Object) Object {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.objects[key].postponed
+	last := r.objects[key].postponed
+	r.mu.Unlock()
+	if last.to == nil || !sameStatus(last.from, written) {
+		return nil
+	}
+	return last.to
 }
