@@ -5,9 +5,11 @@ package model
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +36,9 @@ func TestCampaign(t *testing.T) {
 		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Without: strings.Split(os.Getenv("MODEL_WITHOUT"), ","), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Pairs: os.Getenv("MODEL_PAIRS"), Out: os.Stdout, Until: os.Getenv("MODEL_UNTIL") == "violation", //nolint:gosec // a few
 	}
 	t.Logf("MODEL_SEED=%d", c.Seed)
-	s, err := c.Run(t.Context())
+	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := c.Run(interrupted)
 	if err != nil {
 		t.Error(err)
 	}
