@@ -25,7 +25,8 @@ const (
 	firstImage, secondImage, thirdImage = "nginx:1.27.3", "nginx:1.27.4", "nginx:1.23.1"
 	// longest is the maximum duration of a load.
 	longest = 6 * time.Minute
-	// attempts is how often a case is repeated if the control fails no request.
+	// attempts is how often a case is repeated if the control fails no request, or if
+	// the machine was too busy.
 	attempts = 3
 	// calmAfter is the time after a case until it can no longer make a request
 	// fail.
@@ -283,12 +284,25 @@ func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
 	var rows []measurement
 	for n := range attempts {
 		ok := t.Run(fmt.Sprintf("attempt %d", n+1), func(t *testing.T) { rows = c.once(t, k, d) })
+		if slices.ContainsFunc(rows, measurement.overloaded) {
+			continue
+		}
 		if !ok || rows == nil || c.controlServes != "" || failed(rows, func(f measurement) int { return f.control.Failed(c.allowed...) }) > 0 {
 			return rows
 		}
 	}
-	t.Errorf("the plain Deployment did not fail in %d attempts: this shows nothing", attempts)
+	t.Errorf("in %d attempts, the plain Deployment did not fail, or the machine was too busy: this shows nothing", attempts)
 	return rows
+}
+
+// overloaded reports whether requests failed only because they, and those to the
+// control at the same time, waited for a processor: the load could not send them in
+// time either. Then nothing was measured. No other kind of failure is excused.
+func (m measurement) overloaded() bool {
+	const late = 500 * time.Millisecond // 329 ms in the benchmark on two cores
+	slow := []load.Class{load.Timeout, load.ConnectTimeout, load.Unsent}
+	return m.ours.Failed() > 0 && m.ours.Failed(slow...) == 0 && m.ours.Late > late &&
+		m.control.Failures[load.Timeout]+m.control.Failures[load.ConnectTimeout] > 0
 }
 
 func failed(rows []measurement, of func(measurement) int) int {
@@ -327,7 +341,9 @@ func (c rolloutCase) once(t *testing.T, k kind, d dose) []measurement {
 	}
 	for _, r := range rows {
 		t.Logf("%s %s, keep-alive %t\n  managed: %v\n  control: %v", k.Kind, r.way, r.way.keepAlive, r.ours, r.control)
-		if n := r.ours.Failed(c.allowed...) - min(r.ours.Failures[load.Handshake], c.handshakes); n > 0 {
+		if n := r.ours.Failed(c.allowed...) - min(r.ours.Failures[load.Handshake], c.handshakes); n > 0 && r.overloaded() {
+			t.Logf("%d requests failed, because the machine was too busy: the load was late by %s", n, r.ours.Late)
+		} else if n > 0 {
 			t.Errorf("%s, %s through %s, keep-alive %t: %d requests failed", c.name, k.Kind, r.way, r.way.keepAlive, n)
 		}
 		if r.ours.Requests < d.least {
@@ -396,5 +412,27 @@ func TestBenchRollouts(t *testing.T) {
 	}
 	if err := report.write(t); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestMeasurement_Overloaded(t *testing.T) {
+	type failures = map[load.Class]int
+	for name, tc := range map[string]struct {
+		ours, control failures
+		late          time.Duration
+		want          bool
+	}{
+		"nothing failed":               {late: time.Second, control: failures{load.Timeout: 1}},
+		"both waited":                  {ours: failures{load.Timeout: 2, load.Unsent: 1}, control: failures{load.ConnectTimeout: 1}, late: time.Second, want: true},
+		"the load was in time":         {ours: failures{load.Timeout: 2}, control: failures{load.Timeout: 1}, late: 300 * time.Millisecond},
+		"only managed requests waited": {ours: failures{load.Timeout: 2}, control: failures{load.Connect: 9}, late: time.Second},
+		"a request was refused":        {ours: failures{load.Timeout: 2, load.Connect: 1}, control: failures{load.Timeout: 1}, late: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := measurement{ours: load.Result{Failures: tc.ours, Late: tc.late}, control: load.Result{Failures: tc.control}}
+			if got := m.overloaded(); got != tc.want {
+				t.Errorf("overloaded is %t, want %t", got, tc.want)
+			}
+		})
 	}
 }
