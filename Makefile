@@ -291,7 +291,7 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 	@$(MAKE) e2e-cluster
 	@[ "$$CLUSTER" = current ] || bin/cluster addon --build-only prometheus
 	$(call say,'end-to-end tests')
-	@go test -tags=e2e -count=1 -timeout=40m -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
+	@go test -tags=e2e -count=1 -timeout=40m -parallel=4 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) ./e2e/
 
 .PHONY: campaign-production
 campaign-production: ## The end-to-end tests with the values for production, admission policies included; 15 minutes

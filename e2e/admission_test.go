@@ -42,7 +42,7 @@ func TestWebServer_RejectsInvalidSpecs(t *testing.T) {
 		if err := apply(t, webServer(ns, name, `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 			t.Fatal(err)
 		}
-		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout="+patience.String())
+		awaitReady(t, ns, "webserver/"+name)
 	})
 }
 

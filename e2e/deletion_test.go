@@ -20,7 +20,7 @@ func TestWebServer_ReportsABlockedDeletion(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", replicas: 1, deletionPolicy: Orphan, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
+	awaitReady(t, ns, "webserver/web")
 	kubectl(t, "-n", ns, "label", "deployment", "web", "example.com/hold=yes")
 	policy := life(t, "hold", ns)
 	free := func() error {

@@ -38,7 +38,7 @@ func (s blockStage) apply(yaml string) {
 
 func (s blockStage) ready() {
 	s.Helper()
-	s.kubectl("wait", "--for=condition=Ready", "demoapp/web", "--timeout="+patience.String())
+	awaitReady(s.T, s.ns, "demoapp/web")
 }
 
 func (s blockStage) prints(want string, args ...string) {

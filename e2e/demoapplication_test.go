@@ -36,7 +36,7 @@ func TestDemoApplication_Tutorial(t *testing.T) {
 	}
 	ready := func() {
 		t.Helper()
-		kubectl(t, in("wait", "--for=condition=Ready", "demoapp/"+name, "--timeout="+patience.String())...)
+		awaitReady(t, ns, "demoapp/"+name)
 	}
 	yaml := demoApplication(t)
 	port := "30002"
@@ -170,7 +170,7 @@ spec: {image: nginx, ports: [{port: 80}]}
 `, ns)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "demoapp/webserver", "--timeout="+patience.String())
+	awaitReady(t, ns, "webserver/web", "demoapp/webserver")
 	eventually(t, "one endpoint for one pod", func() error {
 		out, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "endpointslices", "-l", "kubernetes.io/service-name=webserver", "-o", "jsonpath={.items[*].endpoints[*].targetRef.name}")
 		if pods := strings.Fields(out); err == nil && (len(pods) != 1 || !strings.HasPrefix(pods[0], "webserver-")) {

@@ -72,7 +72,7 @@ func TestExpose_RoutesFromOutside(t *testing.T) {
 				if err := apply(t, fmt.Sprintf(kind.yaml, ns, fmt.Sprintf(", expose: {%s, hosts: [%s]}", way.expose, host))); err != nil {
 					t.Fatal(err)
 				}
-				kubectl(t, "-n", ns, "wait", "--for=condition=Ready", kind.resource+"/shop", "--timeout="+patience.String())
+				awaitReady(t, ns, kind.resource+"/shop")
 				kubectl(t, "-n", ns, "wait", "--for=condition=Exposed", kind.resource+"/shop", "--timeout="+patience.String())
 				eventually(t, host+" to be served", func() error {
 					code, body, err := answers(t.Context(), host)

@@ -18,7 +18,7 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	ns := namespace(t)
 	in := func(args ...string) []string { return append([]string{"-n", ns}, args...) }
 	kubectl(t, in("apply", "-f", "../config/samples/immortalcontainer.yaml")...)
-	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout="+patience.String())...)
+	awaitReady(t, ns, "immortalcontainer/"+name)
 	if got := kubectl(t, in("get", "pod", pod, "-o", "jsonpath={.spec.containers[*].name} {.spec.containers[*].image} {.metadata.labels.app}")...); got != "acontainer nginx:latest "+name {
 		t.Errorf("the pod has %q", got)
 	}
@@ -34,7 +34,7 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	kubectl(t, in("delete", "pod", pod)...)
 	reborn(t, ns, pod, first)
 	eventuallyPrints(t, pod+" 2", in("get", "immortalcontainer", name, "-o", "jsonpath={.status.currentPod} {.status.startTimes}")...)
-	kubectl(t, in("wait", "--for=condition=Ready", "immortalcontainer/"+name, "--timeout="+patience.String())...)
+	awaitReady(t, ns, "immortalcontainer/"+name)
 
 	t.Run("a changed image reaches the same pod", func(t *testing.T) {
 		second := uid()
@@ -60,7 +60,7 @@ func TestImmortalContainer_Tutorial(t *testing.T) {
 	})
 
 	t.Run("failed it is back", func(t *testing.T) {
-		kubectl(t, in("wait", "--for=condition=Ready", "immortal/"+name, "--timeout="+patience.String())...)
+		awaitReady(t, ns, "immortal/"+name)
 		before := uid()
 		// The kubelet terminates a pod that has exceeded its deadline: its phase is
 		// Failed, and no container is ever started in it again.

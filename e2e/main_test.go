@@ -87,6 +87,13 @@ func kubectl(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// awaitReady waits until objects, such as webserver/web, are Ready for their latest
+// generation.
+func awaitReady(t *testing.T, ns string, objects ...string) {
+	t.Helper()
+	kubectl(t, append([]string{"-n", ns, "wait", "--for=condition=Ready", "--timeout=" + patience.String()}, objects...)...)
+}
+
 // apply applies YAML and returns the error of the API server.
 func apply(t *testing.T, yaml string) error {
 	t.Helper()

@@ -35,7 +35,7 @@ func TestMemcached_Tutorial(t *testing.T) {
 
 	applySized(3)
 	nodesAre(t, ns, name, 3)
-	kubectl(t, in("wait", "--for=condition=Ready", "memcached/"+name, "--timeout="+patience.String())...)
+	awaitReady(t, ns, "memcached/"+name)
 	if got := kubectl(t, in("get", "deployment", name, "-o", "jsonpath={.status.readyReplicas} {.spec.template.spec.containers[*].name}")...); got != "3 memcached" {
 		t.Errorf("Deployment: %q", got)
 	}

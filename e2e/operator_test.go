@@ -102,7 +102,7 @@ func TestWebServer_RequestBudget(t *testing.T) {
 		if err := apply(t, webServer(ns, "web", spec)); err != nil {
 			t.Fatal(err)
 		}
-		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
+		awaitReady(t, ns, "webserver/web")
 		return int(time.Since(start) / (5 * time.Second))
 	}
 	status := "patch webservers/status 200"
@@ -172,7 +172,7 @@ func TestOperator_ReplacesADeletedLeader(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
+	awaitReady(t, ns, "webserver/web")
 	holder, _, _ := strings.Cut(kubectl(t, "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.spec.holderIdentity}"), "_")
 	kubectl(t, "-n", operatorNamespace, "delete", "pod", holder, "--grace-period=0", "--force")
 	kubectl(t, "-n", ns, "delete", "service", "web-service")
@@ -193,7 +193,7 @@ func TestMetrics_ReportConditionsAndWrites(t *testing.T) {
 	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
+	awaitReady(t, ns, "webserver/web")
 	m := newMonitor(t, ns)
 	scrape := func() string {
 		var all strings.Builder

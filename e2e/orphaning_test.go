@@ -53,7 +53,7 @@ func TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel(t *testing.T) {
 	s.patch("webserver/web", `{"paused":true}`)
 	s.observed("webserver/web")
 	s.kubectl("label", "deployment/web", "service/web-service", "--overwrite", "app.kubernetes.io/managed-by=Helm")
-	s.kubectl("delete", "webserver/web", "--timeout=60s")
+	s.kubectl("delete", "webserver/web", "--timeout="+patience.String())
 	s.released("deployment/web", "service/web-service")
 }
 
@@ -65,7 +65,7 @@ func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {
 	s.apply(webServerKind.manifest("web", `{image: "nginx:1.27.4", deletionPolicy: Orphan, service: {type: ClusterIP}, config: {inline: "location / {}"},
   resources: {requests: {cpu: 5m}}, autoscaling: {minReplicas: 1, maxReplicas: 2, targetCPUUtilizationPercentage: 80}, networkPolicy: {preset: Isolated}}`))
 	s.serves("webserver/web")
-	s.kubectl("delete", "webserver/web", "--timeout=60s")
+	s.kubectl("delete", "webserver/web", "--timeout="+patience.String())
 	const types = "deployments,services,configmaps,horizontalpodautoscalers,networkpolicies"
 	kept := map[string]int{}
 	for _, o := range listed[metav1.PartialObjectMetadata](t, s.ns, types) {
@@ -116,7 +116,7 @@ func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 			}
 			return err
 		})
-		s.kubectl("delete", "webservers", "--all", "--cascade=orphan", "--timeout=60s")
+		s.kubectl("delete", "webservers", "--all", "--cascade=orphan", "--timeout="+patience.String())
 		if err := <-labelled; err != nil {
 			t.Error(err)
 		}
@@ -168,6 +168,6 @@ func TestDeletionPolicyOrphan_SurvivesForegroundDeletion(t *testing.T) {
 	for _, object := range objects {
 		s.serves(object)
 	}
-	s.kubectl(append([]string{"delete", "--cascade=foreground", "--timeout=60s"}, objects...)...)
+	s.kubectl(append([]string{"delete", "--cascade=foreground", "--timeout=" + patience.String()}, objects...)...)
 	s.released(children...)
 }

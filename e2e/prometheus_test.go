@@ -456,12 +456,12 @@ func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
 			t.Errorf("promtool check %s: %s", file, out)
 		}
 	}
-	s.kubectl("wait", "--for=condition=Ready", "--all", "webservers,immortalcontainers,memcacheds,demoapplications", "--timeout="+patience.String())
+	awaitReady(t, ns, "--all", "webservers,immortalcontainers,memcacheds,demoapplications")
 	s.kubectl("delete", "webserver", "gone")
 
 	// A bad image, and a child that is deleted in a loop.
 	start := time.Now()
-	s.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"image":"nginx:crash","rollout":{"progressDeadlineSeconds":15}}}`)
+	s.kubectl("patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{`+ampleDeadline+`,"image":"nginx:crash"}}`)
 	deleted := ""
 	for range 4 {
 		deleted = reborn(t, ns, "worker-immortalpod", deleted)

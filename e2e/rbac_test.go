@@ -64,14 +64,12 @@ func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 	}
 	ready := func() {
 		t.Helper()
-		for _, o := range []string{"webserver/web", "demoapplication/app", "memcached/cache"} {
-			in("wait", "--for=condition=Ready", o, "--timeout="+patience.String())
-		}
+		awaitReady(t, ns, "webserver/web", "demoapplication/app", "memcached/cache")
 	}
 	put("apply", around)
 	put("apply", life(t, "everything", ns))
 	ready()
-	in("wait", "--for=condition=Ready", "immortalcontainer/immortal", "--timeout="+patience.String())
+	awaitReady(t, ns, "immortalcontainer/immortal")
 
 	const label = "app.kubernetes.io/managed-by"
 	for _, kind := range []string{
@@ -159,19 +157,19 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 			t.Errorf("%s %v", out, err)
 		}
 	}
-	kubectl(t, "delete", "crd", podMonitors, "--timeout=60s")
+	kubectl(t, "delete", "crd", podMonitors, "--timeout="+patience.String())
 	defer back()
 	restartOperator(t)
 	if err := apply(t, webServer(ns, "web", `{image: "nginx:1.27.4", service: {type: ClusterIP}, monitoring: {enabled: true}}`)); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String()) // a missing kind is not an error
+	awaitReady(t, ns, "webserver/web") // a missing kind is not an error
 	back()
 	eventually(t, "the PodMonitor", func() error {
 		_, err := run(t.Context(), "", "kubectl", "-n", ns, "get", "podmonitor", "web")
 		return err
 	})
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
+	awaitReady(t, ns, "webserver/web")
 }
 
 // TestOperator_RecreatesTheLease deletes the Lease by which the replicas elect the

@@ -20,8 +20,9 @@ const (
 	// shortDeadline is a part of the change that must fail. The rollouts before it
 	// have the default deadline, because pods may start slowly on a busy machine.
 	shortDeadline = `"rollout":{"progressDeadlineSeconds":10}`
-	// ampleDeadline is for a change that first exceeds it and then succeeds, also if the
-	// pods start slowly on a busy machine, which was seen to take 26 seconds.
+	// ampleDeadline is for a change of which more is expected than that it fails: that it
+	// succeeds later, or why it fails. Pods were seen to need 26 seconds to start on a busy
+	// machine.
 	ampleDeadline = `"rollout":{"progressDeadlineSeconds":60}`
 )
 

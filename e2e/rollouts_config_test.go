@@ -167,7 +167,7 @@ func environmentOfConfigMapChanged() rolloutCase {
 			return s.both(func(x target) error {
 				var err error
 				if x.ours {
-					_, err = s.kubectl("wait", "--for=jsonpath={.status.revisions.current}=2", x.object, "--timeout=1m")
+					_, err = s.kubectl("wait", "--for=jsonpath={.status.revisions.current}=2", x.object, "--timeout="+patience.String())
 				} else {
 					err = s.restart(x)
 				}
@@ -350,7 +350,7 @@ func autoscaled() rolloutCase {
 						return err
 					}
 					want := fmt.Sprintf("--for=jsonpath={.status.readyReplicas}=%d", step.replicas)
-					if _, err := s.kubectl("wait", want, x.deployment, "--timeout=4m"); err != nil {
+					if _, err := s.kubectl("wait", want, x.deployment, "--timeout="+patience.String()); err != nil {
 						return err
 					}
 				}

@@ -124,8 +124,7 @@ func (s *scene) rollsBack(bad map[string]any, change func(target) error) error {
 	if err := s.both(change); err != nil {
 		return err
 	}
-	// The deadline starts again whenever the rollout makes progress.
-	err := s.within(3*deadline*time.Second, "the rollout to be rolled back", func() error {
+	err := s.until("the rollout to be rolled back", func() error {
 		o, err := s.look()
 		if err != nil {
 			return err
@@ -141,7 +140,7 @@ func (s *scene) rollsBack(bad map[string]any, change func(target) error) error {
 		return errors.Join(err, lowest())
 	}
 	s.Logf("rolled back %s after the change", time.Since(start).Round(100*time.Millisecond))
-	_, err = s.kubectl("rollout", "status", s.ours.deployment, "--timeout=1m")
+	_, err = s.kubectl("rollout", "status", s.ours.deployment, "--timeout="+patience.String())
 	return errors.Join(err, s.specIs(bad), lowest())
 }
 

@@ -104,11 +104,7 @@ func (s *scene) both(do func(target) error) error {
 
 // until polls for conditions that kubectl cannot wait for.
 func (s *scene) until(what string, ok func() error) error {
-	return s.within(3*time.Minute, what, ok)
-}
-
-func (s *scene) within(long time.Duration, what string, ok func() error) error {
-	ctx, cancel := context.WithTimeout(s.ctx, long)
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
 	for {
 		err := ok()
@@ -117,7 +113,7 @@ func (s *scene) within(long time.Duration, what string, ok func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited %s in vain for %s: %w", long, what, err)
+			return fmt.Errorf("waited %s in vain for %s: %w", patience, what, err)
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
@@ -159,11 +155,11 @@ func (s *scene) restart(x target) error {
 func (s *scene) settled(x target) error {
 	if x.ours {
 		// kubectl compares the generation of the condition with that of the object.
-		if _, err := s.kubectl("wait", "--for=condition=Ready", x.object, "--timeout=3m"); err != nil {
+		if _, err := s.kubectl("wait", "--for=condition=Ready", x.object, "--timeout="+patience.String()); err != nil {
 			return err
 		}
 	}
-	_, err := s.kubectl("rollout", "status", x.deployment, "--timeout=3m")
+	_, err := s.kubectl("rollout", "status", x.deployment, "--timeout="+patience.String())
 	return err
 }
 

@@ -199,7 +199,7 @@ func killLeader(s *scene) error {
 }
 
 func replaceOperator(s *scene) error {
-	for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=3m"}} {
+	for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=" + patience.String()}} {
 		args = append(append([]string{"-n", operatorNamespace}, args...), "deployment/"+operatorName)
 		if _, err := run(s.ctx, "", "kubectl", args...); err != nil {
 			return err

@@ -15,7 +15,7 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 		if err := apply(t, webServer(ns, name, `{image: nginx, deletionPolicy: `+policy+`, service: {type: ClusterIP}}`)); err != nil {
 			t.Fatal(err)
 		}
-		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout="+patience.String())
+		awaitReady(t, ns, "webserver/"+name)
 	}
 	values, err := helm(t.Context(), "", "get", "values", operatorName, "-n", operatorNamespace, "-o", "yaml")
 	if err != nil {
@@ -37,12 +37,12 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	}
 	// Without an operator, objects can be deleted. Their children keep running, or
 	// are deleted with them by the garbage collector of Kubernetes.
-	kubectl(t, "-n", ns, "delete", "webserver", "mortal", "orphan", "--timeout=60s")
+	kubectl(t, "-n", ns, "delete", "webserver", "mortal", "orphan", "--timeout="+patience.String())
 	eventuallyPrints(t, "", "-n", ns, "get", "deployments", "-o", `jsonpath={.items[?(@.metadata.name=="mortal")].metadata.name}`)
 
 	// With the same values, because later tests need the ServiceMonitor.
 	if _, err := helm(t.Context(), values, "upgrade", "--install", operatorName, "../charts/platform-operator",
-		"-n", operatorNamespace, "--wait", "--timeout=3m", "--hide-notes", "-f", "-"); err != nil {
+		"-n", operatorNamespace, "--wait", "--timeout="+patience.String(), "--hide-notes", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	leads(t)
@@ -53,7 +53,7 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	}
 	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
 	// The next test may change the operator's permissions, which it needs for this.
-	kubectl(t, "delete", "namespace", ns, "--timeout=3m")
+	kubectl(t, "delete", "namespace", ns, "--timeout="+patience.String())
 }
 
 // TestUpgrade_UpdatesCRDs checks that helm upgrade updates a CRD

@@ -12,7 +12,7 @@ import (
 // upgradeChart changes values of the installed release.
 func upgradeChart(ctx context.Context, args ...string) error {
 	all := append([]string{
-		"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=3m", "--hide-notes",
+		"upgrade", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "--reuse-values", "--wait", "--timeout=" + patience.String(), "--hide-notes",
 	}, args...)
 	_, err := helm(ctx, "", all...)
 	return err
@@ -60,7 +60,7 @@ func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
 	kept.serves("webserver/web")
 	lost.serves("webserver/web")
 
-	kubectl(t, "delete", "namespace", lost.ns, "--timeout=60s")
+	kubectl(t, "delete", "namespace", lost.ns, "--timeout="+patience.String())
 	restartOperator(t)
 	kept.recreated("deployment/web", func() { kept.kubectl("delete", "deployment", "web") })
 	kept.patch("webserver/web", `{"service":{"port":8080}}`)

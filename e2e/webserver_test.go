@@ -55,12 +55,12 @@ func TestWebServer_Tutorial(t *testing.T) {
 	}
 	ready := func() {
 		t.Helper()
-		kubectl(t, in("wait", "--for=condition=Ready", "webserver/"+name, "--timeout="+patience.String())...)
+		awaitReady(t, ns, "webserver/"+name)
 	}
 
 	if local() {
 		applyIn(filler(t, "node1"))
-		kubectl(t, in("wait", "--for=condition=Ready", "pod/filler", "--timeout="+patience.String())...)
+		awaitReady(t, ns, "pod/filler")
 	}
 	applyIn(sample(t))
 	ready()
@@ -177,7 +177,7 @@ func TestWebServer_TwoInOneNamespace(t *testing.T) {
 	}
 	var ports []string
 	for _, name := range []string{"one", "two"} {
-		kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/"+name, "--timeout="+patience.String())
+		awaitReady(t, ns, "webserver/"+name)
 		port := kubectl(t, "-n", ns, "get", "webserver", name, "-o", "jsonpath={.status.service.nodePort}")
 		pageHas(t, fmt.Sprintf("http://%s:%s/", nodeAddress(t), port), "Welcome to nginx!")
 		ports = append(ports, port)
@@ -205,5 +205,5 @@ func TestWebServer_DoesNotWriteUnownedObjects(t *testing.T) {
 		t.Errorf("kubectl describe does not say what is in the way:\n%s", out)
 	}
 	kubectl(t, "-n", ns, "delete", "service", "web-service")
-	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "webserver/web", "--timeout="+patience.String())
+	awaitReady(t, ns, "webserver/web")
 }
