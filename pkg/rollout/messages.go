@@ -47,6 +47,12 @@ var (
 		Text:    "Change the spec, or set rollout.restartedAt to try again.",
 		When:    "It follows the message about a failed rollout.",
 	})
+	msgCorrect = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolloutFailed, common.ReasonRolledBack},
+		Text:    "Correct the ConfigMap or Secret that changed, change the spec, or set rollout.restartedAt to try again.",
+		When:    "It follows the message about a failed rollout that a change of a ConfigMap or Secret started.",
+	})
 	msgHalted = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
 		Text: "The Deployment stays as it is (rollout.onFailure is Halt).",

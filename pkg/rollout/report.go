@@ -66,7 +66,7 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	switch {
 	case d.RolledBack():
-		story := d.story(*status, d.instead(state, dep, pods, want))
+		story := d.story(*status, dep, d.instead(state, dep, pods, want))
 		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: story}
 		state.Ready = conditions.Condition{Reason: common.ReasonRolledBack, Message: story}
 	case proven || complete && !m.failed.is(d.Serving):
@@ -103,7 +103,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 	}
 	switch {
 	case m.failed.is(d.Desired) && !d.pinned: // until it serves, or the spec asks for something else
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, dep, d.outcome())}
 	case f != nil && f.mounting && f.transient && !late:
 		// Every rollout mounts volumes for a moment, which is not worth
 		// reporting.
@@ -127,7 +127,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 	case !d.pinned && !d.held && (late || f != nil && f.terminal):
 		m.failed = referenceTo(d.Desired)
 		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, d.outcome())}
+		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, dep, d.outcome())}
 	case f != nil && f.rank > 3: // containers need time to be created and to become ready
 		state.Stalled = conditions.Condition{}
 		state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: message.Join(state.Ready.Message, f.summary)}
@@ -294,7 +294,7 @@ func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action
 
 // story returns the message about a failed rollout: what happened, what the
 // operator did, and what the user can do.
-func (d *Decision) story(status common.RolloutStatus, done string) string {
+func (d *Decision) story(status common.RolloutStatus, dep *appsv1.Deployment, done string) string {
 	what := msgFailed.With()
 	for _, a := range status.LastActions {
 		if a.Revision == d.Desired.Number {
@@ -302,7 +302,11 @@ func (d *Decision) story(status common.RolloutStatus, done string) string {
 			break
 		}
 	}
-	return message.Join(what, done, msgTryAgain.With())
+	todo := msgTryAgain.With()
+	if d.isMarked(dep) {
+		todo = msgCorrect.With()
+	}
+	return message.Join(what, done, todo)
 }
 
 // outcome describes the action for a failure while the failed revision is

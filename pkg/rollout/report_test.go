@@ -12,6 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 func TestReport_RecordsActualTransitions(t *testing.T) {
@@ -143,6 +144,23 @@ func TestReport_SaysWhetherTheRestoredRevisionIsAvailable(t *testing.T) {
 	got := d.Report(&w.status, w.seen.Deployment, nil, 0, "web", converge.Outcome{Now: w.now}).Ready.Message
 	if want := what + "Revision 1 is used instead." + todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestReport_SaysThatAChangedConfigMapCanBeCorrected(t *testing.T) {
+	w := rolledBack(t)
+	message := func(hash string) string {
+		w.seen.Deployment.Annotations[naming.AnnotationSharedRollout] = hash
+		d := w.decide()
+		return d.Report(&w.status, w.seen.Deployment, w.seen.Pods, 3, "web", converge.Outcome{Now: w.now}).Ready.Message
+	}
+	asked := w.decide()
+	const what = "Container web exits with code 1: no such file. Revision 1 is serving instead. "
+	if got, want := message(asked.Desired.Hash()), what+"Correct the ConfigMap or Secret that changed, change the spec, or set rollout.restartedAt to try again."; got != want {
+		t.Errorf("a shared rollout: got  %q\nwant %q", got, want)
+	}
+	if got, want := message("of an earlier revision"), what+"Change the spec, or set rollout.restartedAt to try again."; got != want {
+		t.Errorf("a change of the spec: got  %q\nwant %q", got, want)
 	}
 }
 

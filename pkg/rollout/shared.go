@@ -33,7 +33,7 @@ func (d *Decision) MarkShared() { d.shared = true }
 // SharedRollout reports whether the rollout of the desired revision was started
 // by the change of a shared object and has not succeeded, and whether it failed.
 func (d *Decision) SharedRollout(live *appsv1.Deployment) (rolling, failed bool) {
-	if live == nil || d.Desired.hash == "" || live.Annotations[naming.AnnotationSharedRollout] != d.Desired.hash {
+	if !d.isMarked(live) {
 		return false, false
 	}
 	serves := live.Spec.Template.Annotations[naming.AnnotationTemplate] == d.Desired.hash
@@ -57,7 +57,13 @@ func (d *Decision) markShared(deployment apply.Intent, live *appsv1.Deployment) 
 	if d.Desired.hash == "" {
 		return
 	}
-	if d.shared || live != nil && live.Annotations[naming.AnnotationSharedRollout] == d.Desired.hash {
+	if d.shared || d.isMarked(live) {
 		deployment.Annotate(naming.AnnotationSharedRollout, d.Desired.hash)
 	}
+}
+
+// isMarked reports whether the rollout of the desired revision was started by the
+// change of a shared object, according to the Deployment.
+func (d *Decision) isMarked(live *appsv1.Deployment) bool {
+	return live != nil && d.Desired.hash != "" && live.Annotations[naming.AnnotationSharedRollout] == d.Desired.hash
 }
