@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -137,6 +138,7 @@ type Applier struct {
 	live    client.Reader // uncached reads, for objects that the cache does not hold
 	metrics Recorder
 	compare comparer
+	now     func() time.Time
 
 	contended contended
 
@@ -149,9 +151,22 @@ type memory struct {
 	written map[childKey]memo
 	matched []match
 	refused map[childKey]time.Time // since when a child with a fallback has been refused
+	unowned map[childKey]unowned
 	// namespace is the UID of the Namespace that retains the children.
 	namespace types.UID
 }
+
+// unowned is an object with the name of a child that the owner does not own.
+type unowned struct {
+	err fault.Error
+	at  time.Time
+}
+
+// retryUnowned is how long a child is not requested again after the API server
+// holds an unowned object with its name. Nothing in the cache reports that such an
+// object exists, and an object may be reconciled many times a second, because of
+// its pods.
+const retryUnowned = 5 * time.Second
 
 type childKey struct {
 	kind string
@@ -174,7 +189,7 @@ type memo struct {
 // label.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
 	return &Applier{
-		client: c, live: live, metrics: metrics, owners: map[types.UID]*memory{},
+		client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]*memory{},
 		contended: contended{now: time.Now, refused: map[string]refusal{}},
 	}
 }
@@ -203,6 +218,7 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	maps.DeleteFunc(m.written, func(key childKey, _ memo) bool { return !isWanted(key) })
 	m.matched = slices.DeleteFunc(m.matched, func(one match) bool { return !isWanted(one.child) })
 	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
+	maps.DeleteFunc(m.unowned, func(key childKey, _ unowned) bool { return !isWanted(key) })
 }
 
 // Remembered returns the number of an owner's children of a kind whose last
@@ -227,7 +243,7 @@ func (a *Applier) of(owner Owner) *memory {
 	uid := owner.Object.GetUID()
 	m := a.owners[uid]
 	if m == nil {
-		m = &memory{written: map[childKey]memo{}, refused: map[childKey]time.Time{}}
+		m = &memory{written: map[childKey]memo{}, refused: map[childKey]time.Time{}, unowned: map[childKey]unowned{}}
 		a.owners[uid] = m
 	}
 	return m
@@ -245,7 +261,8 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 	delete(m.written, childKey{kind, key})
 	m.forgetMatch(childKey{kind, key})
 	delete(m.refused, childKey{kind, key})
-	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 {
+	delete(m.unowned, childKey{kind, key})
+	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 && len(m.unowned) == 0 {
 		delete(a.owners, owner.Object.GetUID())
 	}
 }
@@ -303,9 +320,9 @@ func (a *Applier) refusedFor(owner Owner, in Intent) time.Duration {
 	defer a.mu.Unlock()
 	refused, k := a.of(owner).refused, keyOf(in)
 	if refused[k].IsZero() {
-		refused[k] = time.Now()
+		refused[k] = a.now()
 	}
-	return time.Since(refused[k])
+	return a.now().Sub(refused[k])
 }
 
 func (a *Applier) calm(owner Owner, in Intent) {
@@ -419,6 +436,9 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 // nevertheless, it is unowned, or it lacks the operator's label, or the cache
 // has not observed the operator's own write yet.
 func (t *attempt) create(ctx context.Context) (Child, error) {
+	if err := t.recallUnowned(); err != nil {
+		return Child{}, err
+	}
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
@@ -453,6 +473,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	live, err := t.readLive(ctx)
 	if err != nil {
+		t.rememberUnowned(err)
 		return Child{}, err
 	}
 	e, err := t.evaluate(ctx, live)
@@ -463,6 +484,37 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
 	return t.claimAndSend(ctx, live, e.action)
+}
+
+// rememberUnowned remembers the error of a child if it is unowned.
+func (t *attempt) rememberUnowned(err error) {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Class != fault.Stall {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of(t.owner).unowned[keyOf(t.in)] = unowned{*f, t.now()}
+}
+
+// recallUnowned returns the error of a child that was unowned a moment ago, with the
+// time after which it is requested again, or nil.
+func (t *attempt) recallUnowned() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.owners[t.owner.Object.GetUID()]
+	if m == nil {
+		return nil
+	}
+	known, ok := m.unowned[keyOf(t.in)]
+	left := retryUnowned - t.now().Sub(known.at)
+	if !ok || left <= 0 {
+		delete(m.unowned, keyOf(t.in))
+		return nil
+	}
+	f := known.err
+	f.After = left
+	return &f
 }
 
 // ErrOwnerDeleted is returned by Apply if it wrote nothing because the owner of the
