@@ -257,7 +257,7 @@ test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, w
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
 test-model: MODEL_TIME ?= 90s
-test-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=90s; not a part of make test (docs/model-testing.md)
+test-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=90s (docs/model-testing.md)
 	$(call say,'random chains of operations')
 	@MODEL_TIME=$(MODEL_TIME) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) ./pkg/testkit/model
 

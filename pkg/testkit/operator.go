@@ -47,6 +47,8 @@ func SubjectOf(kind func() converge.AnyKind) Subject {
 type Operator struct {
 	// Applier writes the children.
 	Applier *apply.Applier
+	// Cache has what the operator has received of the objects that it watches.
+	Cache client.Reader
 
 	stop context.CancelFunc
 	done chan error
@@ -76,7 +78,7 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := &Operator{Applier: applier, stop: cancel, done: make(chan error, 1)}
+	o := &Operator{Applier: applier, Cache: mgr.GetCache(), stop: cancel, done: make(chan error, 1)}
 	go func() {
 		o.done <- mgr.Start(ctx)
 		close(o.done) // so that stopping it again has no effect

@@ -464,7 +464,9 @@ func stale(resources func(*Kind) []string) func(context.Context, *World) error {
 				_, err = w.cluster.Step(ctx)
 			}
 			if err == nil {
-				err = w.rememberEdited(ctx)
+				var s *scene
+				s, err = w.look(ctx)
+				w.rememberEdited(s)
 			}
 			if err == nil {
 				err = w.idle(ctx)

@@ -271,11 +271,31 @@ func (w *wire) quiet(long time.Duration) bool {
 	return w.dead || w.flying == 0 && time.Since(w.last) >= long
 }
 
+// delivers reports whether events reach the operator.
+func (w *wire) delivers() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.dead && len(w.frozen) == 0
+}
+
 // done returns the writes that were answered.
 func (w *wire) done() []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]write(nil), w.writes...)
+}
+
+// changes returns how many writes were accepted.
+func (w *wire) changes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, d := range w.writes {
+		if d.Code < http.StatusMultipleChoices {
+			n++
+		}
+	}
+	return n
 }
 
 // events is the body of a watch, which can be frozen.

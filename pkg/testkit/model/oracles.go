@@ -197,17 +197,15 @@ func (w *World) serves(s *scene, spec map[string]any) bool {
 
 // rememberEdited records that all pods of a spec were ready before the operator saw
 // the next one.
-func (w *World) rememberEdited(ctx context.Context) error {
-	s, err := w.look(ctx)
-	if err != nil || s == nil || s.deployment == nil {
-		return err
+func (w *World) rememberEdited(s *scene) {
+	if s == nil || s.deployment == nil {
+		return
 	}
 	for _, spec := range w.memory.edited {
 		if w.serves(s, spec) {
 			w.memory.perhaps = spec
 		}
 	}
-	return nil
 }
 
 func (w *World) judge(ctx context.Context) ([]Violation, error) {
@@ -468,6 +466,9 @@ func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 		return err
 	}
 	w.checks++
+	if s.status.ObservedGeneration != s.object.GetGeneration() {
+		w.rememberEdited(s) // a reconcile of the latest edit may be delayed
+	}
 	paused := s.spec["paused"] == true
 	pinned := has(s.spec, "rollout", "pinnedRevision")
 	if image := text(s.spec, "image"); s.says(common.ConditionReady) && image != "" && !pinned && !paused && !w.memory.touched {

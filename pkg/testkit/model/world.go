@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -28,8 +29,11 @@ const (
 	// considered idle.
 	calm = 100 * time.Millisecond
 	// patience is how long a violation may take to heal: counts in the status may
-	// lag by five seconds, and a busy machine delays events.
-	patience = 7 * time.Second
+	// lag by five seconds, a busy machine delays events, and reconciles that take long
+	// on it use up the share of the object, which waits up to five seconds then.
+	patience = 12 * time.Second
+	// lag is how long an event may take to reach the operator.
+	lag = 5 * time.Second
 	// settleLimit is how long a chain may take to settle after an operation.
 	settleLimit = 40 * time.Second
 	// annotationPoke is changed to trigger a reconcile of the object, as the
@@ -57,7 +61,7 @@ type World struct {
 	memory  memory
 
 	log      []string
-	writes   int // answered to operators that have ended
+	writes   int // accepted from operators that have ended
 	checks   int
 	refused  int
 	found    []Violation
@@ -121,7 +125,7 @@ func (w *World) kill(l *leader) {
 	if l.op != nil {
 		l.op.Cancel()
 	}
-	w.writes += len(l.wire.done())
+	w.writes += l.wire.changes()
 	w.leaders = slices.DeleteFunc(w.leaders, func(o *leader) bool { return o == l })
 }
 
@@ -300,12 +304,14 @@ func (w *World) idle(ctx context.Context) error {
 	}
 	began := time.Now()
 	for {
-		quiet := true
-		for _, l := range w.leaders {
-			quiet = quiet && l.wire.quiet(calm)
-		}
-		if quiet {
-			return nil
+		if w.quiet() {
+			seen, err := w.seen(ctx)
+			if err != nil {
+				return err
+			}
+			if (seen || time.Since(began) > lag) && w.quiet() { // the last event may have arrived meanwhile
+				return nil
+			}
 		}
 		if time.Since(began) > settleLimit {
 			w.violate("quiescence", "the operator is not idle after %s:\n%s", settleLimit, w.lastWrites(20))
@@ -319,10 +325,53 @@ func (w *World) idle(ctx context.Context) error {
 	}
 }
 
+func (w *World) quiet() bool {
+	return !slices.ContainsFunc(w.leaders, func(l *leader) bool { return !l.wire.quiet(calm) })
+}
+
+// seen reports whether the operator has received the latest versions of the object and
+// its workload, unless their events are delayed on purpose. Otherwise an operator that
+// has not heard of an edit yet would be taken for an idle one.
+func (w *World) seen(ctx context.Context) (bool, error) {
+	l := w.leader()
+	if l.op == nil || !l.wire.delivers() {
+		return true, nil
+	}
+	for _, o := range []struct {
+		gvk  schema.GroupVersionKind
+		name string
+	}{{w.kind.GVK, objectName}, {w.kind.workloadGVK(), w.kind.Workload.Name}} {
+		live := &metav1.PartialObjectMetadata{}
+		live.SetGroupVersionKind(o.gvk)
+		key := client.ObjectKey{Namespace: w.ns, Name: o.name}
+		if err := w.env.Admin.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading the metadata of %s: %w", o.name, err)
+		}
+		known, err := w.env.Scheme.New(o.gvk)
+		if err != nil {
+			return false, fmt.Errorf("making an object: %w", err)
+		}
+		cached := known.(client.Object)
+		err = l.op.Cache.Get(ctx, key, cached)
+		if apierrors.IsNotFound(err) && o.gvk != w.kind.GVK {
+			continue // the operator does not watch a workload without its labels
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading %s from the cache: %w", o.name, err)
+		}
+		if cached.GetResourceVersion() != live.GetResourceVersion() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// written returns how often operators have changed something. A write that is refused,
+// as that of a child that is unowned in every reconcile, changes nothing.
 func (w *World) written() int {
 	n := w.writes
 	for _, l := range w.leaders {
-		n += len(l.wire.done())
+		n += l.wire.changes()
 	}
 	return n
 }
