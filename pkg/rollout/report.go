@@ -200,7 +200,9 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 		}
 	}
 	if !seen && dep.Status.UpdatedReplicas > 0 {
-		return 0 // they were created, and deleted before the cause was observed
+		// They were created and deleted, and it is not known why they did not serve,
+		// unless something else has prevented them from starting until now.
+		return remains(waiting)
 	}
 	return left
 }

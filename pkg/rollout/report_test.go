@@ -298,6 +298,25 @@ func TestReport_WaitsForMissingReferences(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		w.is("it had its time", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 	})
+	t.Run("its pods are deleted", func(t *testing.T) {
+		w := rollingOut(t, missingKey)
+		w.conditions = []metav1.Condition{{Type: common.ConditionStalled, Status: metav1.ConditionTrue, Reason: common.ReasonReferenceNotFound}}
+		late(w)
+		w.is("past the deadline", " +ReferenceNotFound", waits)
+		w.now = w.now.Add(time.Hour)
+		pods := w.seen.Pods
+		w.seen.Pods = nil // the Deployment has not noticed
+		w.is("before they are created again", "Progressing ", waits)
+		w.reconcilingSince(w.now)
+		w.now = w.now.Add(59 * time.Second)
+		w.is("for less than the whole time", "Progressing ", waits)
+		w.now = w.now.Add(time.Second)
+		w.seen.Pods = pods
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
+		w.is("created again", " +ReferenceNotFound", waits)
+		w.seen.Pods = nil
+		w.is("none for the whole time", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+	})
 	t.Run("a volume", func(t *testing.T) {
 		w := rollingOut(t, creating,
 			corev1.Volume{Name: "site", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "late"}}},
