@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
@@ -47,11 +52,12 @@ func SubjectOf(kind func() converge.AnyKind) Subject {
 type Operator struct {
 	// Applier writes the children.
 	Applier *apply.Applier
-	// Cache has what the operator has received of the objects that it watches.
-	Cache client.Reader
 
-	stop context.CancelFunc
-	done chan error
+	subject Subject
+	scheme  *runtime.Scheme
+	cache   client.Reader
+	stop    context.CancelFunc
+	done    chan error
 }
 
 // Run starts an operator for some namespaces, or for all if none is given, and
@@ -78,7 +84,10 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := &Operator{Applier: applier, Cache: mgr.GetCache(), stop: cancel, done: make(chan error, 1)}
+	o := &Operator{
+		Applier: applier, subject: s, scheme: e.Scheme, cache: mgr.GetCache(),
+		stop: cancel, done: make(chan error, 1),
+	}
 	go func() {
 		o.done <- mgr.Start(ctx)
 		close(o.done) // so that stopping it again has no effect
@@ -90,6 +99,34 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 		cancel()
 		return nil, fmt.Errorf("starting the operator: %w", err)
 	}
+}
+
+// Received reports whether the latest event of an object of a kind, or of a child, has
+// reached the operator. An operator that has not received one yet only seems to be
+// idle. live is what the API server holds, or has only a namespace and a name if the
+// object does not exist.
+func (o *Operator) Received(ctx context.Context, gvk schema.GroupVersionKind, live client.Object) (bool, error) {
+	made, err := o.scheme.New(gvk)
+	if err != nil {
+		return false, fmt.Errorf("making an object: %w", err)
+	}
+	cached, ok := made.(client.Object)
+	if !ok {
+		return false, fmt.Errorf("a %s has no metadata", gvk.Kind)
+	}
+	err = o.cache.Get(ctx, client.ObjectKeyFromObject(live), cached)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading %s %q from the cache: %w", gvk.Kind, live.GetName(), err)
+	}
+	if err == nil || live.GetResourceVersion() == "" {
+		return cached.GetResourceVersion() == live.GetResourceVersion(), nil
+	}
+	// The cache holds no child without the operator's label.
+	isChild := !slices.ContainsFunc(o.subject.Kinds, func(k telemetry.Object) bool {
+		of, err := apiutil.GVKForObject(k, o.scheme)
+		return err == nil && of == gvk
+	})
+	return isChild && !naming.IsLabelled(live), nil
 }
 
 // Cancel stops the operator without waiting.

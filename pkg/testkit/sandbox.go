@@ -34,7 +34,7 @@ import (
 // Deployment controller and the kubelets, runs the tests and stops everything. root
 // is the path to the root of the repository; set receives the environment.
 func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
-	runTests(m, root, addToScheme, set, StartShared, true)
+	runTests(m, root, addToScheme, set, StartShared, true, os.Stderr)
 }
 
 // MainWithOwnServer is Main for tests that change settings which affect all objects
@@ -42,24 +42,24 @@ func Main(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, se
 // CRDs.
 func MainWithOwnServer(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), crds ...string) {
 	start := func(s *runtime.Scheme, folders ...string) (*Env, error) { return Start(s, append(folders, crds...)...) }
-	runTests(m, root, addToScheme, set, start, true)
+	runTests(m, root, addToScheme, set, start, true, os.Stderr)
 }
 
 // MainWithoutNodes is MainWithOwnServer for tests that simulate the Deployment
-// controller and the kubelets themselves.
-func MainWithoutNodes(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env)) {
-	runTests(m, root, addToScheme, set, Start, false)
+// controller and the kubelets themselves. logs receives the logs of the operators if
+// the tests are verbose.
+func MainWithoutNodes(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), logs io.Writer) {
+	runTests(m, root, addToScheme, set, Start, false, logs)
 }
 
 type startFunc func(*runtime.Scheme, ...string) (*Env, error)
 
-func runTests(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), start startFunc, nodes bool) {
+func runTests(m *testing.M, root string, addToScheme func(*runtime.Scheme) error, set func(*Env), start startFunc, nodes bool, logs io.Writer) {
 	flag.Parse()
-	out := io.Discard
-	if testing.Verbose() {
-		out = os.Stderr
+	if !testing.Verbose() {
+		logs = io.Discard
 	}
-	log.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(out)))
+	log.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(logs)))
 	code, err := runMain(m, root, addToScheme, set, start, nodes)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -32,12 +34,21 @@ type run struct {
 	operator *testkit.Operator    // the running one
 	wires    []*crashingTransport // of all operators, in the order of their starts
 	result   *result
+
+	watched  map[id]bool // all objects that the operator has watched
+	received time.Time   // since when nothing is on its way to the operator
+}
+
+// id refers to an object of the run.
+type id struct {
+	gvk  schema.GroupVersionKind
+	name string
 }
 
 func (c Campaign) run(ctx context.Context, s Scenario, at point, ref *reference) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Campaign: c, scenario: s, ref: ref, lines: &lines{}, result: &result{point: at}}
+	r := &run{Campaign: c, scenario: s, ref: ref, lines: &lines{}, result: &result{point: at}, watched: map[id]bool{}}
 	began := time.Now()
 	if err := r.open(ctx); err != nil {
 		return nil, err
@@ -196,6 +207,7 @@ func (r *run) disturb(ctx context.Context) error {
 }
 
 func (r *run) act(ctx context.Context) error {
+	r.received = time.Time{}
 	if err := r.scenario.Act(ctx, r.world); err != nil {
 		return fmt.Errorf("acting: %w", err)
 	}
@@ -274,7 +286,57 @@ func (r *run) settled(ctx context.Context, phase string) (bool, error) {
 		return false, err
 	}
 	r.result.state.end = flatten(items, r.world.Namespace)
+	if received, err := r.hasReceived(ctx, items); !received || err != nil {
+		r.received = time.Time{}
+		return false, err
+	}
+	if r.received.IsZero() {
+		r.received = time.Now()
+	}
+	if time.Since(r.received) < calm { // the event that was received last may still be handled
+		return false, nil
+	}
+	if child := r.uncollected(items); child != "" {
+		return false, fmt.Errorf("the garbage collector has not deleted %s", child)
+	}
 	return r.ref == nil || r.diff(phase) == "", nil
+}
+
+// hasReceived reports whether the operator has received the latest events of its
+// objects.
+func (r *run) hasReceived(ctx context.Context, items []unstructured.Unstructured) (bool, error) {
+	live := map[id]client.Object{}
+	for _, u := range items {
+		is := id{u.GroupVersionKind(), u.GetName()}
+		live[is] = &u
+		if naming.IsLabelled(&u) || slices.Contains(r.parents, is.gvk) {
+			r.watched[is] = true
+		}
+	}
+	for is := range r.watched {
+		o := live[is]
+		if o == nil {
+			o = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: r.world.Namespace, Name: is.name}}
+		}
+		if ok, err := r.operator.Received(ctx, is.gvk, o); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// uncollected returns the name of a child whose owner does not exist, or "".
+func (r *run) uncollected(items []unstructured.Unstructured) string {
+	isParent := func(kind string) bool {
+		return slices.ContainsFunc(r.parents, func(p schema.GroupVersionKind) bool { return p.Kind == kind })
+	}
+	for _, u := range items {
+		owner := metav1.GetControllerOf(&u)
+		if owner != nil && isParent(owner.Kind) && !slices.ContainsFunc(items, func(o unstructured.Unstructured) bool { return o.GetUID() == owner.UID }) {
+			return u.GetKind() + " " + u.GetName()
+		}
+	}
+	return ""
 }
 
 // diff compares a phase of the state with that of the reference.

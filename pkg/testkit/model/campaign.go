@@ -39,7 +39,8 @@ type Campaign struct {
 	Until bool
 	// Pairs is a file of the pairs that earlier campaigns have tried; "" for none.
 	Pairs string
-	// Out receives a line for each violation as soon as it is found.
+	// Out receives each violation as soon as it is found, and a line of progress each
+	// minute.
 	Out io.Writer
 }
 
@@ -132,18 +133,24 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 			}
 		})
 	}
-	saved := began
-	for seed := c.Seed; time.Since(began) < c.Time && chains.Err() == nil; seed++ {
-		if c.Pairs != "" && time.Since(saved) > time.Minute { // the campaign may be interrupted
-			if s.Pairs.Save(c.Pairs) != nil {
-				break // reported below
-			}
-			saved = time.Now()
-		}
+	minute, end := time.NewTicker(time.Minute), time.After(c.Time)
+	defer minute.Stop()
+	for seed, ended := c.Seed, false; !ended; {
 		select {
 		case seeds <- seed:
+			seed++
+		case <-minute.C:
+			mu.Lock()
+			_, _ = fmt.Fprintf(c.Out, "%5s of %s: %d chains, %d operations, %d checks, %d violations\n",
+				time.Since(began).Round(time.Minute), c.Time, s.Chains, s.Operations, s.Checks, len(s.Found))
+			mu.Unlock()
+			if c.Pairs != "" { // the campaign may be interrupted
+				ended = s.Pairs.Save(c.Pairs) != nil // reported below
+			}
 		case <-chains.Done():
-		case <-time.After(time.Until(began.Add(c.Time))):
+			ended = true
+		case <-end:
+			ended = true
 		}
 	}
 	close(seeds)

@@ -66,7 +66,7 @@ type memory struct {
 	edited  []map[string]any
 	perhaps map[string]any
 	// seen are the templates since everything settled last.
-	seen []string
+	seen []template
 }
 
 // expectation is what a user may expect of an object that has settled. It follows

@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -22,7 +23,11 @@ import (
 var env *testkit.Env
 
 func TestMain(m *testing.M) {
-	testkit.MainWithoutNodes(m, "../../..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
+	logs := io.Discard // a campaign prints what it finds
+	if os.Getenv("MODEL_CHAIN") != "" {
+		logs = os.Stderr
+	}
+	testkit.MainWithoutNodes(m, "../../..", controllers.AddToScheme, func(e *testkit.Env) { env = e }, logs)
 }
 
 // TestCampaign runs random chains: MODEL_TIME=2h for how long, MODEL_SEED for

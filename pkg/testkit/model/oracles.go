@@ -523,9 +523,9 @@ func (w *World) checkVersions(s *scene) {
 		return o != nil && o.UID != w.memory.uid
 	})
 	for _, d := range versions {
-		hash := hashOfTemplate(d.Spec.Template)
-		w.memory.seen = append(w.memory.seen, hash)
-		if w.memory.rolledBack == hash && !w.memory.statusLost && !w.memory.touched && !has(s.spec, "rollout", "pinnedRevision") {
+		seen := templateOf(d)
+		w.memory.seen = append(w.memory.seen, seen)
+		if w.memory.rolledBack == seen.hash && !w.memory.statusLost && !w.memory.touched && !has(s.spec, "rollout", "pinnedRevision") {
 			w.violate("failed-again", "a revision that had failed was rolled out again, for the same spec: %s", imagesOf(d))
 			w.memory.rolledBack = ""
 		}
@@ -550,11 +550,18 @@ func (w *World) checkVersions(s *scene) {
 	if slices.ContainsFunc(w.memory.edited, func(spec map[string]any) bool { return has(spec, "rollout", "pinnedRevision") }) {
 		return
 	}
-	for _, p := range append([]string(nil), w.memory.seen...) {
-		if p != hashOfTemplate(s.deployment.Spec.Template) && len(w.memory.seen) > 1 && p == w.memory.seen[len(w.memory.seen)-2] {
-			w.memory.rolledBack, w.memory.rolledBackInputs = p, inputs
-		}
+	// A template that another client has changed is still the one of that revision.
+	now := templateOf(s.deployment)
+	if n := len(w.memory.seen); n > 1 && w.memory.seen[n-2].revision != now.revision {
+		w.memory.rolledBack, w.memory.rolledBackInputs = w.memory.seen[n-2].hash, inputs
 	}
+}
+
+// template identifies a pod template, and the revision for which the operator wrote it.
+type template struct{ hash, revision string }
+
+func templateOf(d *appsv1.Deployment) template {
+	return template{hashOfTemplate(d.Spec.Template), d.Spec.Template.Annotations[naming.AnnotationTemplate]}
 }
 
 func imagesOf(d *appsv1.Deployment) string {

@@ -303,15 +303,18 @@ func (w *World) idle(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
+	received := time.Time{} // since when nothing is on its way to the operator
 	for {
-		if w.quiet() {
-			seen, err := w.seen(ctx)
-			if err != nil {
-				return err
-			}
-			if (seen || time.Since(began) > lag) && w.quiet() { // the last event may have arrived meanwhile
-				return nil
-			}
+		ok, err := w.received(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !ok && time.Since(began) < lag:
+			received = time.Time{}
+		case received.IsZero():
+			received = time.Now()
+		case time.Since(received) >= calm && w.quiet():
+			return nil
 		}
 		if time.Since(began) > settleLimit {
 			w.violate("quiescence", "the operator is not idle after %s:\n%s", settleLimit, w.lastWrites(20))
@@ -329,10 +332,9 @@ func (w *World) quiet() bool {
 	return !slices.ContainsFunc(w.leaders, func(l *leader) bool { return !l.wire.quiet(calm) })
 }
 
-// seen reports whether the operator has received the latest versions of the object and
-// its workload, unless their events are delayed on purpose. Otherwise an operator that
-// has not heard of an edit yet would be taken for an idle one.
-func (w *World) seen(ctx context.Context) (bool, error) {
+// received reports whether the operator has received the latest events of the object
+// and its workload, unless they are delayed on purpose.
+func (w *World) received(ctx context.Context) (bool, error) {
 	l := w.leader()
 	if l.op == nil || !l.wire.delivers() {
 		return true, nil
@@ -347,20 +349,10 @@ func (w *World) seen(ctx context.Context) (bool, error) {
 		if err := w.env.Admin.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("reading the metadata of %s: %w", o.name, err)
 		}
-		known, err := w.env.Scheme.New(o.gvk)
-		if err != nil {
-			return false, fmt.Errorf("making an object: %w", err)
-		}
-		cached := known.(client.Object)
-		err = l.op.Cache.Get(ctx, key, cached)
-		if apierrors.IsNotFound(err) && o.gvk != w.kind.GVK {
-			continue // the operator does not watch a workload without its labels
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("reading %s from the cache: %w", o.name, err)
-		}
-		if cached.GetResourceVersion() != live.GetResourceVersion() {
-			return false, nil
+		live.SetNamespace(w.ns) // if it does not exist
+		live.SetName(o.name)
+		if ok, err := l.op.Received(ctx, o.gvk, live); !ok || err != nil {
+			return false, err
 		}
 	}
 	return true, nil
