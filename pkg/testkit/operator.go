@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -115,6 +116,9 @@ func (o *Operator) Received(ctx context.Context, gvk schema.GroupVersionKind, li
 		return false, fmt.Errorf("a %s has no metadata", gvk.Kind)
 	}
 	err = o.cache.Get(ctx, client.ObjectKeyFromObject(live), cached)
+	if _, starting := errors.AsType[*cache.ErrResourceNotCached](err); starting {
+		return false, nil
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading %s %q from the cache: %w", gvk.Kind, live.GetName(), err)
 	}
