@@ -145,6 +145,10 @@ func TestPackedInformer(t *testing.T) {
 	first.Annotations = map[string]string{"x": "y"}
 	source.Add(first)
 	seen.want(t, "added web a")
+	// Events arrive before the informer says that it has synced.
+	if !cache.WaitForCacheSync(ctx.Done(), i.HasSynced) {
+		t.Fatal("the informer has not synced")
+	}
 	source.Modify(deployment("b"))
 	seen.want(t, "before web a", "after web b")
 
