@@ -190,7 +190,7 @@ type memo struct {
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
 	return &Applier{
 		client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]*memory{},
-		contended: contended{now: time.Now, refused: map[string]refusal{}},
+		contended: contended{refused: map[string]refusal{}},
 	}
 }
 
@@ -282,7 +282,7 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 }
 
 func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
-	if refused := a.contended.recall(in.Contended); refused != nil && in.Fallback != nil {
+	if refused := a.contended.recall(in.Contended, a.now()); refused != nil && in.Fallback != nil {
 		if other, ok := in.Fallback(refused); ok {
 			return a.attempt(ctx, owner, in.instead(other))
 		}
@@ -304,7 +304,7 @@ func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, err
 		}
 	}
 	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
-	a.contended.remember(in.Contended, err)
+	a.contended.remember(in.Contended, err, a.now())
 	a.calm(owner, in)
 	return a.attempt(ctx, owner, in.instead(other))
 }

@@ -413,7 +413,7 @@ func TestApplier_Fallback(t *testing.T) {
 	t.Run("is applied at once if its resource was refused recently", func(t *testing.T) {
 		w := newWorld(t)
 		now := time.Now()
-		w.applier.contended.now = func() time.Time { return now }
+		w.applier.now = func() time.Time { return now }
 		w.refuse = func(_ string, n int) error {
 			if w.bodies[n-1]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] != nil {
 				return taken

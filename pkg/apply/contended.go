@@ -13,8 +13,6 @@ const forgetRefusal = time.Minute
 // contended remembers which contended resources were refused. There are few of
 // them: they are named by the configuration, not by objects.
 type contended struct {
-	now func() time.Time
-
 	mu      sync.Mutex
 	refused map[string]refusal // by Intent.Contended
 }
@@ -25,19 +23,19 @@ type refusal struct {
 }
 
 // recall returns the refusal of a resource, or nil if there was none recently.
-func (c *contended) recall(resource string) error {
+func (c *contended) recall(resource string, now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.refused, func(_ string, r refusal) bool { return c.now().Sub(r.at) >= forgetRefusal })
+	maps.DeleteFunc(c.refused, func(_ string, r refusal) bool { return now.Sub(r.at) >= forgetRefusal })
 	return c.refused[resource].err
 }
 
 // remember records the refusal of a resource, unless its name is empty.
-func (c *contended) remember(resource string, err error) {
+func (c *contended) remember(resource string, err error, now time.Time) {
 	if resource == "" {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refused[resource] = refusal{err, c.now()}
+	c.refused[resource] = refusal{err, now}
 }

@@ -172,7 +172,7 @@ func (r *run) unowned(end []unstructured.Unstructured, rs []testkit.Request) ([]
 			return nil, fmt.Errorf("looking up the resource of %s: %w", gvk.Kind, err)
 		}
 		resource := m.Resource.Resource
-		labelled := isOurs(&u)
+		labelled := naming.IsLabelled(&u)
 		switch owner := metav1.GetControllerOf(&u); {
 		case !labelled && !made[resource+"/"+u.GetName()] && !made[resource+"/"]:
 		case owner == nil && !labelled && r.scenario.Orphans:
@@ -185,16 +185,12 @@ func (r *run) unowned(end []unstructured.Unstructured, rs []testkit.Request) ([]
 	return found, nil
 }
 
-func isOurs(u *unstructured.Unstructured) bool {
-	return u.GetLabels()[naming.LabelManagedBy] == naming.ManagedBy
-}
-
 // checkOwners returns the children that had no owner, even if only for an instant: a
 // crash at that time would have left them forever.
 func checkOwners(h *history, scheme *runtime.Scheme) []string {
 	var found []string
 	h.replay(scheme, func(e change, _ *world) {
-		if u := e.object; !e.gone && isOurs(u) && metav1.GetControllerOf(u) == nil {
+		if u := e.object; !e.gone && naming.IsLabelled(u) && metav1.GetControllerOf(u) == nil {
 			if s := fmt.Sprintf("%s %s existed without an owner", u.GetKind(), u.GetName()); !slices.Contains(found, s) {
 				found = append(found, s)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,7 +97,7 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	for range c.Workers {
 		wg.Go(func() {
 			for seed := range seeds {
-				chain := Generate(rand.New(rand.NewPCG(seed, 0)), c.Kinds, s.Pairs, c.Without) //nolint:gosec // not a secret
+				chain := Generate(seed, c.Kinds, s.Pairs, c.Without)
 				r, err := Run(chains, c.Env, chain)
 				if chains.Err() != nil {
 					return

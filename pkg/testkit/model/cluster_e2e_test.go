@@ -3,7 +3,6 @@
 package model
 
 import (
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -92,8 +91,7 @@ func clusterChains(t *testing.T) []Chain {
 	deletions := []string{"delete-foreground", "delete", "delete-orphan"}
 	var all []Chain
 	for i := range setting(t, "MODEL_CHAINS", 24) {
-		r := rand.New(rand.NewPCG(uint64(seed+i), 0)) //nolint:gosec // not a secret
-		c := Generate(r, names[i%len(names):i%len(names)+1], pairs, notForClusters()).ForCluster(10, deletions[i/len(names)%len(deletions)])
+		c := Generate(uint64(seed+i), names[i%len(names):i%len(names)+1], pairs, notForClusters()).ForCluster(10, deletions[i/len(names)%len(deletions)]) //nolint:gosec // reproducible by its seed
 		var ops []string
 		for _, s := range c.steps {
 			ops = append(ops, s.op)

@@ -60,10 +60,11 @@ type pendingEnd struct {
 	at int // the length of the chain from which on it is due
 }
 
-// Generate returns a random chain. Of several operations that could be next and do
+// Generate returns the chain of a seed. Of several operations that could be next and do
 // not change a field in focus, it prefers the one that results in the most pairs
 // that have not been tried.
-func Generate(r *rand.Rand, kinds []string, p *Pairs, without []string) Chain {
+func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible by its seed
 	kind, err := kindNamed(p.pickKind(r, kinds))
 	if err != nil {
 		panic(err) // it is one of Kinds
