@@ -65,6 +65,7 @@ func TestCampaignSharedConfigMap(t *testing.T) {
 		urls = append(urls, "http://"+ip+"/hello")
 	}
 	for _, url := range urls {
+		pageHas(t, url, "one") // kube-proxy has the endpoints some time after the WebServer is Ready
 		l, err := load.Start(t.Context(), load.Config{URL: url, Rate: rate, Most: rate * int(longest/time.Second), Clients: 2})
 		if err != nil {
 			t.Fatal(err)
