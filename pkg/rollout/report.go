@@ -169,7 +169,9 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	// pods have at least the full duration, and at most the full duration from
 	// now.
 	waiting := d.waiting(now)
-	if !waiting.After(passed) {
+	// Timestamps have whole seconds: what has the second in which the deadline
+	// passed was not there before.
+	if waiting.Before(passed) {
 		waiting = time.Time{}
 	}
 	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
@@ -190,8 +192,6 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 			since = waiting
 		}
 		its := remains(since)
-		// Timestamps have whole seconds: a pod of the second in which the
-		// deadline passed was not there before.
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)

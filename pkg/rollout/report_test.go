@@ -317,6 +317,17 @@ func TestReport_WaitsForMissingReferences(t *testing.T) {
 		w.seen.Pods = nil
 		w.is("none for the whole time", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 	})
+	t.Run("its pods are deleted in the second of the deadline", func(t *testing.T) {
+		w := rollingOut(t, missingKey)
+		w.conditions = []metav1.Condition{{Type: common.ConditionStalled, Status: metav1.ConditionTrue, Reason: common.ReasonReferenceNotFound}}
+		late(w)
+		w.seen.Pods = nil
+		w.is("before they are created again", "Progressing ", waits)
+		w.reconcilingSince(w.now)
+		w.is("in the same second", "Progressing ", waits)
+		w.now = w.now.Add(time.Minute)
+		w.is("none for the whole time", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+	})
 	t.Run("a volume", func(t *testing.T) {
 		w := rollingOut(t, creating,
 			corev1.Volume{Name: "site", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "late"}}},
