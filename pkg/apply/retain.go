@@ -96,10 +96,11 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 	return nil
 }
 
-// DeleteRetained deletes a child that is also owned by its Namespace, because the
-// garbage collector would keep it. It reads the child from the API server: the cache
+// EndRetained ends a child of a deleted owner that is also owned by its Namespace,
+// because the garbage collector would keep it: the child is released if it is
+// orphaned, and otherwise deleted. It reads the child from the API server: the cache
 // may not show the reference yet.
-func (a *Applier) DeleteRetained(ctx context.Context, owner Owner, in Intent) error {
+func (a *Applier) EndRetained(ctx context.Context, owner Owner, in Intent) error {
 	live := in.newLive()
 	if err := a.live.Get(ctx, in.Key(), live); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -110,7 +111,18 @@ func (a *Applier) DeleteRetained(ctx context.Context, owner Owner, in Intent) er
 	if !hasNamespaceOwner(live) {
 		return nil
 	}
+	if Orphaned(owner.Object, live) {
+		_, err := a.Release(ctx, owner, in)
+		return err
+	}
 	return a.Delete(ctx, owner, in.Kind, live)
+}
+
+// Orphaned reports whether the garbage collector keeps a child of a deleted owner:
+// the deletion asks for that (--cascade=orphan), or the reference to the owner was
+// removed already.
+func Orphaned(owner, child client.Object) bool {
+	return slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents) || !metav1.IsControlledBy(child, owner)
 }
 
 // hasNamespaceOwner reports whether a child is also owned by its Namespace.

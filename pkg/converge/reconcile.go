@@ -465,13 +465,13 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 	return err
 }
 
-// endChildren releases the children if the policy is Orphan, or else deletes those
-// that are also owned by their Namespace: the policy was Orphan until shortly before
-// the deletion, and they were not written in between. It returns all errors, joined.
+// endChildren releases the children if the policy is Orphan, or else ends those that
+// are also owned by their Namespace: the policy was Orphan until shortly before the
+// deletion, and they were not written in between. It returns all errors, joined.
 func (r *Reconciler) endChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
-	end, discard := r.applier.DeleteRetained, r.deleteChild
+	end := r.applier.EndRetained
 	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
-		end, discard = r.releaseChild, r.discard
+		end = r.releaseChild
 	}
 	plan, err := model.Plan()
 	if err != nil {
@@ -485,7 +485,7 @@ func (r *Reconciler) endChildren(ctx context.Context, obj Object, owner apply.Ow
 		errs = append(errs, end(ctx, owner, in))
 	}
 	for _, child := range plan.Prune {
-		errs = append(errs, discard(ctx, owner, child))
+		errs = append(errs, r.discard(ctx, obj, owner, child))
 	}
 	return errors.Join(errs...)
 }
@@ -504,10 +504,11 @@ func (r *Reconciler) releaseChild(ctx context.Context, owner apply.Owner, in app
 
 // discard deletes a child that is no longer wanted. The garbage collector would
 // not delete it: children of an orphaning object are also owned by their
-// Namespace. A ConfigMap is released instead, because pods that are left behind
-// may mount it.
-func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
-	if c, ok := child.(*corev1.ConfigMap); ok {
+// Namespace. A ConfigMap that the garbage collector would keep is released instead,
+// because pods that are left behind may mount it.
+func (r *Reconciler) discard(ctx context.Context, obj Object, owner apply.Owner, child client.Object) error {
+	c, ok := child.(*corev1.ConfigMap)
+	if ok && (obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || apply.Orphaned(obj, c)) {
 		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
 		return err
 	}

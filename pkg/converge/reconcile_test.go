@@ -875,6 +875,47 @@ func TestReconciler_DeletesRetainedChildrenOfAnObjectWhosePolicyIsDelete(t *test
 	}
 }
 
+// kubectl delete --cascade=orphan keeps the children, also if the policy was Orphan
+// until a moment before.
+func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) {
+	for name, collected := range map[string]bool{
+		"before the garbage collector":        false,
+		"after the garbage collector is done": true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object(finalized, orphaning))
+			l.pass("Observe", "Desired", "apply", "Report", "status")
+			l.edit(func(w *webserverv1.WebServer) {
+				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
+				if !collected {
+					w.Finalizers = append(w.Finalizers, metav1.FinalizerOrphanDependents)
+				}
+			})
+			c := &corev1.ConfigMap{}
+			key := client.ObjectKey{Namespace: "ns", Name: "web-child"}
+			if err := l.client.Get(t.Context(), key, c); err != nil {
+				t.Fatal(err)
+			}
+			if collected {
+				c.OwnerReferences = slices.DeleteFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" })
+				if err := l.client.Update(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+				t.Fatal(err)
+			}
+			l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
+			if err := l.client.Get(t.Context(), key, c); err != nil {
+				t.Fatal(err)
+			}
+			if len(c.OwnerReferences)+len(c.Labels)+len(c.Annotations) > 0 {
+				t.Errorf("our marks are left on it: %v %v %v", c.OwnerReferences, c.Labels, c.Annotations)
+			}
+		})
+	}
+}
+
 func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
