@@ -56,8 +56,10 @@ func statedImage(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod) (strin
 	switch {
 	case differs:
 		r.Asked, r.Stored = i.Spec.Image, ""
-	case r.Stored == "" && gated(live) && now != i.Spec.Image:
-		r.Stored = now // a difference that appears later is drift
+	case r.Stored == "" && gated(live) && now != i.Spec.Image && live.Generation <= 1:
+		// A difference that appears later is drift. Clusters before Kubernetes 1.34
+		// count no changes of a pod: its generation is 0.
+		r.Stored = now
 	}
 	want := cmp.Or(r.Stored, r.Asked)
 	if !differs || now == want || gated(live) {

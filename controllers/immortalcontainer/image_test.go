@@ -313,6 +313,19 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 	}
 }
 
+// Only what admission made of the image when the pod was created is kept.
+func TestReport_RepairsAnImageThatWasChangedBeforeThePodWasObserved(t *testing.T) {
+	n := newNode(t)
+	n.reconcile()
+	n.pod = n.pod.DeepCopy()
+	n.pod.Spec.Containers[0].Image = "nginx:hand"
+	n.pod.Generation++
+	n.settle()
+	n.start()
+	n.reconcile()
+	n.expect(true, "nginx:latest")
+}
+
 // The image was being pulled when the user corrected it: the kubelet starts a
 // container of that image, reports it with the new generation, and stops it.
 func TestReport_ContainerOfAnImageThatWasBeingPulledIsNotTheNewOne(t *testing.T) {
