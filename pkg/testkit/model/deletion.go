@@ -116,8 +116,10 @@ func (w *World) collected(ctx context.Context, before []unstructured.Unstructure
 	return nil
 }
 
-// policyChanged records that an edit changed the deletion policy.
-func (m *memory) policyChanged(before, after map[string]any, generation int64) {
+// specChanged records what an edit changed: the deletion policy, and whether the
+// operator may not have seen the NetworkPolicy that the object was created with.
+func (m *memory) specChanged(before, after map[string]any, generation int64) {
+	m.isolated = m.isolated && has(after, "networkPolicy")
 	was, is := text(before, "deletionPolicy"), text(after, "deletionPolicy")
 	switch orphan := string(common.DeletionPolicyOrphan); {
 	case is != orphan:

@@ -44,8 +44,8 @@ type memory struct {
 	floor int32
 	// hadReplicas reports whether the Deployment has existed.
 	hadReplicas bool
-	// isolated reports whether the object was created with a NetworkPolicy, and
-	// policyKnown whether it was checked when that was written.
+	// isolated reports whether the object was created with a NetworkPolicy and has
+	// asked for it since, and policyKnown whether it was checked when that was written.
 	isolated, policyKnown bool
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int

@@ -125,7 +125,7 @@ func TestMemory_MayBeLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m memory
 			for i, spec := range tc.specs[1:] {
-				m.policyChanged(tc.specs[i], spec, int64(i)+2)
+				m.specChanged(tc.specs[i], spec, int64(i)+2)
 			}
 			object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"observedGeneration": tc.observed}}}
 			child := &unstructured.Unstructured{}
@@ -133,6 +133,31 @@ func TestMemory_MayBeLost(t *testing.T) {
 			child.SetOwnerReferences(tc.owners)
 			if got := m.mayBeLost(object, child); got != tc.want {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// The operator may see the object only without a NetworkPolicy, and create the
+// workload then.
+func TestMemory_SpecChanged_ForgetsAPolicyThatWasRemoved(t *testing.T) {
+	open, isolated := map[string]any{}, map[string]any{"networkPolicy": map[string]any{}}
+	for name, tc := range map[string]struct {
+		specs []map[string]any
+		want  bool
+	}{
+		"kept":              {[]map[string]any{isolated, isolated}, true},
+		"removed":           {[]map[string]any{isolated, open}, false},
+		"removed and added": {[]map[string]any{isolated, open, isolated}, false},
+		"added":             {[]map[string]any{open, isolated}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := memory{isolated: has(tc.specs[0], "networkPolicy")}
+			for i, spec := range tc.specs[1:] {
+				m.specChanged(tc.specs[i], spec, int64(i)+2)
+			}
+			if m.isolated != tc.want {
+				t.Errorf("got %v", m.isolated)
 			}
 		})
 	}

@@ -219,7 +219,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if err != nil {
 		return fmt.Errorf("editing the object: %w", err)
 	}
-	w.memory.policyChanged(was, specOf(u), u.GetGeneration())
+	w.memory.specChanged(was, specOf(u), u.GetGeneration())
 	return w.edited(ctx, specOf(next))
 }
 
