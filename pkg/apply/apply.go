@@ -868,12 +868,10 @@ func sameGroup(apiVersion, group string) bool {
 	return err == nil && gv.Group == group
 }
 
-// isNewerThan reports whether the remembered write is later than the version of
-// the same object in the cache.
+// isNewerThan reports whether the remembered write is later than the child in the
+// cache. That may be an earlier object of this name, with another UID: it was deleted
+// before the write.
 func (m memo) isNewerThan(live client.Object) bool {
-	if m.uid != live.GetUID() {
-		return false
-	}
 	c, err := resourceversion.CompareResourceVersion(m.version, live.GetResourceVersion())
 	return err == nil && c > 0
 }

@@ -710,7 +710,8 @@ func TestMemo_ComparesVersions(t *testing.T) {
 		"later":                       {memo{uid: "u", version: "10"}, "u", "9", true},
 		"equal":                       {memo{uid: "u", version: "10"}, "u", "10", false},
 		"earlier":                     {memo{uid: "u", version: "9"}, "u", "10", false},
-		"later of another object":     {memo{uid: "u", version: "10"}, "v", "9", false},
+		"later of the next object":    {memo{uid: "u", version: "10"}, "v", "9", true},
+		"earlier of another object":   {memo{uid: "u", version: "10"}, "v", "11", false},
 		"no number, no order":         {memo{uid: "u", version: "x"}, "u", "y", false},
 		"more digits are a later one": {memo{uid: "u", version: "100"}, "u", "99", true},
 	} {

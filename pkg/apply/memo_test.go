@@ -73,3 +73,17 @@ func TestApplier_WaitsForTheCacheToHoldItsLastWrite(t *testing.T) {
 	w.cache = nil
 	diff(t, "action", Unchanged, w.pass(deployment(replicas(5))).Action)
 }
+
+// An ImmortalContainer counted the earlier pod again, because its UID was not the
+// one of the last pod.
+func TestApplier_WaitsForTheCacheToDropAnEarlierChild(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	earlier := stored(w, "web", &appsv1.Deployment{})
+	earlier.UID = "earlier"
+	w.pass(deployment(replicas(5)))
+	w.writes = nil
+	w.cache = func(o client.Object) bool { earlier.DeepCopyInto(o.(*appsv1.Deployment)); return true }
+	w.retries(deployment(replicas(5)))
+	w.wrote()
+}
