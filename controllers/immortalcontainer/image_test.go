@@ -108,6 +108,13 @@ func (n *node) apply(raw []byte) {
 	}
 }
 
+// changedByHand sets another image in the pod.
+func (n *node) changedByHand() {
+	n.pod = n.pod.DeepCopy()
+	n.pod.Spec.Containers[0].Image = "nginx:hand"
+	n.pod.Generation++
+}
+
 // observe is the first write of the kubelet after a change: it has observed the
 // pod, and the container is unchanged.
 func (n *node) observe() {
@@ -274,9 +281,7 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 			n.expect(false, "nginx:latest")
 		}},
 		"changed by hand": {do: func(n *node) {
-			n.pod = n.pod.DeepCopy()
-			n.pod.Spec.Containers[0].Image = "nginx:hand"
-			n.pod.Generation++
+			n.changedByHand()
 			n.start()
 			n.reconcile()
 			if got := image(n.pod); got != "nginx:latest" {
@@ -287,9 +292,7 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 			n.expect(true, "nginx:latest")
 		}},
 		"changed by hand, and the kubelet did nothing yet": {do: func(n *node) {
-			n.pod = n.pod.DeepCopy()
-			n.pod.Spec.Containers[0].Image = "nginx:hand"
-			n.pod.Generation++
+			n.changedByHand()
 			n.observe()
 			n.reconcile()
 			n.observe()
@@ -317,9 +320,7 @@ func TestReport_ImageIsTheOneThatRuns(t *testing.T) {
 func TestReport_RepairsAnImageThatWasChangedBeforeThePodWasObserved(t *testing.T) {
 	n := newNode(t)
 	n.reconcile()
-	n.pod = n.pod.DeepCopy()
-	n.pod.Spec.Containers[0].Image = "nginx:hand"
-	n.pod.Generation++
+	n.changedByHand()
 	n.settle()
 	n.start()
 	n.reconcile()

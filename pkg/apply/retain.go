@@ -111,18 +111,18 @@ func (a *Applier) EndRetained(ctx context.Context, owner Owner, in Intent) error
 	if !hasNamespaceOwner(live) {
 		return nil
 	}
-	if Orphaned(owner.Object, live) {
+	if Orphaned(owner, live) {
 		_, err := a.Release(ctx, owner, in)
 		return err
 	}
 	return a.Delete(ctx, owner, in.Kind, live)
 }
 
-// Orphaned reports whether the garbage collector keeps a child of a deleted owner:
-// the deletion asks for that (--cascade=orphan), or the reference to the owner was
-// removed already.
-func Orphaned(owner, child client.Object) bool {
-	return slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents) || !metav1.IsControlledBy(child, owner)
+// Orphaned reports whether a child of a deleted owner is kept: the deletion policy or
+// the deletion itself (--cascade=orphan) asks for that, or the garbage collector has
+// removed the reference to the owner already.
+func Orphaned(owner Owner, child client.Object) bool {
+	return retains(owner) || slices.Contains(owner.Object.GetFinalizers(), metav1.FinalizerOrphanDependents) || !metav1.IsControlledBy(child, owner.Object)
 }
 
 // hasNamespaceOwner reports whether a child is also owned by its Namespace.

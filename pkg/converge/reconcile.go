@@ -485,7 +485,7 @@ func (r *Reconciler) endChildren(ctx context.Context, obj Object, owner apply.Ow
 		errs = append(errs, end(ctx, owner, in))
 	}
 	for _, child := range plan.Prune {
-		errs = append(errs, r.discard(ctx, obj, owner, child))
+		errs = append(errs, r.discard(ctx, owner, child))
 	}
 	return errors.Join(errs...)
 }
@@ -504,11 +504,10 @@ func (r *Reconciler) releaseChild(ctx context.Context, owner apply.Owner, in app
 
 // discard deletes a child that is no longer wanted. The garbage collector would
 // not delete it: children of an orphaning object are also owned by their
-// Namespace. A ConfigMap that the garbage collector would keep is released instead,
-// because pods that are left behind may mount it.
-func (r *Reconciler) discard(ctx context.Context, obj Object, owner apply.Owner, child client.Object) error {
-	c, ok := child.(*corev1.ConfigMap)
-	if ok && (obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || apply.Orphaned(obj, c)) {
+// Namespace. If the children are orphaned, a ConfigMap is released instead, because
+// pods that are left behind may mount it.
+func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
+	if c, ok := child.(*corev1.ConfigMap); ok && apply.Orphaned(owner, c) {
 		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
 		return err
 	}

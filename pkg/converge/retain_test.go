@@ -18,15 +18,21 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
-// owners returns the kinds of the owners of the child.
-func (l *loop) owners() []string {
+// child returns the child as it is stored.
+func (l *loop) child() *corev1.ConfigMap {
 	l.t.Helper()
 	c := &corev1.ConfigMap{}
 	if err := l.client.Get(l.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
 		l.t.Fatal(err)
 	}
+	return c
+}
+
+// owners returns the kinds of the owners of the child.
+func (l *loop) owners() []string {
+	l.t.Helper()
 	kinds := []string{}
-	for _, r := range c.OwnerReferences {
+	for _, r := range l.child().OwnerReferences {
 		kinds = append(kinds, r.Kind)
 	}
 	return kinds
