@@ -50,6 +50,8 @@ const (
 	ReasonWaiting = "Waiting"
 	// ReasonConflict: an unowned object has the name of a child.
 	ReasonConflict = "Conflict"
+	// ReasonDisputed: another client keeps changing a child.
+	ReasonDisputed = "Disputed"
 	// ReasonQuotaExceeded: a ResourceQuota does not allow a child.
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonNodePortUnavailable: the node port in the spec is allocated to

@@ -85,6 +85,9 @@ const (
 type Child struct {
 	Live   client.Object
 	Action Action
+	// Dispute is an error to report if another client keeps changing the child. It
+	// holds nothing back: the child exists, and only the disputed fields may differ.
+	Dispute error
 }
 
 // Recorder counts writes. Its methods may be called concurrently.
@@ -148,10 +151,11 @@ type Applier struct {
 
 // memory is the state that is remembered about an owner's children.
 type memory struct {
-	written map[childKey]memo
-	matched []match
-	refused map[childKey]time.Time // since when a child with a fallback has been refused
-	unowned map[childKey]unowned
+	written  map[childKey]memo
+	matched  []match
+	refused  map[childKey]time.Time // since when a child with a fallback has been refused
+	unowned  map[childKey]unowned
+	disputes map[childKey]dispute
 	// namespace is the UID of the Namespace that retains the children.
 	namespace types.UID
 }
@@ -219,6 +223,7 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	m.matched = slices.DeleteFunc(m.matched, func(one match) bool { return !isWanted(one.child) })
 	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
 	maps.DeleteFunc(m.unowned, func(key childKey, _ unowned) bool { return !isWanted(key) })
+	maps.DeleteFunc(m.disputes, func(key childKey, _ dispute) bool { return !isWanted(key) })
 }
 
 // Remembered returns the number of an owner's children of a kind whose last
@@ -262,7 +267,8 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 	m.forgetMatch(childKey{kind, key})
 	delete(m.refused, childKey{kind, key})
 	delete(m.unowned, childKey{kind, key})
-	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 && len(m.unowned) == 0 {
+	delete(m.disputes, childKey{kind, key})
+	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 && len(m.unowned) == 0 && len(m.disputes) == 0 {
 		delete(a.owners, owner.Object.GetUID())
 	}
 }
@@ -272,6 +278,9 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 // afterwards.
 func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	child, err := a.apply(ctx, owner, in)
+	if err == nil && child.Dispute == nil {
+		child.Dispute = a.ongoingDispute(owner, in)
+	}
 	switch {
 	case err != nil:
 		a.metrics.Failed(owner.GVK.Kind, in.Kind, err)
@@ -388,19 +397,19 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
 	e, err := t.evaluate(ctx, live)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Child{}, err
-	case e.action == Unchanged:
-		return Child{Live: live, Action: Unchanged}, nil
-	case e.claim:
+	}
+	if child, ok := t.leaves(live, e); ok {
+		return child, nil
+	}
+	if e.claim {
 		if live, err = t.readLive(ctx); err != nil { // the cache lacks the managed fields
 			return Child{}, err
 		}
 		return t.claimAndSend(ctx, live, e.action)
-	default:
-		return t.send(ctx, live, e.action)
 	}
+	return t.send(ctx, live, e.action)
 }
 
 // handOver transfers the fields that are about to be removed from the intent to
@@ -480,10 +489,17 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	if e.action == Unchanged {
-		return Child{Live: live, Action: Unchanged}, nil
+	if child, ok := t.leaves(live, e); ok {
+		return child, nil
 	}
 	return t.claimAndSend(ctx, live, e.action)
+}
+
+// leaves returns the child if it is not written now, because it matches the intent or
+// because its repair is postponed.
+func (t *attempt) leaves(live client.Object, e evaluation) (_ Child, ok bool) {
+	dispute := t.postponesRepair()
+	return Child{Live: live, Action: Unchanged, Dispute: dispute}, e.action == Unchanged || dispute != nil
 }
 
 // rememberUnowned remembers the error of a child if it is unowned.
@@ -690,7 +706,11 @@ func (t *attempt) wrote(ctx context.Context, act Action, answer client.Object) C
 	}
 	answer, contested = t.note(ctx, answer, contested)
 	t.mu.Lock()
-	t.of(t.owner).written[keyOf(t.in)] = memo{t.hash, answer.GetUID(), answer.GetResourceVersion(), contested}
+	m := t.of(t.owner)
+	m.written[keyOf(t.in)] = memo{t.hash, answer.GetUID(), answer.GetResourceVersion(), contested}
+	if t.drift == DriftFields {
+		m.repaired(keyOf(t.in), t.differs, t.now())
+	}
 	t.mu.Unlock()
 	t.keepMatch(answer, contested == "")
 	return Child{Live: answer, Action: act}

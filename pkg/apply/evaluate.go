@@ -23,8 +23,10 @@ type attempt struct {
 	// repeated if only the status has changed since then.
 	handedOver bool
 	// drift is how the child differs, if its desired state has not changed since it
-	// was last applied. It is only counted.
+	// was last applied.
 	drift Drift
+	// differs are the fields that differ, if drift is DriftFields.
+	differs string
 }
 
 // begin completes an intent.
@@ -93,7 +95,7 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	case !bound && t.isContested(live):
 		return evaluation{action: Unchanged}, nil
 	case applied:
-		t.drift = DriftFields
+		t.drift, t.differs = DriftFields, t.differing(live, bound)
 	}
 	return evaluation{action: Changed, claim: r.extra || bound}, nil
 }

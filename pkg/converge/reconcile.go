@@ -280,6 +280,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	if c.kind.Paused(c.obj) {
 		return errors.Join(c.look(ctx, plan), c.retain(ctx, plan, settled))
 	}
+	var disputes []error
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		k := childKey{in.Kind, in.Key()}
 		if o, ok := c.seen.of[k]; ok && c.seen.unlabelled[k] == nil {
@@ -289,9 +290,11 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 		if err == nil {
 			c.out.children[k] = child.Live
 			settled[k] = true
+			disputes = append(disputes, child.Dispute)
 		}
 		return err
 	})}
+	errs = append(errs, disputes...)
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		if err == nil {

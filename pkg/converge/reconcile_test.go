@@ -470,6 +470,44 @@ func TestReconciler_FailureOfOneChild(t *testing.T) {
 	}
 }
 
+// Children that depend on the disputed one are written.
+func TestReconciler_ReportsADispute(t *testing.T) {
+	l := newLoop(t, object())
+	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+		dependent := apply.New(corev1ac.ConfigMap("dependent", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+		dependent.Requires = []apply.Ref{child(w, "").Ref()}
+		return Plan{Apply: []apply.Intent{child(w, ""), dependent}}, nil
+	}
+	l.restart()
+	l.pass("Observe", "apply", "apply", "Report", "status")
+	changed := func() {
+		t.Helper()
+		c := l.child()
+		c.Data["image"] = "other"
+		if err := l.client.Update(t.Context(), c, client.FieldOwner("other")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		changed()
+		l.pass("Observe", "apply", "Report")
+	}
+	changed()
+	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "dependent"}}); err != nil {
+		t.Fatal(err)
+	}
+	again := l.pass("Observe", "apply", "Report", "status").RequeueAfter
+	if got := ready(l.stored()); got != "False Disputed" {
+		t.Errorf("Ready is %q", got)
+	}
+	if again <= 0 || again > time.Minute {
+		t.Errorf("reconciled again after %s", again)
+	}
+	if got := l.child().Data["image"]; got != "other" {
+		t.Errorf("restored to %q at once", got)
+	}
+}
+
 func TestReconciler_PrunesOnlyOwnedChildren(t *testing.T) {
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", UID: "c", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: "owner-1", Controller: new(true)},

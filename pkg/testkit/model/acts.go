@@ -100,6 +100,9 @@ func (w *World) patchChild(ctx context.Context, ref Ref, how types.PatchType, pa
 			return errSkip
 		}
 	}
+	if !w.memory.patch(ref) {
+		return errSkip
+	}
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(how, []byte(patch)), client.FieldOwner("kubectl-patch"))
 	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) {
 		return errSkip
@@ -146,7 +149,7 @@ func (w *World) undo(ctx context.Context) error {
 		return errSkip
 	}
 	t, ok := w.cluster.Earlier(d)
-	if !ok {
+	if !ok || !w.memory.patch(w.kind.Workload) {
 		return errSkip
 	}
 	raw, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": t}})

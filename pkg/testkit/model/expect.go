@@ -51,6 +51,8 @@ type memory struct {
 	releasedBefore int
 	// deletions is how many pods were deleted manually.
 	deletions int64
+	// patched is how many times each child was changed manually.
+	patched map[Ref]int
 	// touched reports whether a child was changed manually in this step.
 	touched bool
 	// orphanAt is the generation that changed the deletion policy to Orphan, until
@@ -195,6 +197,23 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.replicas = -1
 	}
 	return e
+}
+
+// mostPatches is how many times a child may be changed manually. What keeps changing is
+// restored a minute later (docs/decisions/0042-disputes.md), which no chain waits for.
+const mostPatches = 5
+
+// patch counts a manual change of a child, and reports whether there were not too many
+// before.
+func (m *memory) patch(child Ref) bool {
+	if m.patched[child] == mostPatches {
+		return false
+	}
+	if m.patched == nil {
+		m.patched = map[Ref]int{}
+	}
+	m.patched[child]++
+	return true
 }
 
 // forgetDeletedHistory forgets what was healthy if it was deleted: a user who
