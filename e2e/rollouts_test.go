@@ -302,7 +302,7 @@ func (m measurement) overloaded() bool {
 	const late = 500 * time.Millisecond // 329 ms in the benchmark on two cores
 	slow := []load.Class{load.Timeout, load.ConnectTimeout, load.Unsent}
 	return m.ours.Failed() > 0 && m.ours.Failed(slow...) == 0 && m.ours.Late > late &&
-		m.control.Failures[load.Timeout]+m.control.Failures[load.ConnectTimeout] > 0
+		(m.control.Failures[load.Timeout]+m.control.Failures[load.ConnectTimeout] > 0 || m.control.Max > load.Limit/2)
 }
 
 func failed(rows []measurement, of func(measurement) int) int {
@@ -419,17 +419,19 @@ func TestMeasurement_Overloaded(t *testing.T) {
 	type failures = map[load.Class]int
 	for name, tc := range map[string]struct {
 		ours, control failures
-		late          time.Duration
+		late, slowest time.Duration // the slowest request to the control
 		want          bool
 	}{
-		"nothing failed":               {late: time.Second, control: failures{load.Timeout: 1}},
-		"both waited":                  {ours: failures{load.Timeout: 2, load.Unsent: 1}, control: failures{load.ConnectTimeout: 1}, late: time.Second, want: true},
-		"the load was in time":         {ours: failures{load.Timeout: 2}, control: failures{load.Timeout: 1}, late: 300 * time.Millisecond},
-		"only managed requests waited": {ours: failures{load.Timeout: 2}, control: failures{load.Connect: 9}, late: time.Second},
-		"a request was refused":        {ours: failures{load.Timeout: 2, load.Connect: 1}, control: failures{load.Timeout: 1}, late: time.Second},
+		"nothing failed":                     {late: time.Second, control: failures{load.Timeout: 1}},
+		"both waited":                        {ours: failures{load.Timeout: 2, load.Unsent: 1}, control: failures{load.ConnectTimeout: 1}, late: time.Second, want: true},
+		"the control almost waited too long": {ours: failures{load.Timeout: 1}, late: 800 * time.Millisecond, slowest: load.Limit - 50*time.Millisecond, want: true},
+		"the control was quick":              {ours: failures{load.Timeout: 1}, late: 800 * time.Millisecond, slowest: 900 * time.Millisecond},
+		"the load was in time":               {ours: failures{load.Timeout: 2}, control: failures{load.Timeout: 1}, late: 300 * time.Millisecond},
+		"only managed requests waited":       {ours: failures{load.Timeout: 2}, control: failures{load.Connect: 9}, late: time.Second},
+		"a request was refused":              {ours: failures{load.Timeout: 2, load.Connect: 1}, control: failures{load.Timeout: 1}, late: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := measurement{ours: load.Result{Failures: tc.ours, Late: tc.late}, control: load.Result{Failures: tc.control}}
+			m := measurement{ours: load.Result{Failures: tc.ours, Late: tc.late}, control: load.Result{Failures: tc.control, Max: tc.slowest}}
 			if got := m.overloaded(); got != tc.want {
 				t.Errorf("overloaded is %t, want %t", got, tc.want)
 			}
