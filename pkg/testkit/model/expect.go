@@ -51,6 +51,10 @@ type memory struct {
 	releasedBefore int
 	// deletions is how many pods were deleted manually.
 	deletions int64
+	// owed reports whether the object was paused when everything settled last, and not
+	// all pods were ready: it may be rolled back before what the spec asks for now can be
+	// written.
+	owed bool
 	// patched is how many times each child was changed manually.
 	patched map[Ref]int
 	// touched reports whether a child was changed manually in this step.

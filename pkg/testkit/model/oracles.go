@@ -148,6 +148,7 @@ func (w *World) remember(ctx context.Context) error {
 	}
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	w.rememberHealthy(s)
+	w.memory.owed = s.spec["paused"] == true && s.ready() < len(s.pods)
 	w.memory.edited, w.memory.perhaps = nil, nil
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
 	w.memory.floor = 0
@@ -247,7 +248,11 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	}
 	w.judgeStatus(s, e, bad)
 	w.judgePods(s, e, bad)
-	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && !w.memory.touched && !w.memory.doubtful && n > max(1, w.memory.edits) {
+	may := max(1, w.memory.edits)
+	if w.memory.owed {
+		may++
+	}
+	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && !w.memory.touched && !w.memory.doubtful && n > may {
 		bad("flip-flop", "the template of the Deployment changed %d times, and the spec %d times", n, w.memory.edits)
 	}
 	w.judgeChildren(s, e, children, bad)
