@@ -23,6 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -459,6 +460,31 @@ func TestDesired_TypesThatAreNotServed(t *testing.T) {
 	}
 }
 
+// A paused object is not restored, nor are fields that keep changing.
+func TestReport_LearnsNothingFromAPodTemplateThatWasChanged(t *testing.T) {
+	for name, then := range map[string]func(*Observed){
+		"and works": func(o *Observed) { rolledOut(o.Deployment) },
+		"and fails": func(o *Observed) { o.Pods = []corev1.Pod{refusing(o.Deployment, "no such file")} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			o, _ := pass(t, w, Observed{}, rolledOut)
+			w.Spec.Image = "nginx:2"
+			o, _ = pass(t, w, o, underway)
+			before := w.Status.DeepCopy()
+			then(&o)
+			o.Deployment.Spec.Template.Spec.Containers[0].Image = "other:1"
+			report(w, o, outcome(fault.Waiting(0, message.New(common.ReasonPaused, "paused")), nil, nil), platform)
+			if diff := cmp.Diff(before.RolloutStatus, w.Status.RolloutStatus); diff != "" {
+				t.Errorf("status of the rollout (-before +after):\n%s", diff)
+			}
+			if got := brief(w)["Ready"]; got != "False Paused" {
+				t.Errorf("Ready is %s", got)
+			}
+		})
+	}
+}
+
 func TestScale(t *testing.T) {
 	live := func(n int32) *appsv1.Deployment { return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &n}} }
 	auto := func(low *int32) *webserverv1.WebServer {
@@ -513,7 +539,7 @@ func TestReport_Exposed(t *testing.T) {
 			w.Spec.Expose = tc.expose
 			w.Status.Conditions = []metav1.Condition{{Type: "Exposed", Status: "True", Reason: "Accepted"}}
 			tc.o.Deployment = liveDeployment(counts(3, 3, 3, 3))
-			report(w, tc.o, outcome(nil, nil, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })), platform)
+			report(w, tc.o, outcome(nil, tc.o.Deployment, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })), platform)
 			if got := brief(w)["Exposed"]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

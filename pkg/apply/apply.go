@@ -86,8 +86,9 @@ type Child struct {
 	Live   client.Object
 	Action Action
 	// Dispute is an error to report if another client keeps changing the child. It
-	// holds nothing back: the child exists, and only the disputed fields may differ.
+	// holds nothing back. Differs reports that the repair is postponed.
 	Dispute error
+	Differs bool
 }
 
 // Recorder counts writes. Its methods may be called concurrently.
@@ -499,7 +500,7 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 // because its repair is postponed.
 func (t *attempt) leaves(live client.Object, e evaluation) (_ Child, ok bool) {
 	dispute := t.postponesRepair()
-	return Child{Live: live, Action: Unchanged, Dispute: dispute}, e.action == Unchanged || dispute != nil
+	return Child{Live: live, Action: Unchanged, Dispute: dispute, Differs: dispute != nil}, e.action == Unchanged || dispute != nil
 }
 
 // rememberUnowned remembers the error of a child if it is unowned.

@@ -231,6 +231,7 @@ type Outcome struct {
 	Now time.Time
 
 	children map[childKey]client.Object
+	matching map[childKey]bool // the children that are as the plan states
 	again    *time.Duration
 	urgent   *bool
 }
@@ -262,11 +263,24 @@ type childKey struct {
 
 // NewOutcome returns an outcome. children are those that were written, by kind.
 func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
-	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}, again: new(time.Duration), urgent: new(bool)}
+	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}, matching: map[childKey]bool{}, again: new(time.Duration), urgent: new(bool)}
 	for kind, c := range children {
-		o.children[childKey{kind, client.ObjectKeyFromObject(c)}] = c
+		o.keep(childKey{kind, client.ObjectKeyFromObject(c)}, c, true)
 	}
 	return o
+}
+
+// keep records a child as it is after the reconcile.
+func (o Outcome) keep(k childKey, live client.Object, matches bool) {
+	o.children[k] = live
+	o.matching[k] = matches
+}
+
+// Matches reports whether a child is as the plan states. It is false for one that
+// another client changed, if it was not restored: the object is paused, the write
+// failed, or the repair is postponed.
+func (o Outcome) Matches(kind, namespace, name string) bool {
+	return o.matching[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
 }
 
 // Child returns a child as it is after the reconcile, or false if it does not

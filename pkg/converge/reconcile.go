@@ -288,7 +288,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 		}
 		child, err := c.applier.Apply(ctx, c.owner, in)
 		if err == nil {
-			c.out.children[k] = child.Live
+			c.out.keep(k, child.Live, !child.Differs)
 			settled[k] = true
 			disputes = append(disputes, child.Dispute)
 		}
@@ -366,7 +366,7 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 			child = c.seen.unlabelled[k]
 		}
 		if err == nil && child != nil {
-			c.out.children[k] = child
+			c.out.keep(k, child, !differs)
 		}
 		if err == nil && differs && held == "" {
 			held = in.String()

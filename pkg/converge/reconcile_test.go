@@ -478,21 +478,14 @@ func TestReconciler_ReportsADispute(t *testing.T) {
 		dependent.Requires = []apply.Ref{child(w, "").Ref()}
 		return Plan{Apply: []apply.Intent{child(w, ""), dependent}}, nil
 	}
+	matches := l.recordMatches()
 	l.restart()
 	l.pass("Observe", "apply", "apply", "Report", "status")
-	changed := func() {
-		t.Helper()
-		c := l.child()
-		c.Data["image"] = "other"
-		if err := l.client.Update(t.Context(), c, client.FieldOwner("other")); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for range 5 {
-		changed()
+		l.changeChild(drifted)
 		l.pass("Observe", "apply", "Report")
 	}
-	changed()
+	l.changeChild(drifted)
 	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "dependent"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -505,6 +498,52 @@ func TestReconciler_ReportsADispute(t *testing.T) {
 	}
 	if got := l.child().Data["image"]; got != "other" {
 		t.Errorf("restored to %q at once", got)
+	}
+	if *matches {
+		t.Error("the child is reported to match")
+	}
+}
+
+func drifted(c *corev1.ConfigMap) { c.Data["image"] = "other" }
+
+// recordMatches returns whether the child matched the plan in the last reconcile.
+func (l *loop) recordMatches() *bool {
+	matches, report := new(bool), l.kind.Report
+	l.kind.Report = func(w *webserverv1.WebServer, seen int, out Outcome) {
+		*matches = out.Matches("ConfigMap", "ns", "web-child")
+		report(w, seen, out)
+	}
+	return matches
+}
+
+func TestOutcome_Matches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hold            func(*loop)
+		unchanged, then bool // whether it matches before and after another client has changed it
+	}{
+		"restored": {func(*loop) {}, true, true},
+		"paused":   {func(l *loop) { l.kind.Paused = func(*webserverv1.WebServer) bool { return true } }, true, false},
+		"refused":  {func(l *loop) { l.refuse["apply"] = errors.New("no answer") }, true, false},
+		"undecided": {func(l *loop) {
+			l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) { return Plan{}, errors.New("something is missing") }
+		}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object())
+			l.pass("Observe", "Desired", "apply", "Report", "status")
+			tc.hold(l)
+			matches := l.recordMatches()
+			l.restart()
+			for _, want := range []bool{tc.unchanged, tc.then} {
+				if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+					t.Logf("got %v", err)
+				}
+				if *matches != want {
+					t.Errorf("matches is %t, want %t", *matches, want)
+				}
+				l.changeChild(drifted)
+			}
+		})
 	}
 }
 

@@ -37,16 +37,11 @@ func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 }
 
 func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
+	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
+		return d.ReportDiffering(status, dep, want)
+	}
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
-	if d.Template == nil || dep == nil || dep.Spec.Template.Annotations[naming.AnnotationTemplate] != d.Serving.hash {
-		// The Deployment does not have the decided template: it was not written
-		// in this reconcile.
-		if state.Ready.Status {
-			state.Ready = conditions.False(msgNotUpdated)
-		}
-		return state
-	}
 	m := d.memory
 	m.current = referenceTo(d.Serving)
 	if !d.unasked && !m.failed.is(d.Desired) {
@@ -80,6 +75,18 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		status.LastActions = d.amend(status.LastActions, out.Now)
 	}
 	status.Revisions = m.revisions()
+	return state
+}
+
+// ReportDiffering is Report for a Deployment that is not as it was decided: it was not
+// written in this reconcile. Its pods show nothing about a revision, because another
+// client may have changed their template.
+func (d *Decision) ReportDiffering(status *common.RolloutStatus, dep *appsv1.Deployment, want int32) conditions.State {
+	state := resources.DeploymentState(dep, want)
+	status.PendingChanges = d.pending
+	if state.Ready.Status {
+		state.Ready = conditions.False(msgNotUpdated)
+	}
 	return state
 }
 

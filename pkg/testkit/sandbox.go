@@ -257,7 +257,8 @@ func (l *Sandbox) Settle() {
 func (l *Sandbox) ExpectOf(took time.Duration, status, what string, want ...string) {
 	l.Helper()
 	l.await(want)
-	got := l.withoutLostRaces(summaries(l.Requests()))
+	requests := l.Requests()
+	got := l.withoutLostRaces(summaries(requests))
 	want = append([]string{}, want...) // never nil, like got
 	more := took / settle
 	if took >= startup {
@@ -274,6 +275,9 @@ func (l *Sandbox) ExpectOf(took time.Duration, status, what string, want ...stri
 	slices.Sort(want)
 	if d := cmp.Diff(want, got); d != "" {
 		l.Errorf("%s: requests (-want +got):\n%s", what, d)
+		for _, r := range requests {
+			l.Logf("%s %.500s", r, r.Body)
+		}
 	}
 }
 

@@ -264,11 +264,21 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 		Service:    converge.ChildOrObserved(out, "Service", ns, s.Service, o.Service),
 	}
 	want := s.Wanted(r.Deployment)
-	state := m.Decision.Report(s.RolloutStatus, r.Deployment, o.Pods, want, s.Container, out)
+	state := m.state(r.Deployment, want, out)
 	state = m.object.State(state, r.Service)
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
 	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Serves = state.Ready.Status && want > 0
 	r.Hosts = o.Exposed(m.auxiliary, status, out)
 	m.object.UpdateStatus(r)
+}
+
+// state returns what the Deployment means for the conditions, and updates the status
+// of the rollout.
+func (m *Model) state(d *appsv1.Deployment, want int32, out converge.Outcome) conditions.State {
+	s, o := m.spec, m.observed
+	if d != nil && !out.Matches("Deployment", d.Namespace, d.Name) {
+		return m.Decision.ReportDiffering(s.RolloutStatus, d, want)
+	}
+	return m.Decision.Report(s.RolloutStatus, d, o.Pods, want, s.Container, out)
 }
