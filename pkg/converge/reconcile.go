@@ -654,9 +654,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 		return 0, false, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
-	started := before.GetStatus().ObservedGeneration != after.GetStatus().ObservedGeneration
-	r.announce(decided, after, started, problem)
+	r.announce(decided, after, observesSpec(before, after), problem)
 	return 0, true, nil
+}
+
+// observesSpec reports whether a status is the first one of a generation of the spec.
+func observesSpec(before, after Object) bool {
+	return before.GetStatus().ObservedGeneration != after.GetStatus().ObservedGeneration
 }
 
 // keepTransitions keeps the times of conditions whose status is that in the API
@@ -823,14 +827,15 @@ func (r *Reconciler) settled(key types.NamespacedName) {
 }
 
 // postpone records a status that is not written yet, and returns how long it may
-// remain unwritten: lag, less the time since the first of the changes.
+// remain unwritten: lag, less the time since the first of the changes. Counts that
+// changed before the user did do not matter to that.
 func (r *Reconciler) postpone(key types.NamespacedName, before, after Object, lag time.Duration) (left time.Duration) {
 	if lag == 0 {
 		return 0
 	}
 	r.change(key, func(m *memory) {
 		now := r.now()
-		if m.postponed.since.IsZero() {
+		if last := m.postponed; last.to == nil || observesSpec(before, after) && !observesSpec(last.from, last.to) {
 			m.postponed.since = now
 		}
 		m.postponed.from, m.postponed.to = before, after

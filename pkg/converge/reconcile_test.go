@@ -736,6 +736,29 @@ func TestReconciler_WritesOneStatusForAQuickRollout(t *testing.T) {
 	}
 }
 
+// The time begins with the edit, also if counts have not been written yet then.
+func TestReconciler_WritesOneStatusForAQuickRolloutDuringSettling(t *testing.T) {
+	l := newLoop(t, object())
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.ready = 2
+	if r := l.pass("Observe", "Desired", "Report"); r.RequeueAfter != settle {
+		t.Errorf("comes back after %s, want %s", r.RequeueAfter, settle)
+	}
+	l.clock = l.clock.Add(settle - time.Second)
+	edit := func(sent ...string) reconcile.Result {
+		l.edit(func(w *webserverv1.WebServer) { w.Spec.Image += "+" })
+		l.state.Ready = conditions.Condition{Reason: "Rolling", Message: "rolling"}
+		return l.pass(slices.Concat([]string{"Observe", "Desired", "apply", "Report"}, sent)...)
+	}
+	if r := edit(); r.RequeueAfter != startup {
+		t.Errorf("comes back after %s, want %s", r.RequeueAfter, startup)
+	}
+	l.clock = l.clock.Add(startup / 2)
+	edit()
+	l.clock = l.clock.Add(startup / 2)
+	edit("status") // edits do not postpone it any further
+}
+
 // Whether a status has been written must not affect what is decided from it, such as
 // which revision was healthy.
 func TestReconciler_DecidesFromTheStatusThatIsNotWrittenYet(t *testing.T) {
