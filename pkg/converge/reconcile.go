@@ -654,13 +654,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 		return 0, false, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
-	r.announce(decided, after, observesSpec(before, after), problem)
+	r.announce(decided, after, observesSpec(before.GetStatus(), after.GetStatus()), problem)
 	return 0, true, nil
 }
 
 // observesSpec reports whether a status is the first one of a generation of the spec.
-func observesSpec(before, after Object) bool {
-	return before.GetStatus().ObservedGeneration != after.GetStatus().ObservedGeneration
+func observesSpec(before, after *common.Status) bool {
+	return before.ObservedGeneration != after.ObservedGeneration
 }
 
 // keepTransitions keeps the times of conditions whose status is that in the API
@@ -676,7 +676,7 @@ func keepTransitions(before, after *common.Status) {
 
 // mayLag returns how long a changed status may remain unwritten, or 0.
 func mayLag(before, after *common.Status, urgent bool, problem fault.Verdict) time.Duration {
-	started := before.ObservedGeneration != after.ObservedGeneration
+	started := observesSpec(before, after)
 	switch {
 	case urgent:
 		return 0
@@ -835,7 +835,8 @@ func (r *Reconciler) postpone(key types.NamespacedName, before, after Object, la
 	}
 	r.change(key, func(m *memory) {
 		now := r.now()
-		if last := m.postponed; last.to == nil || observesSpec(before, after) && !observesSpec(last.from, last.to) {
+		starts := observesSpec(before.GetStatus(), after.GetStatus())
+		if last := m.postponed; last.to == nil || starts && !observesSpec(last.from.GetStatus(), last.to.GetStatus()) {
 			m.postponed.since = now
 		}
 		m.postponed.from, m.postponed.to = before, after
