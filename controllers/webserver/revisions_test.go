@@ -481,6 +481,10 @@ func TestReport_LearnsNothingFromAPodTemplateThatWasChanged(t *testing.T) {
 			if got := brief(w)["Ready"]; got != "False Paused" {
 				t.Errorf("Ready is %s", got)
 			}
+			// The next reconcile restores the Deployment, and reads it before that.
+			if pass(t, w, o, underway); name == "and works" && w.Status.Revisions.LastHealthy != 1 {
+				t.Errorf("resumed: revision %d is the last healthy one", w.Status.Revisions.LastHealthy)
+			}
 		})
 	}
 }

@@ -85,7 +85,7 @@ func (m *memory) observe(seen Observed, history []Revision) {
 	}
 	lost := !m.current.known()
 	m.current = referenceTo(serving)
-	if proven(live) {
+	if proven(live) && (m.healthy.is(serving) && !m.failed.is(serving) || !isChanged(live, serving)) {
 		m.healthy = m.current
 		if m.failed.is(serving) {
 			m.failed = reference{}
@@ -139,6 +139,15 @@ func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
 // available. Zero replicas prove nothing about a template.
 func proven(d *appsv1.Deployment) bool {
 	return resources.Complete(d) && d.Status.AvailableReplicas > 0
+}
+
+// isChanged reports whether another client has changed fields of the template of a
+// revision, so that its pods show nothing about the revision.
+func isChanged(live *appsv1.Deployment, r Revision) bool {
+	template, err := r.Template()
+	return err != nil || slices.ContainsFunc(Differences(template, live.Spec.Template), func(d Difference) bool {
+		return d.From != nil
+	})
 }
 
 // servedBy returns the revision from which the pods of a Deployment are
