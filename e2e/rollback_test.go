@@ -95,6 +95,12 @@ func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
 			s.patch(object, `{"rollout":{"pinnedRevision":null}}`)
 			s.observed(object)
 		}},
+		{"undo", demoApplicationKind, func(s blockStage, object string) {
+			s.patch(object, `{"rollout":{"onFailure":"Halt"}}`)
+			s.observed(object)
+			s.kubectl("rollout", "undo", "deployment/undo")
+			s.prints(healthyImage, "get", "deployment", "undo", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+		}},
 		{"history", webServerKind, func(s blockStage, object string) {
 			s.kubectl("delete", "controllerrevisions", "-l", "webserver_cr=history")
 			// Makes it visible in the status that the operator has reconciled

@@ -84,6 +84,9 @@ func (m *memory) observe(seen Observed, history []Revision) {
 		return
 	}
 	lost := !m.current.known()
+	if m.failed.is(serving) && !lost && !m.current.is(serving) && !proven(live) {
+		return // another client has put it back, such as kubectl rollout undo
+	}
 	m.current = referenceTo(serving)
 	if proven(live) && (m.healthy.is(serving) && !m.failed.is(serving) || !isChanged(live, serving)) {
 		m.healthy = m.current

@@ -63,11 +63,13 @@ func TestDecide_PicksTheRevision(t *testing.T) {
 
 		"halted":                  {given{asked: 3, live: 3, current: 3, healthy: 2, failed: 3, halt: true}, 3, false},
 		"halted after a rollback": {given{asked: 3, live: 2, proven: true, current: 2, healthy: 2, failed: 3, halt: true}, 2, false},
-		"halted after a rollback, status not written":  {given{asked: 3, live: 2, current: 3, healthy: 2, failed: 3, halt: true}, 2, false},
-		"halted, Deployment lost":                      {given{asked: 3, current: 3, healthy: 2, failed: 3, halt: true}, 3, false},
-		"halted after a rollback, Deployment lost":     {given{asked: 3, current: 2, healthy: 2, failed: 3, halt: true}, 2, false},
-		"halted, and something else is asked":          {given{asked: 1, live: 3, current: 3, healthy: 2, failed: 3, halt: true}, 1, false},
-		"halted, what serves is lost with its history": {given{asked: 3, current: 1, healthy: 2, failed: 3, halt: true, lost: []int{1}}, 2, false},
+		"halted after a rollback, status not written":                             {given{asked: 3, live: 2, current: 3, healthy: 2, failed: 3, halt: true}, 2, false},
+		"halted, Deployment lost":                                                 {given{asked: 3, current: 3, healthy: 2, failed: 3, halt: true}, 3, false},
+		"halted after a rollback, Deployment lost":                                {given{asked: 3, current: 2, healthy: 2, failed: 3, halt: true}, 2, false},
+		"halted after a rollback, and what failed was put back by another client": {given{asked: 3, live: 3, current: 2, healthy: 2, failed: 3, halt: true}, 2, false},
+		"halted after a rollback, what failed was put back, and works":            {given{asked: 3, live: 3, proven: true, current: 2, healthy: 2, failed: 3, halt: true}, 3, false},
+		"halted, and something else is asked":                                     {given{asked: 1, live: 3, current: 3, healthy: 2, failed: 3, halt: true}, 1, false},
+		"halted, what serves is lost with its history":                            {given{asked: 3, current: 1, healthy: 2, failed: 3, halt: true, lost: []int{1}}, 2, false},
 
 		"pinned":                              {given{asked: 3, live: 2, proven: true, current: 2, healthy: 2, failed: 3, pin: 1}, 1, false},
 		"pinned to what failed":               {given{asked: 3, live: 2, proven: true, current: 2, healthy: 2, failed: 3, pin: 3}, 3, false},
