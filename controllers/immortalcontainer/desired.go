@@ -88,7 +88,7 @@ func (m model) Plan() (converge.Plan, error) {
 	default:
 		in := pod(i, o)
 		policy := []apply.Ref{{Kind: "NetworkPolicy", Name: podName(i)}}
-		in.CreateAfter = policy
+		in.StartAfter = policy
 		if o.Pod != nil && gated(o.Pod) {
 			in.Requires = policy // it starts to run when the gate is removed
 		}

@@ -28,29 +28,33 @@ func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refused string
 		runs    bool // revision 1 serves, and the spec asks for the next
+		rests   bool // it was scaled to zero before that
 		want    kinds
 		image   string
 	}{
 		"nothing is refused": {
-			"", false, kinds{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+			"", false, false, kinds{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
 		},
 		"no pod is created before its NetworkPolicy": {
-			"NetworkPolicy", false, kinds{"ConfigMap", "ControllerRevision", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
+			"NetworkPolicy", false, false, kinds{"ConfigMap", "ControllerRevision", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
 		},
 		"running pods are still managed": {
-			"NetworkPolicy", true, kinds{"ConfigMap", "ControllerRevision", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+			"NetworkPolicy", true, false, kinds{"ConfigMap", "ControllerRevision", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+		},
+		"no pod is started before its NetworkPolicy": {
+			"NetworkPolicy", true, true, kinds{"ConfigMap", "ControllerRevision", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
 		},
 		"no pod is created of a revision that is not recorded": {
-			"ControllerRevision", false, kinds{"ConfigMap", "NetworkPolicy", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
+			"ControllerRevision", false, false, kinds{"ConfigMap", "NetworkPolicy", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "",
 		},
 		"what serves is kept until the revision is recorded": {
-			"ControllerRevision", true, kinds{"ConfigMap", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:1",
+			"ControllerRevision", true, false, kinds{"ConfigMap", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:1",
 		},
 		"what serves is kept until the snapshots exist": {
-			"ConfigMap", true, kinds{"ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:1",
+			"ConfigMap", true, false, kinds{"ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:1",
 		},
 		"an unowned Service does not keep pods from being isolated": {
-			"Service", false, kinds{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
+			"Service", false, false, kinds{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, "nginx:2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,6 +62,9 @@ func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 			if tc.runs {
 				w.Spec.Image = "nginx:1"
 				o, _ = pass(t, w, o, rolledOut)
+			}
+			if tc.rests {
+				o.Deployment.Spec.Replicas, o.Deployment.Status.Replicas = new(int32(0)), 0
 			}
 			w.Spec.Image = "nginx:2"
 			plan, err := desired(w, o, platform)

@@ -109,9 +109,13 @@ type Intent struct {
 	// same reconcile before this one is written. They precede it in the plan. A
 	// child that is not in the plan is not required.
 	Requires []Ref
-	// CreateAfter is like Requires, but applies only if the child does not exist
-	// yet. An existing child is always written.
-	CreateAfter []Ref
+	// StartAfter is like Requires, but applies only if the write may start the first
+	// pod: if the child does not exist yet, or Starts is true. Any other child that
+	// exists is written.
+	StartAfter []Ref
+	// Starts reports that the child exists, runs nothing, and starts pods when it is
+	// written.
+	Starts bool
 	// Otherwise returns the intent to apply if a child in Requires was not
 	// applied, or false for none. The alternative requires nothing.
 	Otherwise func() (Intent, bool)

@@ -65,7 +65,7 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	if err != nil {
 		return in, nil, err
 	}
-	late, err := d.failure(in, in.CreateAfter)
+	late, err := d.failure(in, in.StartAfter)
 	if err != nil || missing == nil && late == nil {
 		return in, nil, err
 	}
@@ -84,7 +84,7 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 		return in, nil, nil //nolint:nilerr // do reports why it may not be written
 	case err != nil:
 		return in, nil, err
-	case late != nil && !exists:
+	case late != nil && (!exists || in.Starts):
 		return in, late, nil
 	case missing == nil:
 		return in, nil, nil

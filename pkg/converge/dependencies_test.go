@@ -27,9 +27,9 @@ func workloadPlan() Plan {
 	}
 	deployment := named("Deployment")
 	deployment.Requires = []apply.Ref{{Kind: "ControllerRevision", Name: "web"}, {Kind: "ConfigMap", Name: "left-out"}}
-	deployment.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: "web"}}
+	deployment.StartAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: "web"}}
 	current := named("Deployment")
-	current.CreateAfter = deployment.CreateAfter
+	current.StartAfter = deployment.StartAfter
 	current.Exclusive = []string{"current"} // distinguishes it from the other intent
 	deployment.Otherwise = func() (apply.Intent, bool) { return current, true }
 	plan := Plan{Apply: []apply.Intent{
@@ -57,6 +57,7 @@ func TestForEachChild(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fails  map[string]error // results, by kind
 		exists bool             // the Deployment
+		starts bool             // the Deployment has no pods yet
 		owned  error            // why the Deployment in the cache may not be written
 		hidden error            // why a Deployment that the cache does not hold may not be written
 		want   []string         // attempted
@@ -66,6 +67,7 @@ func TestForEachChild(t *testing.T) {
 		"a conflict on the revision":                                     {fails: map[string]error{"ControllerRevision": taken}, exists: true, want: current},
 		"a refused revision":                                             {fails: map[string]error{"ControllerRevision": refused}, want: current},
 		"a conflict on the policy of a Deployment that exists":           {fails: map[string]error{"NetworkPolicy": taken}, exists: true, want: all},
+		"a conflict on the policy of a Deployment without pods":          {fails: map[string]error{"NetworkPolicy": taken}, exists: true, starts: true, want: without("Deployment")},
 		"a conflict on the policy of a Deployment that does not exist":   {fails: map[string]error{"NetworkPolicy": taken}, want: without("Deployment")},
 		"a refused policy of a Deployment that does not exist":           {fails: map[string]error{"NetworkPolicy": refused}, want: without("Deployment")},
 		"a conflict on the revision of a Deployment that does not exist": {fails: map[string]error{"ControllerRevision": taken, "NetworkPolicy": refused}, want: without("Deployment")},
@@ -91,7 +93,11 @@ func TestForEachChild(t *testing.T) {
 				return tc.exists, tc.owned
 			}
 			uncached := func(context.Context, apply.Intent) (bool, error) { return tc.hidden != nil, tc.hidden }
-			err := ForEachChild(t.Context(), workloadPlan(), owned, uncached, func(in apply.Intent) error {
+			plan := workloadPlan()
+			for i := range plan.Apply {
+				plan.Apply[i].Starts = tc.starts && plan.Apply[i].Kind == "Deployment"
+			}
+			err := ForEachChild(t.Context(), plan, owned, uncached, func(in apply.Intent) error {
 				got = append(got, strings.TrimSpace(in.Kind+" "+strings.Join(in.Exclusive, " ")))
 				return tc.fails[in.Kind]
 			})

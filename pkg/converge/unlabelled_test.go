@@ -390,7 +390,7 @@ func TestForEachChild_FindsAChildThatTheCacheDoesNotHold(t *testing.T) {
 		return in
 	}
 	policy, pod := named("NetworkPolicy"), named("Pod")
-	pod.CreateAfter = []apply.Ref{policy.Ref()}
+	pod.StartAfter = []apply.Ref{policy.Ref()}
 	for _, unlabelled := range []bool{false, true} {
 		var got []string
 		absent := func(context.Context, apply.Intent) (bool, error) { return false, nil }

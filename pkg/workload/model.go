@@ -231,9 +231,15 @@ func (m *Model) Deployment(template *corev1ac.PodTemplateSpecApplyConfiguration)
 			Initial:  m.spec.Autoscaling != nil && live == nil,
 			Selector: selector, Template: template, Rollout: m.spec.Rollout,
 		})
-		in.CreateAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: owner.GetName()}}
+		in.StartAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: owner.GetName()}}
+		in.Starts = live != nil && idle(live) && m.spec.Wanted(live) > 0
 		return in
 	}, template)
+}
+
+// idle reports whether a Deployment neither has pods nor creates any.
+func idle(d *appsv1.Deployment) bool {
+	return d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.Replicas == 0
 }
 
 // Result is the result of a reconcile, for the part of the status that only one

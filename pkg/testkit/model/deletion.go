@@ -120,6 +120,7 @@ func (w *World) collected(ctx context.Context, before []unstructured.Unstructure
 // operator may not have seen the NetworkPolicy that the object was created with.
 func (m *memory) specChanged(before, after map[string]any, generation int64) {
 	m.isolated = m.isolated && has(after, "networkPolicy")
+	m.unisolated = m.unisolated && has(after, "networkPolicy")
 	was, is := text(before, "deletionPolicy"), text(after, "deletionPolicy")
 	switch orphan := string(common.DeletionPolicyOrphan); {
 	case is != orphan:

@@ -47,6 +47,11 @@ type memory struct {
 	// isolated reports whether the object was created with a NetworkPolicy and has
 	// asked for it since, and policyKnown whether it was checked when that was written.
 	isolated, policyKnown bool
+	// unisolated reports whether the object has asked for a NetworkPolicy since
+	// everything settled last, and an unowned object has its name.
+	unisolated bool
+	// replicas are those of the last version of the Deployment that was checked.
+	replicas int32
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int
 	// deletions is how many pods were deleted manually.

@@ -151,6 +151,7 @@ func (w *World) remember(ctx context.Context) error {
 	w.memory.owed = s.spec["paused"] == true && s.ready() < len(s.pods)
 	w.memory.edited, w.memory.perhaps = nil, nil
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
+	w.memory.unisolated = has(s.spec, "networkPolicy") && w.foreign[policyOf(w.kind)] != nil
 	w.memory.floor = 0
 	if s.deployment != nil {
 		w.memory.floor = desiredReplicas(s.deployment)
@@ -534,6 +535,11 @@ func (w *World) checkVersions(s *scene) {
 			w.violate("failed-again", "a revision that had failed was rolled out again, for the same spec: %s", imagesOf(d))
 			w.memory.rolledBack = ""
 		}
+		policy := w.foreign[policyOf(w.kind)]
+		if w.memory.unisolated && !w.memory.touched && policy != nil && w.memory.replicas == 0 && desiredReplicas(d) > 0 {
+			w.violate("policy-first", "the Deployment went from 0 to %d replicas while the name of its NetworkPolicy was taken", desiredReplicas(d))
+		}
+		w.memory.replicas = desiredReplicas(d)
 		if r := desiredReplicas(d); has(s.spec, "autoscaling") && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
 			w.violate("replicas-dropped", "the Deployment went from %d to %d replicas, and the autoscaler asked for no less", w.memory.floor, r)
 			w.memory.floor = 0
