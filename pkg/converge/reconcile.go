@@ -166,7 +166,6 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	if err != nil && owner.Suspect {
 		r.suspect(key)
 	}
-	lost := fault.Classify(err).Class == fault.Quiet
 	out.Problem = r.classify(key, err)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("The reconcile did not complete", "error", err.Error())
@@ -180,7 +179,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		v := r.classify(key, errors.Join(out.Problem.Err, err))
 		return v.Result, v.Err
 	}
-	if !lost {
+	if !out.Problem.LostRace {
 		r.wonRace(key)
 	}
 	result := out.Problem.Result
@@ -607,7 +606,7 @@ const fewRaces = 20
 // back-off, once there have been more than fewRaces in a row.
 func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict {
 	v := fault.Classify(err)
-	if v.Class != fault.Quiet {
+	if !v.LostRace {
 		return v
 	}
 	races := 0
@@ -616,7 +615,7 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 		races = m.races
 	})
 	if races > fewRaces {
-		return fault.Lasting(err)
+		return fault.ClassifyLasting(err)
 	}
 	return v
 }

@@ -1388,6 +1388,32 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 		l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
 		lose(l) // counted from zero again
 	})
+	for name, other := range map[string]error{
+		"of a child beside one that waits":      fault.Waiting(time.Minute, message.New(common.ReasonWaiting, "later")),
+		"of a child beside one that is stalled": fault.Stalled(message.New(common.ReasonConflict, "taken")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object())
+			desired := l.kind.Desired
+			l.kind.Desired = func(w *webserverv1.WebServer, seen int) (Plan, error) {
+				plan, err := desired(w, seen)
+				return plan, errors.Join(other, err)
+			}
+			l.restart()
+			l.refuse["apply"] = conflict
+			lose(l)
+			if _, err := reconciled(l); err == nil {
+				t.Error("no error, so no back-off")
+			}
+			delete(l.refuse, "apply")
+			if r, err := reconciled(l); err != nil || r.RequeueAfter < 50*time.Second {
+				t.Errorf("without the conflict: %+v, %v", r, err)
+			}
+			l.refuse["apply"] = conflict
+			l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:2" })
+			lose(l) // counted from zero again
+		})
+	}
 	t.Run("of the status", func(t *testing.T) {
 		l := newLoop(t, object())
 		l.refuse["status"] = conflict

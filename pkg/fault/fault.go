@@ -81,6 +81,8 @@ func Stalled(m *message.Message, values ...any) error {
 type Verdict struct {
 	// Class is the most important class among the errors.
 	Class Class
+	// LostRace reports that one of the errors has class Quiet, whatever Class is.
+	LostRace bool
 	// Reason and Message are those of the most important error, for a condition.
 	// They are empty if Class is None or Quiet.
 	Reason, Message string
@@ -92,7 +94,14 @@ type Verdict struct {
 }
 
 // Classify returns the reaction to err, which may be a join of several errors.
-func Classify(err error) Verdict {
+func Classify(err error) Verdict { return classify(err, false) }
+
+// ClassifyLasting is Classify for errors of which those of class Quiet keep
+// occurring. A write that is refused again and again did not just lose a race, so
+// they have class Retry.
+func ClassifyLasting(err error) Verdict { return classify(err, true) }
+
+func classify(err error, lasting bool) Verdict {
 	if err == nil {
 		return Verdict{}
 	}
@@ -100,6 +109,11 @@ func Classify(err error) Verdict {
 	var soonest time.Duration
 	for _, e := range leaves(err) {
 		f := classifyOne(e)
+		if f.Class == Quiet {
+			if v.LostRace = true; lasting {
+				f = &Error{Class: Retry, Reason: msgConflicts.Reason(), Message: msgConflicts.With()}
+			}
+		}
 		if f.Class > v.Class || v.Class == None {
 			v.Class, v.Reason, v.Message = f.Class, f.Reason, f.Message
 		}
@@ -117,15 +131,6 @@ func Classify(err error) Verdict {
 		v.Result = reconcile.Result{Priority: new(0)} // never both a time and an error: the back-off of the error decides
 	}
 	return v
-}
-
-// Lasting returns the reaction to an error of class Quiet that keeps occurring.
-// A write that is refused again and again did not just lose a race.
-func Lasting(err error) Verdict {
-	return Verdict{
-		Class: Retry, Reason: msgConflicts.Reason(), Err: err, Result: reconcile.Result{Priority: new(0)},
-		Message: msgConflicts.With(),
-	}
 }
 
 // leaves splits joined errors, including wrapped ones, because each error of a

@@ -254,6 +254,29 @@ func TestNodePort(t *testing.T) {
 	}
 }
 
+func TestClassifyLasting(t *testing.T) {
+	conflict := apierrors.NewConflict(deployments, "web", errors.New("modified"))
+	for name, tc := range map[string]struct {
+		err    error
+		class  Class
+		reason string
+		fails  bool
+	}{
+		"nothing":               {},
+		"a conflict":            {conflict, Retry, common.ReasonError, true},
+		"beside one that waits": {errors.Join(conflict, Waiting(time.Minute, message.New(common.ReasonWaiting, "w"))), Retry, common.ReasonError, true},
+		"beside a stall":        {errors.Join(Stalled(message.New("S", "s")), conflict), Stall, "S", true},
+		"a stall alone":         {Stalled(message.New("S", "s")), Stall, "S", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := ClassifyLasting(tc.err)
+			if v.Class != tc.class || v.Reason != tc.reason || (v.Err != nil) != tc.fails || tc.fails && v.Result.RequeueAfter != 0 {
+				t.Errorf("got %+v", v)
+			}
+		})
+	}
+}
+
 func TestClassify_ReportsNoReasonForConflicts(t *testing.T) {
 	if v := Classify(&Error{Class: Quiet, Reason: "R", Message: "m"}); v.Reason != "" || v.Message != "" {
 		t.Errorf("got %q, %q", v.Reason, v.Message)
