@@ -336,10 +336,10 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 		return nil, err
 	}
 	platform := config.Default()
-	platform.Kinds = s.kinds
+	platform.Kinds, platform.WatchNamespaces = s.kinds, []string{s.ns}
 	platform.WebServer.ServiceType, platform.WebServer.NodePort = corev1.ServiceTypeClusterIP, 0
 	mgr, err := operator.New(cfg, env.Scheme, operator.Options{
-		Namespace: s.ns, Watch: []string{s.ns}, ReadYourWrites: true, Children: controllers.Children(platform), Kinds: controllers.Objects(platform), Without: s.wire.without,
+		Namespace: s.ns, Watch: platform.WatchNamespaces, ReadYourWrites: true, Children: controllers.Children(platform), Kinds: controllers.Objects(platform), Without: s.wire.without,
 		MetricsAddress: s.metrics, ProbeAddress: "0", LeaderElection: true, WebhookPort: webhookPort, SkipNameValidation: true,
 		Admission: &certificates.Rotator{Secret: "platform-operator-webhook-cert", Configuration: s.ns, Services: []string{"webhook"}},
 	})

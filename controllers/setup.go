@@ -77,7 +77,7 @@ func AddToScheme(s *runtime.Scheme) error {
 func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform) error {
 	var errs []error
 	for _, k := range Kinds(platform) {
-		errs = append(errs, converge.Register(mgr, k, a, platform.Workers))
+		errs = append(errs, converge.Register(mgr, k, a, converge.Options{Workers: platform.Workers, Namespaces: platform.WatchNamespaces}))
 	}
 	return errors.Join(errs...)
 }

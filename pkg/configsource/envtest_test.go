@@ -288,7 +288,7 @@ func TestRegister_WatchesNothingForKindsWithoutReferences(t *testing.T) {
 	var mgr manager.Manager
 	op, err := env.Run(t.Context(), testkit.Subject{Children: k.Watched(), Setup: func(m manager.Manager, a *apply.Applier) error {
 		mgr = m
-		return converge.Register(m, k, a, 1)
+		return converge.Register(m, k, a, converge.Options{Workers: 1})
 	}}, nil, ns)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,9 +65,11 @@ type missing struct {
 	informer cache.Informer
 }
 
-// newOptional splits the types into those that the API server serves and the
-// others.
-func newOptional(mgr manager.Manager, types []client.Object) (known []client.Object, o *optional, err error) {
+// newOptional splits the types into those that can be watched and the others.
+// listable returns why a type that the API server serves cannot be listed, if so. A
+// controller that waits for a list at its start would end the process if the list is
+// refused, and with it the reconciles of all objects.
+func newOptional(mgr manager.Manager, types []client.Object, listable func(schema.GroupVersionKind) error) (known []client.Object, o *optional, err error) {
 	o = &optional{mapper: mgr.GetRESTMapper(), cache: mgr.GetCache(), now: time.Now, missing: map[string]*missing{}}
 	for _, t := range types {
 		gvk, err := apiutil.GVKForObject(t, mgr.GetScheme())
@@ -76,13 +79,45 @@ func newOptional(mgr manager.Manager, types []client.Object) (known []client.Obj
 		switch _, err := o.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); {
 		case meta.IsNoMatchError(err):
 			o.missing[gvk.Kind] = &missing{empty: t, gvk: gvk}
+			continue
 		case err != nil:
 			return nil, nil, fmt.Errorf("looking up whether the cluster serves %s: %w", gvk, err)
-		default:
-			known = append(known, t)
 		}
+		if err := listable(gvk); err != nil {
+			mgr.GetLogger().Error(err, "A type cannot be listed, and is used when it can be", "type", gvk.String())
+			o.missing[gvk.Kind] = &missing{empty: t, gvk: gvk, defined: true, expected: o.now().Add(becoming)}
+			continue
+		}
+		known = append(known, t)
 	}
 	return known, o, nil
+}
+
+// listTimeout is how long the list of a type may take at the start of the operator.
+const listTimeout = 10 * time.Second
+
+// checkList returns why a type cannot be listed in one of the watched namespaces, or
+// nil. No namespaces are all of them. A namespace in which the objects of the kind cannot be
+// listed either is skipped, as by the caches.
+func checkList(r client.Reader, namespaces []string, kind, of schema.GroupVersionKind) error {
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
+	list := func(gvk schema.GroupVersionKind, namespace string) error {
+		l := &metav1.PartialObjectMetadataList{}
+		l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		return r.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, n := range namespaces {
+		err := list(of, n)
+		if err == nil || apierrors.IsForbidden(err) && apierrors.IsForbidden(list(kind, n)) {
+			continue
+		}
+		return fmt.Errorf("listing %s: %w", of.Kind, err)
+	}
+	return nil
 }
 
 // watch watches the CRDs of the missing types. objects returns a request for

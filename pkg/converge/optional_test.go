@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -166,5 +169,35 @@ func TestOptional_DoesNotBlockWhileATypeIsListed(t *testing.T) {
 	close(g.blocks)
 	if got := fault.Classify(<-done).Class; got != fault.Wait {
 		t.Errorf("class %d", got)
+	}
+}
+
+func TestCheckList(t *testing.T) {
+	route := schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}
+	own := schema.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
+	forbidden, broken := apierrors.NewForbidden(schema.GroupResource{}, "", nil), errors.New("no answer")
+	for name, tc := range map[string]struct {
+		namespaces []string
+		refuses    map[string]error // by kind and namespace
+		want       error
+	}{
+		"everywhere":                            {nil, nil, nil},
+		"not":                                   {nil, map[string]error{"HTTPRouteList ": broken}, broken},
+		"not allowed":                           {nil, map[string]error{"HTTPRouteList ": forbidden}, forbidden},
+		"in all namespaces":                     {[]string{"a", "b"}, nil, nil},
+		"not in the second":                     {[]string{"a", "b"}, map[string]error{"HTTPRouteList b": forbidden}, forbidden},
+		"not in one without permissions at all": {[]string{"a", "b"}, map[string]error{"HTTPRouteList b": forbidden, "WebServerList b": forbidden}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					o := (&client.ListOptions{}).ApplyOptions(opts)
+					return tc.refuses[l.GetObjectKind().GroupVersionKind().Kind+" "+o.Namespace]
+				},
+			}).Build()
+			if err := checkList(c, tc.namespaces, own, route); !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+		})
 	}
 }

@@ -74,10 +74,18 @@ func newQueue(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Req
 	}
 }
 
-// Register adds the controller of one kind to the manager. workers is how many
-// objects of one namespace are reconciled concurrently. There is one worker
-// more, so that slow reconciles of one namespace do not block the others.
-func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) error {
+// Options configure the controller of a kind.
+type Options struct {
+	// Workers is how many objects of one namespace are reconciled concurrently. There
+	// is one worker more, so that slow reconciles of one namespace do not block the
+	// others.
+	Workers int
+	// Namespaces are those that the caches of the manager hold. None are all.
+	Namespaces []string
+}
+
+// Register adds the controller of one kind to the manager.
+func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error {
 	name := strings.ToLower(k.Log.Key)
 	r := NewReconciler(k, mgr.GetClient(), configsource.NewReader(mgr.GetCache(), mgr.GetAPIReader()), a, mgr.GetEventRecorder("platform-operator"), time.Now)
 	base := mgr.GetLogger()
@@ -87,8 +95,8 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 	warm := true
 	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject()).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers + 1,
-			NewQueue:                newQueue(workers),
+			MaxConcurrentReconciles: o.Workers + 1,
+			NewQueue:                newQueue(o.Workers),
 			ReconciliationTimeout:   timeout,
 			EnableWarmup:            &warm,
 			RateLimiter:             retries(),
@@ -103,7 +111,9 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, workers int) err
 	if err != nil {
 		return fmt.Errorf("looking up the kind of %s: %w", k.Log.Key, err)
 	}
-	known, optional, err := newOptional(mgr, k.Optional)
+	known, optional, err := newOptional(mgr, k.Optional, func(of schema.GroupVersionKind) error {
+		return checkList(mgr.GetAPIReader(), o.Namespaces, gvk, of)
+	})
 	if err != nil {
 		return err
 	}
