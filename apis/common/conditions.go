@@ -76,6 +76,9 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonReplicaFailure: pods cannot be created; the message has the cause.
 	ReasonReplicaFailure = "ReplicaFailure"
+	// ReasonInjectedContainer: a container that is not in the pod template, but was
+	// added to the pods, keeps them from serving.
+	ReasonInjectedContainer = "InjectedContainer"
 	// ReasonReferenceNotFound: an object that the spec refers to does not
 	// exist.
 	ReasonReferenceNotFound = "ReferenceNotFound"

@@ -55,6 +55,8 @@ type failure struct {
 	// mounting reports that volumes of the pod may not be mounted yet. Only an
 	// event contains which one is missing.
 	mounting bool
+	// injected reports that the container is not in the pod template.
+	injected bool
 	rank     int
 }
 
@@ -77,7 +79,7 @@ func (f *failure) without(mark string) *failure {
 // they mount: the operator has no permission to read them. A missing object,
 // like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
-	f := diagnose(dep, pods, d.Serving.hash).without(d.question.IgnoreLogLines)
+	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines)
 	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
 		return f
 	}
@@ -89,6 +91,27 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	f.reason, f.transient = common.ReasonReferenceNotFound, true
 	f.summary = message.Join(f.summary, msgMounts.With(strings.Join(mounts, ", ")))
 	return f
+}
+
+// containers is the set of names of the containers of a pod template. nil contains
+// every name.
+type containers map[string]bool
+
+func (c containers) has(name string) bool { return c == nil || c[name] }
+
+// containers returns the containers of the revision that serves. An admission webhook
+// of the cluster may add others to its pods.
+func (d *Decision) containers() containers {
+	if d.Template == nil || d.Template.Spec == nil {
+		return nil
+	}
+	all := containers{}
+	for _, c := range slices.Concat(d.Template.Spec.InitContainers, d.Template.Spec.Containers) {
+		if c.Name != nil {
+			all[*c.Name] = true
+		}
+	}
+	return all
 }
 
 // mounts returns the Secrets and ConfigMaps that pods wait for, without the
@@ -130,13 +153,13 @@ func (d *Decision) mounts(volumes []corev1.Volume) []string {
 // diagnose returns why the pods of a template are not serving or, if there are
 // no pods, why the Deployment cannot create them. It returns nil if no cause is
 // visible.
-func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure {
+func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of containers) *failure {
 	var worst *failure
 	for _, p := range slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
 		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
 			continue
 		}
-		if f := diagnosePod(&p); f != nil && (worst == nil || f.rank > worst.rank) {
+		if f := diagnosePod(&p, of); f != nil && (worst == nil || f.rank > worst.rank) {
 			worst = f
 		}
 	}
@@ -149,29 +172,39 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string) *failure
 	return worst
 }
 
-func diagnosePod(p *corev1.Pod) *failure {
+// diagnosePod returns why a pod is not serving. of are the containers of its template.
+// Another container is the cause only if no failure of those is worse: what it does is
+// not a failure of the revision.
+func diagnosePod(p *corev1.Pod, of containers) *failure {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, rank: 1}
 		}
 	}
-	for _, s := range p.Status.InitContainerStatuses {
-		if f := diagnoseContainer(s); f != nil {
-			f.mounting = f.mounting && !readyToStart(p)
-			if s.Name == ConfigTest && f.reason == ReasonCrash {
-				f.reason, f.summary, f.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
-				f.terminal = s.RestartCount+1 >= testsFail
+	var own, injected *failure
+	for i, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		f := diagnoseContainer(s)
+		switch {
+		case f == nil:
+		case !of.has(s.Name):
+			if injected == nil {
+				injected = f
 			}
-			return f
+		case own == nil:
+			own = f
+			own.mounting = own.mounting && !readyToStart(p)
+			if s.Name == ConfigTest && own.reason == ReasonCrash && i < len(p.Status.InitContainerStatuses) {
+				own.reason, own.summary, own.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
+				own.terminal = s.RestartCount+1 >= testsFail
+			}
 		}
 	}
-	for _, s := range p.Status.ContainerStatuses {
-		if f := diagnoseContainer(s); f != nil {
-			f.mounting = f.mounting && !readyToStart(p)
-			return f
-		}
+	if injected == nil || own != nil && own.rank >= injected.rank {
+		return own
 	}
-	return nil
+	injected.injected, injected.transient, injected.mounting = true, true, false
+	injected.reason, injected.summary = common.ReasonInjectedContainer, message.Join(injected.summary, msgInjected.With())
+	return injected
 }
 
 // readyToStart reports whether the kubelet has mounted a pod's volumes, which

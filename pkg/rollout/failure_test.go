@@ -60,6 +60,27 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}},
 			"Unschedulable: No node can run the pods. Run kubectl describe on them to see why.", false,
 		},
+		"injected container": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "proxy", State: ended(1, "Error", "no such file")}, {Name: "web", Ready: true, State: running},
+			}},
+			"InjectedContainer: Container proxy exits with code 1. It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start: no such file.", false,
+		},
+		"injected init container": {
+			corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:2", State: waitingFor("ImagePullBackOff", "")}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", State: waitingFor("PodInitializing", "")}},
+			},
+			"InjectedContainer: The image proxy:2 cannot be pulled. It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start.", false,
+		},
+		"crash beside an injected one that crashes": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: ended(1, "Error", "")}, crashing}},
+			"Crash: Container web exits with code 1: no such file.", false,
+		},
+		"beside an injected one that starts": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: waitingFor("ContainerCreating", "")}, {Name: "web", State: running}}},
+			"NotReady: Container web runs but does not become ready.", false,
+		},
 		"configuration, once": {
 			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, State: ended(1, "Error", "nginx: [emerg] unknown directive")}}},
 			"ConfigInvalid: The configuration is rejected: nginx: [emerg] unknown directive.", false,
@@ -72,7 +93,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationTemplate: "h"}}, Status: tc.status}
 			other := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{naming.AnnotationTemplate: "other"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}}
-			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h")
+			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h", containers{"web": true, ConfigTest: true})
 			got, final := "", false
 			if f != nil {
 				got, final = f.reason+": "+f.message(), f.terminal
@@ -107,7 +128,7 @@ func TestDiagnose_NamesTheWorstPod(t *testing.T) {
 		return p
 	}
 	slow := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-	f := diagnose(&appsv1.Deployment{}, []corev1.Pod{at("a", slow), at("b", crashing)}, "h")
+	f := diagnose(&appsv1.Deployment{}, []corev1.Pod{at("a", slow), at("b", crashing)}, "h", nil)
 	if f == nil || f.reason != ReasonCrash {
 		t.Errorf("got %+v", f)
 	}

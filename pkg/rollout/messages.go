@@ -113,12 +113,12 @@ var (
 		When: "The init container that tests the configuration fails. Correct the configuration.",
 	})
 	msgImagePull = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The image {image} cannot be pulled.", Quote: "message of the registry",
 		When: "The image does not exist, the registry cannot be reached, or a pull Secret is missing.",
 	})
 	msgNotCreated = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
 		Text: "Container {name} cannot be created.", Quote: "message of the kubelet",
 		When: "The spec of the container does not work on the node, or refers to what does not exist.",
 	})
@@ -128,19 +128,24 @@ var (
 		When: "It follows the message of the kubelet about a Secret, ConfigMap or key that does not exist.",
 	})
 	msgNotYetCreated = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
 		Text: "Container {name} has not been created.",
 		When: "The pod waits for its volumes, its network or an image. What to do follows.",
 	})
 	msgCrash = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash, common.ReasonInjectedContainer),
 		Text: "Container {name} exits with code {code and reason}.", Quote: "last lines of the log",
 		When: "The container ends. kubectl logs --previous has its log.",
 	})
 	msgNotReady = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady, common.ReasonInjectedContainer),
 		Text: "Container {name} runs but does not become ready.",
 		When: "Its readiness probe fails. Run kubectl describe on the pods.",
+	})
+	msgInjected = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonInjectedContainer),
+		Text: "It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start.",
+		When: "It follows the message about a container. Nothing is rolled back, because the pods of every revision have that container.",
 	})
 
 	msgNoTemplate = message.Define(message.Message{

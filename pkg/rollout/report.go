@@ -126,7 +126,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 				reason = common.ReasonReplicaFailure
 			}
 			state.Stalled = conditions.Condition{Status: true, Reason: reason, Message: f.summary}
-		} else {
+		} else if !f.injected || f.rank > 3 { // containers need time to become ready
 			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
 		}
 	case d.pinned && late:
@@ -188,7 +188,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 		}
 		return 0
 	}
-	left, seen := allowed, false
+	left, seen, of := allowed, false, d.containers()
 	for _, p := range pods {
 		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
 			continue
@@ -202,7 +202,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
-		} else if f := diagnosePod(&p); f != nil && !f.transient {
+		} else if f := diagnosePod(&p, of); f != nil && !f.transient {
 			return 0
 		}
 	}
@@ -223,7 +223,7 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	}
 	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
 		switch c.Reason {
-		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure:
+		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure, common.ReasonInjectedContainer:
 			return now
 		}
 	}
@@ -237,12 +237,12 @@ const mountsWithin = 30 * time.Second
 // patience returns how much of that time the pod that has waited longest has
 // left.
 func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
-	left := mountsWithin
+	left, of := mountsWithin, d.containers()
 	for _, p := range pods {
 		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
 			continue
 		}
-		if f := diagnosePod(&p); f != nil && f.mounting {
+		if f := diagnosePod(&p, of); f != nil && f.mounting {
 			left = min(left, start(&p).Add(mountsWithin).Sub(now))
 		}
 	}
@@ -341,7 +341,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 		return msgServes.With(n)
 	}
 	cause := ""
-	if f := diagnose(dep, pods, d.Serving.hash); f != nil && f.rank > 3 {
+	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f != nil && f.rank > 3 {
 		cause = f.summary
 	}
 	return message.Join(msgNotAvailable.With(n), cause)

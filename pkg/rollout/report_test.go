@@ -367,3 +367,21 @@ func TestReport_WaitsForMissingReferences(t *testing.T) {
 		}
 	})
 }
+
+// The pods of every revision have the container that a webhook adds, so a rollback
+// would not help.
+func TestReport_DoesNotBlameTheRevisionForAnInjectedContainer(t *testing.T) {
+	injected := crashing
+	injected.Name = "proxy"
+	w := serving(t)
+	w.image = "web:2"
+	w.pass()
+	w.rolls(injected, corev1.ContainerStatus{Name: "web", Ready: true})
+	w.is("past the deadline", " +InjectedContainer", common.Revisions{Current: 2, LastHealthy: 1})
+	w.is("again", " +InjectedContainer", common.Revisions{Current: 2, LastHealthy: 1})
+	if w.deployed() != "web:2" || len(w.status.LastActions) > 0 {
+		t.Errorf("%s serves after %+v", w.deployed(), w.status.LastActions)
+	}
+	w.rolls()
+	w.is("corrected", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
+}

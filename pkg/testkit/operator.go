@@ -44,7 +44,9 @@ func SubjectOf(kind func() converge.AnyKind) Subject {
 	return Subject{
 		Children: k.Watched(),
 		Kinds:    []telemetry.Object{k.New()},
-		Setup:    func(mgr manager.Manager, a *apply.Applier) error { return converge.Register(mgr, kind(), a, converge.Options{Workers: 2}) },
+		Setup: func(mgr manager.Manager, a *apply.Applier) error {
+			return converge.Register(mgr, kind(), a, converge.Options{Workers: 2})
+		},
 		Messages: k.MessageKinds(),
 	}
 }
