@@ -1389,8 +1389,8 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 		lose(l) // counted from zero again
 	})
 	for name, other := range map[string]error{
-		"of a child beside one that waits":      fault.Waiting(time.Minute, message.New(common.ReasonWaiting, "later")),
-		"of a child beside one that is stalled": fault.Stalled(message.New(common.ReasonConflict, "taken")),
+		"of a child in addition to one that waits":      fault.Waiting(time.Minute, message.New(common.ReasonWaiting, "later")),
+		"of a child in addition to one that is stalled": fault.Stalled(message.New(common.ReasonConflict, "taken")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object())

@@ -262,11 +262,11 @@ func TestClassifyLasting(t *testing.T) {
 		reason string
 		fails  bool
 	}{
-		"nothing":               {},
-		"a conflict":            {conflict, Retry, common.ReasonError, true},
-		"beside one that waits": {errors.Join(conflict, Waiting(time.Minute, message.New(common.ReasonWaiting, "w"))), Retry, common.ReasonError, true},
-		"beside a stall":        {errors.Join(Stalled(message.New("S", "s")), conflict), Stall, "S", true},
-		"a stall alone":         {Stalled(message.New("S", "s")), Stall, "S", false},
+		"nothing":                {},
+		"a conflict":             {conflict, Retry, common.ReasonError, true},
+		"next to one that waits": {errors.Join(conflict, Waiting(time.Minute, message.New(common.ReasonWaiting, "w"))), Retry, common.ReasonError, true},
+		"next to a stall":        {errors.Join(Stalled(message.New("S", "s")), conflict), Stall, "S", true},
+		"a stall alone":          {Stalled(message.New("S", "s")), Stall, "S", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := ClassifyLasting(tc.err)

@@ -73,11 +73,11 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 			},
 			"InjectedContainer: The image proxy:2 cannot be pulled. It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start.", false,
 		},
-		"crash beside an injected one that crashes": {
+		"crash next to an injected one that crashes": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: ended(1, "Error", "")}, crashing}},
 			"Crash: Container web exits with code 1: no such file.", false,
 		},
-		"beside an injected one that starts": {
+		"next to an injected one that starts": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: waitingFor("ContainerCreating", "")}, {Name: "web", State: running}}},
 			"NotReady: Container web runs but does not become ready.", false,
 		},
