@@ -439,10 +439,18 @@ func TestImmortalContainer_ReportsConditionsWhileSuspended(t *testing.T) {
 }
 
 func TestImmortalContainer_ReportsConditions(t *testing.T) {
-	waiting := func(reason string) func(*corev1.Pod) {
+	because := func(reason, message string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Status.Phase, p.Status.Conditions = corev1.PodPending, nil
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "acontainer", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "acontainer", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+		}
+	}
+	waiting := func(reason string) func(*corev1.Pod) { return because(reason, "") }
+	mounting := func(since time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			waiting("ContainerCreating")(p)
+			p.CreationTimestamp = metav1.NewTime(born.Add(-since))
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key"}}}}
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -461,6 +469,19 @@ func TestImmortalContainer_ReportsConditions(t *testing.T) {
 		}), available: true, message: "The container is being restarted with its new image."},
 		"not seen by its kubelet": {pod: livePod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }), available: true, message: "The container is being restarted with its new image."},
 		"not created":             {pod: livePod(waiting("CreateContainerConfigError")), message: "The container cannot be created. Run kubectl describe on the pod to see why."},
+		"a missing Secret": {
+			pod:     livePod(because("CreateContainerConfigError", `secret "key" not found`)),
+			message: `The container cannot be created: secret "key" not found. Create it, or refer to another one.`,
+		},
+		"not created, with the name of the pod": {
+			pod:     livePod(because("CreateContainerConfigError", `container has runAsNonRoot and image will run as root (pod: "x")`)),
+			message: "The container cannot be created. Run kubectl describe on the pod to see why.",
+		},
+		"mounting": {pod: livePod(mounting(29 * time.Second)), message: "The container is starting."},
+		"mounting for too long": {
+			pod:     livePod(mounting(30 * time.Second)),
+			message: `The pod waits for its volumes. It mounts Secret "key" (volume "v"). Create what is missing, or refer to another one. Run kubectl describe on the pod to see which.`,
+		},
 		"not ready": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = nil
 			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "acontainer", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}

@@ -74,7 +74,17 @@ var (
 	msgNotCreated = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
 		Text: "The container cannot be created. Run kubectl describe on the pod to see why.",
-		When: "The container refers to an object that does not exist, or does not work on the node.",
+		When: "The spec of the container does not work on the node.",
+	})
+	msgReferenceMissing = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container cannot be created.", Quote: "message of the kubelet", Remedy: "Create it, or refer to another one.",
+		When: "The container refers to a Secret, a ConfigMap or a key that does not exist.",
+	})
+	msgNotMounted = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The pod waits for its volumes. It mounts {Secrets and ConfigMaps}. Create what is missing, or refer to another one. Run kubectl describe on the pod to see which.",
+		When: "The pod has waited for half a minute. The operator has no permission to read what it mounts.",
 	})
 	msgPodNotReady = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},

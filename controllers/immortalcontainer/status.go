@@ -1,6 +1,7 @@
 package immortalcontainer
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // UpdateStatus updates the status of the object.
@@ -26,7 +28,7 @@ func (m model) UpdateStatus(out converge.Outcome) {
 			out.RequeueAfter(again) // no event reports that time has passed
 		}
 	}
-	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p, runs), out.Problem)
+	conditions.Report(&st.Status, i.Generation, out.Now, state(i, p, runs, out), out.Problem)
 	if p == nil {
 		if i.Spec.Suspend {
 			st.CurrentPod = ""
@@ -84,7 +86,7 @@ func isolated(i *immortalv1alpha1.ImmortalContainer, out converge.Outcome) bool 
 
 // state returns the state of the pod. runs is the image that its container runs, if
 // that is known.
-func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) conditions.State {
+func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, out converge.Outcome) conditions.State {
 	switch {
 	case i.Spec.Suspend && p == nil:
 		return conditions.State{
@@ -108,7 +110,13 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string) co
 	case ended(p):
 		return notRunning(msgPodEnded, why(p))
 	case !running(p):
-		return notRunning(waitsFor(p))
+		if mounts, again := unmounted(p, out.Now); again > 0 {
+			out.RequeueAfter(again)
+		} else if len(mounts) > 0 {
+			return notRunning(msgNotMounted, strings.Join(mounts, ", "))
+		}
+		f := waitsFor(p)
+		return conditions.State{Available: f, Ready: f}
 	case admitted(p) && edited(i, p):
 		return conditions.State{Available: up(), Ready: conditions.False(msgPodReplaced)}
 	case !seen(p) || edited(i, p) || runs != image(p):
@@ -167,29 +175,46 @@ func container(p *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
+// unmounted returns the Secrets and ConfigMaps that a pod mounts if it has waited for
+// its volumes for too long, or else how long it may wait still.
+func unmounted(p *corev1.Pod, now time.Time) (mounts []string, again time.Duration) {
+	c := container(p)
+	if c == nil || c.State.Waiting == nil || c.State.Waiting.Reason != "ContainerCreating" || resources.ReadyToStart(p) {
+		return nil, 0
+	}
+	mounts = resources.Mounts(p.Spec.Volumes, func(string) bool { return false })
+	if len(mounts) == 0 {
+		return nil, 0
+	}
+	return mounts, min(resources.StartedAt(p).Add(resources.MountsWithin).Sub(now), resources.MountsWithin)
+}
+
 // waitsFor returns what a pod that does not run is waiting for.
-func waitsFor(p *corev1.Pod) *message.Message {
+func waitsFor(p *corev1.Pod) conditions.Condition {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return msgUnschedulable
+			return conditions.False(msgUnschedulable)
 		}
 	}
 	if c := container(p); c != nil {
 		if w := c.State.Waiting; w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName") {
-			return msgImagePull
+			return conditions.False(msgImagePull)
 		}
 		if w := c.State.Waiting; w != nil && (w.Reason == "CreateContainerConfigError" || w.Reason == "CreateContainerError") {
-			return msgNotCreated
+			if resources.IsMissingReference(w.Message) {
+				return conditions.Condition{Reason: msgReferenceMissing.Reason(), Message: msgReferenceMissing.Quoting(w.Message)}
+			}
+			return conditions.False(msgNotCreated)
 		}
 		if c.State.Running != nil && c.Ready {
-			return msgPodNotReady
+			return conditions.False(msgPodNotReady)
 		}
 		if c.State.Running != nil && c.Started != nil && *c.Started && !c.Ready {
-			return msgNotReady
+			return conditions.False(msgNotReady)
 		}
 		if c.RestartCount > 0 {
-			return msgKeepsEnding
+			return conditions.False(msgKeepsEnding)
 		}
 	}
-	return msgStarting
+	return conditions.False(msgStarting)
 }

@@ -83,7 +83,9 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
 		return f
 	}
-	mounts := d.mounts(dep.Spec.Template.Spec.Volumes)
+	mounts := resources.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
+		return configsource.IsSnapshotName(d.question.Name, configMap)
+	})
 	if !f.mounting || len(mounts) == 0 {
 		f.summary = message.Join(f.summary, msgDescribe.With())
 		return f
@@ -109,42 +111,6 @@ func (d *Decision) containers() containers {
 	for _, c := range slices.Concat(d.Template.Spec.InitContainers, d.Template.Spec.Containers) {
 		if c.Name != nil {
 			all[*c.Name] = true
-		}
-	}
-	return all
-}
-
-// mounts returns the Secrets and ConfigMaps that pods wait for, without the
-// ConfigMaps that the operator creates.
-func (d *Decision) mounts(volumes []corev1.Volume) []string {
-	var all []string
-	add := func(kind, name, volume string, optional *bool) {
-		if name != "" && (optional == nil || !*optional) {
-			all = append(all, fmt.Sprintf("%s %q (volume %q)", kind, name, volume))
-		}
-	}
-	configMap := func(name, volume string, optional *bool) {
-		if !configsource.IsSnapshotName(d.question.Name, name) {
-			add("ConfigMap", name, volume, optional)
-		}
-	}
-	for _, v := range volumes {
-		if v.Secret != nil {
-			add("Secret", v.Secret.SecretName, v.Name, v.Secret.Optional)
-		}
-		if v.ConfigMap != nil {
-			configMap(v.ConfigMap.Name, v.Name, v.ConfigMap.Optional)
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, s := range v.Projected.Sources {
-			if s.Secret != nil {
-				add("Secret", s.Secret.Name, v.Name, s.Secret.Optional)
-			}
-			if s.ConfigMap != nil {
-				configMap(s.ConfigMap.Name, v.Name, s.ConfigMap.Optional)
-			}
 		}
 	}
 	return all
@@ -192,7 +158,7 @@ func diagnosePod(p *corev1.Pod, of containers) *failure {
 			}
 		case own == nil:
 			own = f
-			own.mounting = own.mounting && !readyToStart(p)
+			own.mounting = own.mounting && !resources.ReadyToStart(p)
 			if s.Name == ConfigTest && own.reason == ReasonCrash && i < len(p.Status.InitContainerStatuses) {
 				own.reason, own.summary, own.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
 				own.terminal = s.RestartCount+1 >= testsFail
@@ -207,14 +173,6 @@ func diagnosePod(p *corev1.Pod, of containers) *failure {
 	return injected
 }
 
-// readyToStart reports whether the kubelet has mounted a pod's volumes, which
-// it does before it creates the sandbox of the pod.
-func readyToStart(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
-	})
-}
-
 func diagnoseContainer(s corev1.ContainerStatus) *failure {
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
@@ -222,7 +180,7 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 			return &failure{reason: ReasonImagePull, summary: msgImagePull.With(s.Image), details: pullError(w), rank: 4}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 			f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(s.Name), details: clip(w.Message), rank: 4}
-			if missing(w.Message) {
+			if resources.IsMissingReference(w.Message) { // users need it immediately
 				f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
 				f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
 			}
@@ -242,14 +200,6 @@ func diagnoseContainer(s corev1.ContainerStatus) *failure {
 		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(s.Name), rank: 3}
 	}
 	return nil
-}
-
-// missing reports whether the kubelet's message means that a ConfigMap or
-// Secret, or a key in it, does not exist. Such a message is the same in each
-// attempt, and users need it immediately; other messages of the kubelet may
-// contain pod names.
-func missing(message string) bool {
-	return strings.HasSuffix(message, " not found") || strings.HasPrefix(message, "couldn't find key ")
 }
 
 func because(t *corev1.ContainerStateTerminated) string {

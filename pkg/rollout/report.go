@@ -194,7 +194,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 			continue
 		}
 		seen = true
-		since := start(&p)
+		since := resources.StartedAt(&p)
 		if since.After(now) && !waiting.IsZero() || waiting.After(since) {
 			since = waiting
 		}
@@ -230,35 +230,19 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// mountsWithin is how long pods may take to mount their volumes before a
-// condition lists what they mount.
-const mountsWithin = 30 * time.Second
-
-// patience returns how much of that time the pod that has waited longest has
-// left.
+// patience returns how much of resources.MountsWithin the pod that has waited longest
+// for its volumes has left.
 func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
-	left, of := mountsWithin, d.containers()
+	left, of := resources.MountsWithin, d.containers()
 	for _, p := range pods {
 		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
 			continue
 		}
 		if f := diagnosePod(&p, of); f != nil && f.mounting {
-			left = min(left, start(&p).Add(mountsWithin).Sub(now))
+			left = min(left, resources.StartedAt(&p).Add(resources.MountsWithin).Sub(now))
 		}
 	}
 	return left
-}
-
-// start returns when a pod was scheduled or, if that was later, when its
-// volumes were mounted.
-func start(p *corev1.Pod) time.Time {
-	since := p.CreationTimestamp.Time
-	for _, c := range p.Status.Conditions {
-		if (c.Type == corev1.PodScheduled || c.Type == corev1.PodReadyToStartContainers) && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(since) {
-			since = c.LastTransitionTime.Time
-		}
-	}
-	return since
 }
 
 // record prepends the action for a failure to the earlier actions.
