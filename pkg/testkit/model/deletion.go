@@ -161,8 +161,8 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 	}
 	w.checks++
 	for _, was := range before {
-		if released && was.GetKind() == "ControllerRevision" || was.GetKind() == "ConfigMap" {
-			continue // revisions are deleted with the object, and so are snapshots that no pod mounts
+		if released && was.GetKind() == "ControllerRevision" || was.GetKind() == "ConfigMap" && !usedByPods(&was, before) {
+			continue // revisions are deleted with the object, and so are snapshots that no pod uses
 		}
 		live := was.DeepCopy()
 		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(&was), live)
@@ -198,6 +198,14 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		}
 	}
 	return w.clear(ctx)
+}
+
+// usedByPods reports whether the template of a Deployment refers to a ConfigMap.
+func usedByPods(configMap *unstructured.Unstructured, children []unstructured.Unstructured) bool {
+	return slices.ContainsFunc(children, func(c unstructured.Unstructured) bool {
+		template, _, _ := unstructured.NestedMap(c.Object, "spec", "template", "spec")
+		return c.GetKind() == "Deployment" && strings.Contains(mustJSON(template), `"name":"`+configMap.GetName()+`"`)
+	})
 }
 
 // clear deletes orphaned children, which would be in the way of the next object of
