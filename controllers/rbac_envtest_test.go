@@ -29,6 +29,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -173,7 +174,8 @@ func withAndWithout(t *testing.T, name string, all, less []permission, parallel 
 	})
 }
 
-// defineOptional creates the CRDs of the optional types, unless they exist.
+// defineOptional creates the CRDs of the optional types, unless they exist, for the
+// duration of the test.
 func defineOptional(t *testing.T) {
 	t.Helper()
 	define(t, "gateway.networking.k8s.io", "HTTPRoute", "httproutes")
@@ -197,11 +199,22 @@ spec:
 	if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Admin.Create(t.Context(), crd); client.IgnoreAlreadyExists(err) != nil {
-		t.Fatal(err)
-	}
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind + "List"})
+	switch err := env.Admin.Create(t.Context(), crd); {
+	case err == nil:
+		t.Cleanup(func() {
+			ctx := context.WithoutCancel(t.Context())
+			if err := errors.Join(env.Admin.Delete(ctx, crd), testkit.Eventually(ctx, kind+" not to be served", func(ctx context.Context) (bool, error) {
+				err := env.Admin.List(ctx, l)
+				return meta.IsNoMatchError(err) || apierrors.IsNotFound(err), err
+			})); err != nil {
+				t.Error(err)
+			}
+		})
+	case !apierrors.IsAlreadyExists(err):
+		t.Fatal(err)
+	}
 	if err := testkit.Eventually(t.Context(), kind+" to be served", func(ctx context.Context) (bool, error) {
 		err := env.Admin.List(ctx, l)
 		return err == nil, err
