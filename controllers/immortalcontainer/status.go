@@ -186,7 +186,7 @@ func unmounted(p *corev1.Pod, now time.Time) (mounts []string, again time.Durati
 	if len(mounts) == 0 {
 		return nil, 0
 	}
-	return mounts, min(resources.StartedAt(p).Add(resources.MountsWithin).Sub(now), resources.MountsWithin)
+	return mounts, resources.MountTimeLeft(p, now)
 }
 
 // waitsFor returns what a pod that does not run is waiting for.

@@ -69,6 +69,12 @@ func StartedAt(p *corev1.Pod) time.Time {
 	return since
 }
 
+// MountTimeLeft returns how much of MountsWithin a pod has left by the operator's clock,
+// and at most all of it. It is not positive if the pod takes too long.
+func MountTimeLeft(p *corev1.Pod, now time.Time) time.Duration {
+	return min(StartedAt(p).Add(MountsWithin).Sub(now), MountsWithin)
+}
+
 // IsMissingReference reports whether the kubelet's message about a container that
 // cannot be created means that a ConfigMap or Secret, or a key in it, does not exist.
 // Such a message is the same in each attempt; other messages may contain pod names.

@@ -239,7 +239,7 @@ func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
 			continue
 		}
 		if f := diagnosePod(&p, of); f != nil && f.mounting {
-			left = min(left, resources.StartedAt(&p).Add(resources.MountsWithin).Sub(now))
+			left = min(left, resources.MountTimeLeft(&p, now))
 		}
 	}
 	return left
