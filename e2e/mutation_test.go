@@ -65,7 +65,7 @@ func TestMutation_InjectedContainerIsNotBlamedOnTheRevision(t *testing.T) {
 	s.apply(someServer("rollout: {maxUnavailable: 0}"))
 	s.serves(object)
 	end := s.mutatePods(`[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "injected", image: "` + missingImage + `"}}]`)
-	s.patch(object, `{`+shortDeadline+`,"image":"nginx:1.27.3"}`)
+	s.patch(object, `{`+ampleDeadline+`,"image":"nginx:1.27.3"}`)
 	s.stalled(object, "InjectedContainer", "The image "+missingImage+" cannot be pulled", "not in the pod template")
 	s.prints("True", "get", object, "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status}`)
 	end()
