@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
@@ -25,6 +26,8 @@ type Options struct {
 	Binary     string
 	Entrypoint string
 	Tar        string
+	// From is the name and tag of an image of the cluster's registry.
+	From string
 }
 
 // Image makes an image available to the cluster's nodes under a name, and
@@ -37,24 +40,19 @@ func Image(ctx context.Context, c config.Config, reference string, o Options, no
 	if s.ControlPlaneOnly {
 		return "", errors.New("this cluster runs no pods (--control-plane-only), so it takes no images")
 	}
-	ref, err := name.NewTag(reference)
+	ref, err := parse(reference)
 	if err != nil {
-		return "", fmt.Errorf("%q is not an image name with a tag: %w", reference, err)
+		return "", err
 	}
-	var im v1.Image
-	if o.Tar != "" {
-		im, err = tarball.ImageFromPath(o.Tar, nil)
-		if err != nil {
-			return "", fmt.Errorf("reading %s: %w", o.Tar, err)
-		}
-	} else if im, err = images.FromBinary(o.Binary, o.Entrypoint); err != nil {
+	im, err := o.open(ctx, c)
+	if err != nil {
 		return "", err
 	}
 	digest, err := im.Digest()
 	if err != nil {
 		return "", fmt.Errorf("reading the image of %s: %w", reference, err)
 	}
-	if err := Push(ctx, c, ref.RepositoryStr()+":"+ref.TagStr(), im); err != nil {
+	if err := Push(ctx, c, inRegistry(ref), im); err != nil {
 		return "", err
 	}
 	// A node that pulled this name before would not look again.
@@ -67,14 +65,52 @@ func Image(ctx context.Context, c config.Config, reference string, o Options, no
 	return digest.String(), nil
 }
 
+func (o Options) open(ctx context.Context, c config.Config) (v1.Image, error) {
+	switch {
+	case o.From != "":
+		ref, err := parse(o.From)
+		if err != nil {
+			return nil, err
+		}
+		im, err := registry.Pull(ctx, transport(c), inRegistry(ref))
+		return im, advise(err)
+	case o.Tar != "":
+		im, err := tarball.ImageFromPath(o.Tar, nil)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", o.Tar, err)
+		}
+		return im, nil
+	default:
+		return images.FromBinary(o.Binary, o.Entrypoint)
+	}
+}
+
+func parse(reference string) (name.Tag, error) {
+	ref, err := name.NewTag(reference)
+	if err != nil {
+		return name.Tag{}, fmt.Errorf("%q is not an image name with a tag: %w", reference, err)
+	}
+	return ref, nil
+}
+
 // Push uploads an image to the registry of the running cluster.
 func Push(ctx context.Context, c config.Config, reference string, im v1.Image) error {
-	err := registry.Push(ctx, control.UnixTransport(c.RegistrySocket(config.ControlNode)), reference, im)
+	return advise(registry.Push(ctx, transport(c), reference, im))
+}
+
+func transport(c config.Config) http.RoundTripper {
+	return control.UnixTransport(c.RegistrySocket(config.ControlNode))
+}
+
+func advise(err error) error {
 	if err != nil && (errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "connection refused")) {
 		return errors.New("the cluster's registry does not answer; start it with: cluster start registry")
 	}
 	return err
 }
+
+// inRegistry is how the registry calls an image: it ignores the image's own registry.
+func inRegistry(ref name.Tag) string { return ref.RepositoryStr() + ":" + ref.TagStr() }
 
 // canonicalName is how containerd calls an image: the library's name for
 // Docker's registry is another one.

@@ -4,11 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-
-	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 )
 
 // A registry that is stopped and started again still has its images.
@@ -36,11 +32,7 @@ func TestStore_SurvivesRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ref, err := name.NewTag(config.RegistryAddress()+"/library/x:1", name.Insecure)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := remote.Image(ref, remote.WithTransport(after.Transport()))
+		got, err := Pull(ctx, after.Transport(), "library/x:1")
 		if err != nil {
 			t.Fatal(err)
 		}
