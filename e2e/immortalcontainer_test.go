@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestImmortalContainer_Tutorial follows the tutorial of the legacy operator: the pod
@@ -174,4 +175,80 @@ func TestImmortalContainer_CountsOnlyPodsThatRan(t *testing.T) {
 	}
 	s.serves(object)
 	s.prints("2", "get", object, "-o", "jsonpath={.status.startTimes}")
+}
+
+// TestImmortalContainer_WaitsForLostNode uses a Node without a kubelet: the test reports
+// that the pod runs, and then that is all Kubernetes hears of it.
+func TestImmortalContainer_WaitsForLostNode(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	const object, pod = "immortal/web", "web-immortalpod"
+	node := "unresponsive-" + s.ns
+	t.Cleanup(func() {
+		if _, err := run(context.WithoutCancel(t.Context()), "", "kubectl", "delete", "node", "--ignore-not-found", node); err != nil {
+			t.Error(err)
+		}
+	})
+	s.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Node
+metadata: {name: %s, labels: {platform-operator.io/e2e-node: %s}}
+spec: {taints: [{key: platform-operator.io/e2e, effect: NoSchedule}]}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "10"}}
+`, node, s.ns))
+	heartbeat := func() {
+		t.Helper()
+		s.kubectl("patch", "node", node, "--subresource=status", "-p",
+			`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"`+time.Now().UTC().Format(time.RFC3339)+`"}]}}`)
+	}
+	s.apply(immortalKind.manifest("web", `{image: "nginx:1.27.4", pod: {tolerations: [{operator: Exists}], nodeSelector: {platform-operator.io/e2e-node: `+s.ns+`}}}`))
+	var uid, generation string
+	eventually(t, "the pod to be scheduled", func() error {
+		heartbeat()
+		out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "pod", pod, "-o", "jsonpath={.metadata.uid} {.metadata.generation} {.spec.nodeName}")
+		if err != nil {
+			return err
+		}
+		f := strings.Fields(out)
+		if len(f) != 3 {
+			return errors.New("it has no node: " + out)
+		}
+		uid, generation = f[0], f[1]
+		return nil
+	})
+	s.kubectl("patch", "pod", pod, "--subresource=status", "-p", `{"status":{"phase":"Running","observedGeneration":`+generation+`,
+		"conditions":[{"type":"Ready","status":"True","observedGeneration":`+generation+`}],
+		"containerStatuses":[{"name":"acontainer","image":"nginx:1.27.4","imageID":"nginx@sha256:0","ready":true,"started":true,"restartCount":0,"state":{"running":{}}}]}}`)
+	eventually(t, object+" to be Ready", func() error {
+		heartbeat()
+		out := s.kubectl("get", object, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")]}`)
+		if !strings.Contains(out, `"status":"True"`) {
+			return errors.New(out)
+		}
+		return nil
+	})
+
+	eventually(t, object+" to say that the node does not respond", func() error {
+		o, err := s.look(object)
+		if err != nil {
+			return err
+		}
+		if c := o.condition("Available"); c.Status != "False" || !strings.Contains(c.Message, `Node "`+node+`" does not respond`) {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	})
+	if now := s.kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid} {.metadata.deletionTimestamp}"); now != uid {
+		t.Errorf("the pod is %s, and was %s: two may run at the same time", now, uid)
+	}
+
+	// What the message recommends. Kubernetes then deletes the pods of the node.
+	s.kubectl("delete", "node", node)
+	eventually(t, "another pod", func() error {
+		now, err := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
+		if err == nil && now == uid {
+			err = errors.New("it is the same")
+		}
+		return err
+	})
 }

@@ -178,7 +178,7 @@ func eventuallyPrints(t *testing.T, want string, args ...string) {
 // nodeAddress returns an address at which node ports can be reached.
 func nodeAddress(t *testing.T) string {
 	t.Helper()
-	return kubectl(t, "get", "nodes", "-o", `jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}`)
+	return strings.Fields(kubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))[0]
 }
 
 // page fetches a page.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -206,4 +207,75 @@ func TestWebServer_DoesNotWriteUnownedObjects(t *testing.T) {
 	}
 	kubectl(t, "-n", ns, "delete", "service", "web-service")
 	awaitReady(t, ns, "webserver/web")
+}
+
+// TestWebServer_ReportsTheDigestThatPodsRun moves a tag. The known digest is reported as
+// long as any pod has it.
+func TestWebServer_ReportsTheDigestThatPodsRun(t *testing.T) {
+	t.Parallel()
+	if !local() {
+		t.Skip("only the registry of the local cluster can be told to move a tag")
+	}
+	s := newBlockStage(t)
+	const object = "webserver/web"
+	image := "example.com/" + s.ns + ":1"
+	push := func(from string) (digest string) {
+		t.Helper()
+		out, err := run(t.Context(), "", "../bin/cluster", "load", image, "--from", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	reports := func(digest string) {
+		t.Helper()
+		eventually(t, object+" to report "+digest, func() error {
+			out := s.kubectl("get", object, "-o", "jsonpath={.status.image} {.status.imageID}")
+			if !strings.HasPrefix(out, image+" ") || !strings.HasSuffix(out, "@"+digest) {
+				return errors.New("it reports " + out)
+			}
+			return nil
+		})
+	}
+	pods := func() []string {
+		t.Helper()
+		return strings.Fields(s.kubectl("get", "pods", "-o", "name"))
+	}
+	// digests waits until that many pods run with each of the digests, and no other pod is left.
+	digests := func(want map[string]int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("pods with these digests: %v", want), func() error {
+			out := strings.Fields(s.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.containerStatuses[?(@.ready==true)].imageID}"))
+			got := map[string]int{}
+			for _, id := range out {
+				_, digest, _ := strings.Cut(id, "@")
+				got[digest]++
+			}
+			if n := len(pods()); !maps.Equal(got, want) || n != len(out) {
+				return fmt.Errorf("%d pods, and %v", n, out)
+			}
+			return nil
+		})
+	}
+
+	first := push("nginx:1.27.3")
+	s.apply(webServerKind.manifest("web", `{image: "`+image+`", replicas: 2, service: {type: ClusterIP}}`))
+	s.serves(object)
+	digests(map[string]int{first: 2})
+	reports(first)
+
+	second := push("nginx:1.27.4")
+	if first == second {
+		t.Fatalf("both tags are %s, so this test shows nothing", first)
+	}
+	all := pods()
+	s.kubectl("delete", all[0])
+	digests(map[string]int{first: 1, second: 1})
+	s.serves(object)
+	reports(first)
+
+	s.kubectl("delete", all[1])
+	digests(map[string]int{second: 2})
+	s.serves(object)
+	reports(second)
 }
