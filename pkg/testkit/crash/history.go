@@ -20,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-
-	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // history is everything that happened to the objects of a namespace.
@@ -92,21 +90,19 @@ func (h *history) fail(err error) {
 	h.broken = errors.Join(h.broken, err)
 }
 
-// until waits until the watches have delivered what a list has returned.
-func (h *history) until(ctx context.Context, items []unstructured.Unstructured) error {
-	return testkit.Eventually(ctx, "the watches to have seen everything", func(context.Context) (bool, error) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if len(h.newest) != len(items) || h.broken != nil {
-			return false, h.broken
+// shows reports whether the watches have delivered exactly what a list has returned.
+func (h *history) shows(items []unstructured.Unstructured) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.newest) != len(items) || h.broken != nil {
+		return false, h.broken
+	}
+	for _, u := range items {
+		if strconv.FormatUint(h.newest[u.GetUID()], 10) != u.GetResourceVersion() {
+			return false, nil
 		}
-		for _, u := range items {
-			if strconv.FormatUint(h.newest[u.GetUID()], 10) != u.GetResourceVersion() {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
+	}
+	return true, nil
 }
 
 // replay calls visit after every change, with the objects as of that time. visit

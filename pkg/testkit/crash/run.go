@@ -376,13 +376,16 @@ func (r *run) requests(ctx context.Context) ([]testkit.Request, error) {
 	return rs, err
 }
 
-// seen waits until the watches have caught up with the objects.
+// seen waits until the watches have caught up with the objects. These may still change:
+// an operator need not be done at the end of its run.
 func (r *run) seen(ctx context.Context, h *history) error {
-	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
-	if err != nil {
-		return err
-	}
-	return h.until(ctx, items)
+	return testkit.Eventually(ctx, "the watches to have seen everything", func(ctx context.Context) (bool, error) {
+		items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
+		if err != nil {
+			return false, err
+		}
+		return h.shows(items)
+	})
 }
 
 // ask runs the checks of the campaign on a run that has ended.
