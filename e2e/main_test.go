@@ -156,7 +156,7 @@ func eventually(t *testing.T, what string, ok func() error) {
 		}
 		// Each attempt may start a kubectl, which takes processor time from the pods
 		// that are waited for.
-		pause = min(pause*5/4, 500*time.Millisecond)
+		pause = min(pause*5/4, time.Second)
 	}
 }
 

@@ -59,7 +59,7 @@ func (b Builder) Ensure(ctx context.Context, a Artifact) (detail string, err err
 		}
 	}
 	if a.Name == ArtifactHyperkube {
-		if err := b.linkHyperkube(target, hyperkubeNames()); err != nil {
+		if err := b.link(target, ArtifactHyperkube, hyperkubeNames()...); err != nil {
 			return "", err
 		}
 	}
@@ -148,14 +148,15 @@ func (b Builder) buildModule(ctx context.Context, a Artifact, into string) error
 	return safefile.Write(b.sourceStamp(a), []byte(stamp), 0o644)
 }
 
-// linkHyperkube makes the one binary answer to the components' names.
-func (b Builder) linkHyperkube(dir string, names []string) error {
+// link makes a program in the cache's bin also available in dir, under other names: the
+// one binary answers to the names of its components.
+func (b Builder) link(dir, program string, names ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating %s: %w", dir, err)
 	}
-	binary, err := filepath.Rel(dir, filepath.Join(filepath.Join(b.CacheDir, "bin"), ArtifactHyperkube))
+	binary, err := filepath.Rel(dir, filepath.Join(b.CacheDir, "bin", program))
 	if err != nil {
-		return fmt.Errorf("linking hyperkube: %w", err)
+		return fmt.Errorf("linking %s: %w", program, err)
 	}
 	for _, name := range names {
 		link := filepath.Join(dir, name)
@@ -163,7 +164,7 @@ func (b Builder) linkHyperkube(dir string, names []string) error {
 			return fmt.Errorf("replacing the link %s: %w", name, err)
 		}
 		if err := os.Symlink(binary, link); err != nil {
-			return fmt.Errorf("linking hyperkube as %s: %w", name, err)
+			return fmt.Errorf("linking %s as %s: %w", program, name, err)
 		}
 	}
 	return nil
@@ -172,5 +173,8 @@ func (b Builder) linkHyperkube(dir string, names []string) error {
 // Assets makes the folder that envtest looks for its programs in.
 func (b Builder) Assets() (string, error) {
 	dir := filepath.Join(b.CacheDir, "assets")
-	return dir, b.linkHyperkube(dir, []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"})
+	return dir, errors.Join(
+		b.link(dir, ArtifactHyperkube, "etcd", "kube-apiserver", "kube-controller-manager"),
+		b.link(dir, ArtifactKubectl, "kubectl"),
+	)
 }

@@ -44,6 +44,7 @@ type Artifact struct {
 // The names of the artifacts.
 const (
 	ArtifactHyperkube  = "hyperkube"
+	ArtifactKubectl    = "kubectl"
 	ArtifactContainerd = "containerd"
 	ArtifactRunc       = "runc"
 	ArtifactCNI        = "CNI plugins"
@@ -59,14 +60,18 @@ func artifacts() []Artifact {
 		versionPkg = "k8s.io/component-base/version"
 	)
 	major, minor := majorMinor(KubernetesVersion)
+	// The API server reports gitVersion at /version, and clients refuse to talk
+	// to a server without one.
+	kubernetesLDFlags := fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
+		versionPkg, KubernetesVersion, major, minor)
 	return []Artifact{
 		{
 			Name: ArtifactHyperkube, Version: KubernetesVersion, Dir: "bin", Programs: []string{"hyperkube"}, Takes: "5 min",
-			Module: "hyperkube", Sources: []string{"main.go", "go.mod", "go.sum"},
-			// The API server reports gitVersion at /version, and clients refuse
-			// to talk to a server without one.
-			LDFlags: fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
-				versionPkg, KubernetesVersion, major, minor),
+			Module: "hyperkube", Sources: []string{"main.go", "go.mod", "go.sum"}, LDFlags: kubernetesLDFlags,
+		},
+		{
+			Name: ArtifactKubectl, Version: KubernetesVersion, Dir: "bin", Programs: []string{"kubectl"}, Takes: "10 s",
+			Module: "hyperkube", Packages: []string{"./kubectl"}, Sources: []string{"kubectl", "go.mod", "go.sum"}, LDFlags: kubernetesLDFlags,
 		},
 		{
 			Name: ArtifactContainerd, Version: containerdVersion, Dir: "bin", Takes: "1 min",
@@ -121,7 +126,7 @@ func FindTool(name string) (Artifact, error) {
 // hyperkubeNames are the programs the one binary answers to.
 func hyperkubeNames() []string {
 	return []string{
-		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	}
 }
 

@@ -85,7 +85,7 @@ etcd, kube-apiserver, kube-controller-manager and kubectl. Needs only Go.`,
 		Example: `  KUBEBUILDER_ASSETS=$(cluster assets) go test ./...`,
 		Args:    cobra.NoArgs,
 		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
-			if err := buildTool(cmd, c, build.ArtifactHyperkube); err != nil {
+			if err := buildTools(cmd, c, build.ArtifactHyperkube, build.ArtifactKubectl); err != nil {
 				return err
 			}
 			dir, err := build.Builder{CacheDir: c.CacheDir}.Assets()
@@ -109,7 +109,7 @@ func toolCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := buildTool(cmd, c, a.Name); err != nil {
+			if err := buildTools(cmd, c, a.Name); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), a.Program(c.CacheDir, 0))
@@ -118,13 +118,9 @@ func toolCommand() *cobra.Command {
 	}
 }
 
-// buildTool builds one artifact with progress on standard error: standard
+// buildTools builds artifacts with progress on standard error: standard
 // output is for the path.
-func buildTool(cmd *cobra.Command, c config.Config, name string) error {
-	a, ok := build.Find(name)
-	if !ok {
-		return fmt.Errorf("nothing called %q can be built", name)
-	}
+func buildTools(cmd *cobra.Command, c config.Config, names ...string) error {
 	syscall.Umask(safefile.DefaultUmask)
 	if err := os.MkdirAll(c.CacheDir, 0o755); err != nil {
 		return fmt.Errorf("creating the cache folder: %w", err)
@@ -134,6 +130,16 @@ func buildTool(cmd *cobra.Command, c config.Config, name string) error {
 		return err
 	}
 	defer unlock()
-	p := &progress.Reporter{Out: cmd.ErrOrStderr(), Total: 1}
-	return p.Run(a.Name+" "+a.Version, a.Takes, func() (string, error) { return build.Builder{CacheDir: c.CacheDir}.Ensure(cmd.Context(), a) })
+	p := &progress.Reporter{Out: cmd.ErrOrStderr(), Total: len(names)}
+	for _, name := range names {
+		a, ok := build.Find(name)
+		if !ok {
+			return fmt.Errorf("nothing called %q can be built", name)
+		}
+		err := p.Run(a.Name+" "+a.Version, a.Takes, func() (string, error) { return build.Builder{CacheDir: c.CacheDir}.Ensure(cmd.Context(), a) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,10 +1,10 @@
 // Command hyperkube is every Kubernetes host process in one binary: it becomes
 // the component whose name it was started under (a symlink, or argv[0]).
 //
-// One binary instead of seven is one link step instead of seven (the link is
+// One binary instead of six is one link step instead of six (the link is
 // the slow part), and the kernel shares its pages between all of them. The
-// same file serves envtest, which only wants programs called etcd,
-// kube-apiserver and kubectl in one folder.
+// same file serves envtest, which only wants programs called etcd and
+// kube-apiserver, next to kubectl, in one folder.
 package main
 
 //nolint:depguard // Kubernetes is imported here so that nothing else has to.
@@ -21,7 +21,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -40,7 +39,6 @@ func main() {
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllermanager.NewControllerManagerCommand,
 		"kube-proxy":              proxy.NewProxyCommand,
-		"kubectl":                 kubectl.NewDefaultKubectlCommand,
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	}

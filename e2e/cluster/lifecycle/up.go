@@ -181,7 +181,7 @@ type upRun struct {
 // build makes sure that everything the cluster is made of is in the cache.
 func (u *upRun) build(ctx context.Context) error {
 	needed := host.NetworkRequirements()
-	names := []string{build.ArtifactHyperkube}
+	names := []string{build.ArtifactHyperkube, build.ArtifactKubectl}
 	if !u.spec.ControlPlaneOnly {
 		needed = host.NodeRequirements()
 		names = append(names, build.ArtifactContainerd, build.ArtifactRunc, build.ArtifactCNI)
