@@ -385,6 +385,9 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
 	}
 	if seen := t.in.ObservedUID; seen != nil && *seen != live.GetUID() { // "" if the child does not exist
+		if taken := checkOwnership(t.owner, t.in, live); err == nil && taken != nil {
+			return Child{}, taken
+		}
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: t.in.String() + " is not the one that was observed"}
 	}
 	if err != nil { // the child is not in the cache
@@ -830,26 +833,28 @@ func withoutMarks(m map[string]string) map[string]string {
 
 // checkOwnership returns nil if the child is controlled by the owner or was handed
 // over to it, and is not being deleted. Otherwise it returns the error to
-// report.
+// report. A child of another object is a conflict even while it is being deleted:
+// yet another object may create the next one.
 func checkOwnership(owner Owner, in Intent, live client.Object) error {
-	if !live.GetDeletionTimestamp().IsZero() {
-		return fault.Waiting(fault.Probe, msgChildDeleted, in)
-	}
-	if metav1.IsControlledBy(live, owner.Object) {
+	ours, deleting := metav1.IsControlledBy(live, owner.Object), !live.GetDeletionTimestamp().IsZero()
+	if ours && !deleting {
 		return nil
 	}
 	uid, holder, tool := owner.Object.GetUID(), metav1.GetControllerOf(live), managedElsewhere(live)
+	earlier := holder != nil && holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group)
 	switch {
+	case holder != nil && !ours && !earlier:
+		return fault.Stalled(msgOtherOwner, in, holder.Kind, holder.Name)
+	case deleting:
+		return fault.Waiting(fault.Probe, msgChildDeleted, in)
 	case tool == "" && handedOver(live, uid):
 		return nil
-	case holder == nil && tool != "":
-		return fault.Stalled(msgUnowned, in, "is managed by "+tool, naming.AnnotationOwner, uid)
-	case holder == nil:
-		return fault.Stalled(msgUnowned, in, "has no owner", naming.AnnotationOwner, uid)
-	case holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group):
+	case earlier:
 		return fault.Waiting(fault.Probe, msgEarlier, in, holder.Kind)
+	case tool != "":
+		return fault.Stalled(msgUnowned, in, "is managed by "+tool, naming.AnnotationOwner, uid)
 	default:
-		return fault.Stalled(msgOtherOwner, in, holder.Kind, holder.Name)
+		return fault.Stalled(msgUnowned, in, "has no owner", naming.AnnotationOwner, uid)
 	}
 }
 

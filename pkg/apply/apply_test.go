@@ -613,6 +613,22 @@ func TestApplier_ReleaseSkipsUnownedObjects(t *testing.T) {
 	w.wrote()
 }
 
+// Children that accompany this one must not be written, so it is not enough to report
+// that a race was lost.
+func TestApplier_ReportsAnOwnerThatWasFaster(t *testing.T) {
+	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "web", UID: "theirs", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+		OwnerReferences: ownedBy("cache.example.com/v1alpha1", "Memcached", "web", "m"),
+	}})
+	in := deployment()
+	in.ObservedUID = new(types.UID) // there was none
+	_, err := w.applier.Apply(t.Context(), owner(), in)
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Reason != common.ReasonConflict {
+		t.Errorf("got error %v, want a conflict", err)
+	}
+	w.wrote()
+}
+
 func TestCheckOwnership(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	handOver := map[string]string{naming.AnnotationOwner: string(ownerUID)}
@@ -646,6 +662,17 @@ func TestCheckOwnership(t *testing.T) {
 		},
 		"owned and terminating": {
 			metav1.ObjectMeta{OwnerReferences: ownReferences(), DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
+		},
+		"of another kind, and terminating": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("cache.example.com/v1alpha1", "Memcached", "web", "m"), DeletionTimestamp: &now},
+			"stall Conflict",
+			[]string{`Memcached "web"`},
+		},
+		"of an earlier object, and terminating": {
+			metav1.ObjectMeta{OwnerReferences: ownedBy("my.domain/v1", "WebServer", "web", "owner-0"), DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
+		},
+		"unowned, and terminating": {
+			metav1.ObjectMeta{DeletionTimestamp: &now}, "wait Waiting", []string{"being deleted"},
 		},
 		"handed over":           {live: metav1.ObjectMeta{Annotations: handOver}},
 		"lost its owner":        {live: metav1.ObjectMeta{Annotations: handOver, Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}}},

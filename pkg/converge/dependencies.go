@@ -57,8 +57,14 @@ type dependencies struct {
 // from being written; ForEachChild has already reported it.
 func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved apply.Intent, blocked, err error) {
 	for _, ref := range in.Accompanies {
-		if err := d.ownership(ctx, ref); isConflict(err) {
+		err := d.ownership(ctx, ref)
+		if isConflict(err) {
 			return in, err, nil
+		}
+		if fault.Classify(err).LostRace {
+			if exists, unread := d.owned(ctx, in); unread == nil && !exists {
+				return in, err, nil
+			}
 		}
 	}
 	missing, err := d.failure(in, in.Requires)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -43,6 +46,7 @@ func workloadPlan() Plan {
 func TestForEachChild(t *testing.T) {
 	taken := fault.Stalled(message.New(common.ReasonConflict, "belongs to another owner"))
 	refused := errors.New("refused")
+	var lost error = &fault.Error{Class: fault.Quiet, Message: "it is not the one that was observed"}
 	all := []string{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler"}
 	without := func(kinds ...string) []string {
 		var rest []string
@@ -59,6 +63,7 @@ func TestForEachChild(t *testing.T) {
 		exists bool             // the Deployment
 		starts bool             // the Deployment has no pods yet
 		owned  error            // why the Deployment in the cache may not be written
+		others []string         // other kinds of which the child exists
 		hidden error            // why a Deployment that the cache does not hold may not be written
 		want   []string         // attempted
 	}{
@@ -78,6 +83,9 @@ func TestForEachChild(t *testing.T) {
 		},
 		"a conflict on the Deployment":                          {fails: map[string]error{"Deployment": taken}, want: without("Service", "HorizontalPodAutoscaler")},
 		"a conflict on the Deployment that the cache shows":     {fails: map[string]error{"Deployment": taken}, exists: true, owned: taken, want: []string{"Deployment"}},
+		"a lost race for the Deployment":                        {fails: map[string]error{"Deployment": lost}, want: without("Service", "HorizontalPodAutoscaler")},
+		"a lost race for the Deployment, with a Service":        {fails: map[string]error{"Deployment": lost}, others: []string{"Service"}, want: without("HorizontalPodAutoscaler")},
+		"a Deployment that another client creates first":        {fails: map[string]error{"Deployment": apierrors.NewAlreadyExists(schema.GroupResource{}, "web")}, want: without("Service", "HorizontalPodAutoscaler")},
 		"a refused Deployment":                                  {fails: map[string]error{"Deployment": refused}, want: all},
 		"a Deployment that is being deleted":                    {fails: map[string]error{"Deployment": fault.Waiting(0, message.New(common.ReasonWaiting, "later"))}, exists: true, owned: fault.Waiting(0, message.New(common.ReasonWaiting, "later")), want: all},
 		"a conflict on the Service":                             {fails: map[string]error{"Service": taken}, want: all},
@@ -87,10 +95,13 @@ func TestForEachChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			owned := func(_ context.Context, in apply.Intent) (bool, error) {
-				if in.Kind != "Deployment" {
+				switch {
+				case in.Kind == "Deployment":
+					return tc.exists, tc.owned
+				case fault.Classify(tc.fails["Deployment"]).Class != fault.Quiet:
 					t.Errorf("%s was read", in)
 				}
-				return tc.exists, tc.owned
+				return slices.Contains(tc.others, in.Kind), nil
 			}
 			uncached := func(context.Context, apply.Intent) (bool, error) { return tc.hidden != nil, tc.hidden }
 			plan := workloadPlan()
