@@ -375,7 +375,7 @@ func TestCampaign_FindsPlantedBugs(t *testing.T) {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
 			c := planted(b, tt.scenario)
-			c.Within, c.Parallel = 5*time.Second, 4
+			c.Within, c.Parallel = 20*time.Second, 4
 			found, err := c.Findings(t.Context(), true)
 			if err != nil {
 				t.Fatal(err)
