@@ -385,8 +385,10 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 		return Child{}, fmt.Errorf("reading %s: %w", t.in, err)
 	}
 	if seen := t.in.ObservedUID; seen != nil && *seen != live.GetUID() { // "" if the child does not exist
-		if taken := checkOwnership(t.owner, t.in, live); err == nil && taken != nil {
-			return Child{}, taken
+		if err == nil {
+			if taken := checkOwnership(t.owner, t.in, live); taken != nil {
+				return Child{}, taken
+			}
 		}
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: t.in.String() + " is not the one that was observed"}
 	}
