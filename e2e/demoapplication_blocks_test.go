@@ -19,10 +19,18 @@ func app(fields string) string {
 // blockStage runs kubectl in a namespace of its own.
 type blockStage struct {
 	*testing.T
-	ns string
+	ns     string
+	reader reader
 }
 
-func newBlockStage(t *testing.T) blockStage { return blockStage{t, namespace(t)} }
+func newBlockStage(t *testing.T) blockStage {
+	t.Helper()
+	r, err := newReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blockStage{t, namespace(t), r}
+}
 
 func (s blockStage) kubectl(args ...string) string {
 	s.Helper()

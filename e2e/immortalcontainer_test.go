@@ -221,9 +221,12 @@ status: {allocatable: {cpu: "1", memory: 1Gi, pods: "10"}}
 		"containerStatuses":[{"name":"acontainer","image":"nginx:1.27.4","imageID":"nginx@sha256:0","ready":true,"started":true,"restartCount":0,"state":{"running":{}}}]}}`)
 	eventually(t, object+" to be Ready", func() error {
 		heartbeat()
-		out := s.kubectl("get", object, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")]}`)
-		if !strings.Contains(out, `"status":"True"`) {
-			return errors.New(out)
+		o, err := s.look(object)
+		if err != nil {
+			return err
+		}
+		if ready := o.condition("Ready"); ready.Status != "True" {
+			return fmt.Errorf("%+v", ready)
 		}
 		return nil
 	})

@@ -140,18 +140,25 @@ func namespace(t *testing.T) string {
 // eventually waits until ok returns nil, and otherwise fails with its last error.
 func eventually(t *testing.T, what string, ok func() error) {
 	t.Helper()
-	deadline, pause := time.Now().Add(patience), 100*time.Millisecond
+	if err := poll(t.Context(), what, ok); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// poll waits until ok returns nil, and returns its last error if that takes too long. It
+// is for goroutines that cannot end the test.
+func poll(ctx context.Context, what string, ok func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pause := 100 * time.Millisecond
 	for {
 		err := ok()
 		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain for %s: %v", patience, what, err)
+			return nil
 		}
 		select {
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
+		case <-ctx.Done():
+			return fmt.Errorf("waited %s in vain for %s: %w", patience, what, err)
 		case <-time.After(pause):
 		}
 		// Each attempt may start a kubectl, which takes processor time from the pods

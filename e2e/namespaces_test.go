@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -143,7 +142,5 @@ func (s blockStage) neverActed(objects ...string) {
 }
 
 func (s blockStage) look(object string) (objectOf, error) {
-	var o objectOf
-	err := json.Unmarshal([]byte(s.kubectl("get", object, "-o", "json")), &o)
-	return o, err
+	return s.reader.get(s.Context(), s.ns, object)
 }

@@ -434,7 +434,8 @@ func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
 	t.Parallel()
 	p := newPrometheus(t)
 	began := time.Now()
-	ns := namespace(t)
+	s := newBlockStage(t)
+	ns := s.ns
 	var objects strings.Builder
 	objects.WriteString(webServer(ns, "shop", `{image: "nginx:1.27.3", service: {type: ClusterIP}}`))
 	for _, o := range []struct {
@@ -448,7 +449,6 @@ func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
 	} {
 		objects.WriteString(o.k.manifest(o.name, o.spec))
 	}
-	s := blockStage{t, ns}
 	s.apply(objects.String())
 	p.targetsUp()
 	for _, file := range []string{"config /etc/prometheus/prometheus.yml", "rules /etc/prometheus/rules-platform-operator-system-platform-operator.yml"} {

@@ -125,7 +125,7 @@ func TestRollout_KeepsFailedRevisionOut(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			s := blockStage{t, s.ns}
+			s := blockStage{t, s.ns, s.reader}
 			object := tc.kind.resource + "/" + tc.name
 			s.rolledBack(object)
 			tc.disturb(s, object)

@@ -99,7 +99,7 @@ func missing(c rolloutCase, fields map[string]any, patch string) rolloutCase {
 			_, err := s.kubectl("patch", x.object, "--type=json", "-p", patch)
 			return err
 		})
-		return errors.Join(err, s.until("the condition to name what is missing", func() error {
+		return errors.Join(err, poll(s.ctx, "the condition to name what is missing", func() error {
 			o, err := s.look()
 			if err != nil {
 				return err
@@ -124,7 +124,7 @@ func (s *scene) rollsBack(bad map[string]any, change func(target) error) error {
 	if err := s.both(change); err != nil {
 		return err
 	}
-	err := s.until("the rollout to be rolled back", func() error {
+	err := poll(s.ctx, "the rollout to be rolled back", func() error {
 		o, err := s.look()
 		if err != nil {
 			return err
@@ -194,12 +194,7 @@ func (o objectOf) condition(kind string) conditionOf {
 }
 
 func (s *scene) look() (objectOf, error) {
-	var o objectOf
-	out, err := s.kubectl("get", s.ours.object, "-o", "json")
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &o)
-	}
-	return o, err
+	return s.reader.get(s.ctx, s.ns, s.ours.object)
 }
 
 // lowestReady watches how many replicas of the managed application are ready, in

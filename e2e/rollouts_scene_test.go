@@ -52,6 +52,7 @@ type scene struct {
 	fields        map[string]any // of the managed application
 	tls           *tls.Config    // nil without https
 	loads         []pair
+	reader        reader
 }
 
 // way is how requests are sent.
@@ -102,23 +103,6 @@ func (s *scene) both(do func(target) error) error {
 	return errors.Join(do(s.ours), <-other)
 }
 
-// until polls for conditions that kubectl cannot wait for.
-func (s *scene) until(what string, ok func() error) error {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
-	defer cancel()
-	for {
-		err := ok()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited %s in vain for %s: %w", patience, what, err)
-		case <-time.After(250 * time.Millisecond):
-		}
-	}
-}
-
 // patch changes the spec of the managed application.
 func (s *scene) patch(spec any) error {
 	raw, err := json.Marshal(map[string]any{"spec": spec})
@@ -166,7 +150,7 @@ func (s *scene) settled(x target) error {
 // gone waits until no pod is terminating any more: the last failures occur with the
 // last pod.
 func (s *scene) gone() error {
-	return s.until("pods to end", func() error {
+	return poll(s.ctx, "pods to end", func() error {
 		out, err := s.kubectl("get", "pods", "-o", `jsonpath={range .items[?(@.metadata.deletionTimestamp)]}{.metadata.name} {end}`)
 		if err == nil && out != "" {
 			err = errors.New("still ending: " + out)
@@ -285,7 +269,7 @@ func hasHeader(name, value string) func(answer) bool {
 // expected.
 func (s *scene) all(url, what string, ok func(answer) bool) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tls.Clone()}}
-	return s.until(what+" from "+url, func() error {
+	return poll(s.ctx, what+" from "+url, func() error {
 		for range 10 {
 			req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, url, nil)
 			if err != nil {
@@ -421,8 +405,12 @@ func freeNodePort(t *testing.T) int {
 // happened yet.
 func stage(t *testing.T, k kind, c rolloutCase) *scene {
 	t.Helper()
+	r, err := newReader()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &scene{
-		T: t, ctx: t.Context(), ns: namespace(t), kind: k,
+		T: t, ctx: t.Context(), ns: namespace(t), kind: k, reader: r,
 		ours: target{
 			ours: true, object: k.resource + "/web", deployment: "deployment/web", service: k.service,
 			pods: strings.ToLower(k.Kind) + "_cr=web",

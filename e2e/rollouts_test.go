@@ -143,7 +143,7 @@ func changes() []rolloutCase {
 						_, more := s.kubectl("delete", "--wait=false", "service/"+x.service)
 						err = errors.Join(err, more)
 					}
-					return errors.Join(err, s.until("the pods to go", func() error {
+					return errors.Join(err, poll(s.ctx, "the pods to go", func() error {
 						out, err := s.kubectl("get", "pods", "-l", x.pods, "-o", "name")
 						if err == nil && out != "" {
 							err = errors.New(out)
@@ -178,7 +178,7 @@ func (s *scene) changeWhile(do func(*scene) error) error {
 	if err := s.both(func(x target) error { return s.setImage(x, secondImage) }); err != nil {
 		return err
 	}
-	err := s.until("the first new pod", func() error {
+	err := poll(s.ctx, "the first new pod", func() error {
 		out, err := s.kubectl("get", "pods", "-l", s.ours.pods, "-o", "jsonpath={..spec.containers[*].image}")
 		if err == nil && !strings.Contains(out, secondImage) {
 			err = errors.New(out)
@@ -219,7 +219,7 @@ func evict(s *scene) error {
 		}
 		for pod := range strings.FieldsSeq(out) {
 			eviction := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, pod, s.ns)
-			if err := s.until("the eviction of "+pod, func() error {
+			if err := poll(s.ctx, "the eviction of "+pod, func() error {
 				_, err := run(s.ctx, eviction, "kubectl", "create", "--raw", "/api/v1/namespaces/"+s.ns+"/pods/"+pod+"/eviction", "-f", "-")
 				return err
 			}); err != nil {

@@ -37,7 +37,7 @@ func watchNamespaces(ctx context.Context, namespaces ...string) error {
 // changes the configuration of the operator, so it runs alone.
 func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
 	kept := newBlockStage(t)
-	lost := blockStage{t, kept.ns + "-lost"}
+	lost := blockStage{t, kept.ns + "-lost", kept.reader}
 	kubectl(t, "create", "namespace", lost.ns)
 	kubectl(t, "label", "namespace", lost.ns, ours)
 	unreadable.Store(lost.ns, true)

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -24,6 +27,7 @@ func main() {
 	}
 	servers := flag.Int("servers", 1, "the `number` of servers, each of which one package uses at a time")
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard()) // without one, it warns with a stack after 30 seconds
 	if flag.NArg() < 2 || *servers < 1 {
 		flag.Usage()
 		os.Exit(2)
