@@ -67,15 +67,16 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "page", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}}},
 		)
 	}
-	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "late"}})
-	grant("a")
-	fill("a")
-	fill("late")
+	granted, late := env.NewNamespace(t), env.NewNamespace(t)
+	missing := granted + "-missing" // until it is created
+	grant(granted)
+	fill(granted)
+	fill(late)
 
 	cfg := rest.CopyConfig(env.AdminConfig)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "operator", Groups: []string{"system:authenticated"}}
 	mgr, err := operator.New(cfg, scheme, operator.Options{
-		Watch: []string{"a", "gone", "late"}, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
+		Watch: []string{granted, missing, late}, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,17 +148,17 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	sees("a")
+	sees(granted)
 	leftOut(2)
 
-	grant("late")
-	sees("a", "late")
+	grant(late)
+	sees(granted, late)
 	leftOut(1)
 
-	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
-	grant("gone")
-	sees("a", "late") // it is empty
-	fill("gone")
-	sees("a", "gone", "late")
+	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: missing}})
+	grant(missing)
+	sees(granted, late) // it is empty
+	fill(missing)
+	sees(granted, missing, late)
 	leftOut(0)
 }

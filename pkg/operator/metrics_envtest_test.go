@@ -74,9 +74,9 @@ func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 }
 
 // tokenOf creates a service account, and returns a token for it.
-func tokenOf(t *testing.T, c client.Client, name string) string {
+func tokenOf(t *testing.T, c client.Client, ns, name string) string {
 	t.Helper()
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	if err := c.Create(t.Context(), sa); err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +99,10 @@ func TestMetrics_RequireThePermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = env.Stop() })
+	ns := env.NewNamespace(t)
 	for role, subject := range map[string]rbacv1.Subject{
 		"platform-operator-cluster":        {Kind: "User", APIGroup: rbacv1.GroupName, Name: "operator"},
-		"platform-operator-metrics-reader": {Kind: "ServiceAccount", Namespace: "default", Name: "reader"},
+		"platform-operator-metrics-reader": {Kind: "ServiceAccount", Namespace: ns, Name: "reader"},
 	} {
 		r, ok := roles(t)[role]
 		if !ok {
@@ -116,7 +117,7 @@ func TestMetrics_RequireThePermission(t *testing.T) {
 			}
 		}
 	}
-	reader, stranger := tokenOf(t, env.Admin, "reader"), tokenOf(t, env.Admin, "stranger")
+	reader, stranger := tokenOf(t, env.Admin, ns, "reader"), tokenOf(t, env.Admin, ns, "stranger")
 
 	cfg := rest.CopyConfig(env.AdminConfig)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "operator"}
