@@ -25,11 +25,7 @@ type blockStage struct {
 
 func newBlockStage(t *testing.T) blockStage {
 	t.Helper()
-	r, err := newReader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return blockStage{t, namespace(t), r}
+	return blockStage{t, namespace(t), newReader(t)}
 }
 
 func (s blockStage) kubectl(args ...string) string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,30 +19,31 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// reader reads objects for those who wait for a change. A kubectl for each attempt took
-// 0.17 seconds of processor time, in sum more than the pods that were waited for.
+// reader reads objects for those who wait for a change. A kubectl for each attempt takes
+// processor time from the pods that are waited for.
 type reader struct {
 	objects   dynamic.Interface
 	resources meta.RESTMapper
 }
 
 // newReader returns a reader of the cluster that kubectl uses too.
-func newReader() (reader, error) {
+func newReader(t *testing.T) reader {
+	t.Helper()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
-		return reader{}, fmt.Errorf("read the kubeconfig: %w", err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	config.QPS = -1 // the waits themselves limit the rate
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return reader{}, err
+		t.Fatal(err)
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return reader{}, err
+		t.Fatal(err)
 	}
 	cached := memory.NewMemCacheClient(client)
-	return reader{objects, restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)}, nil
+	return reader{objects, restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)}
 }
 
 // get reads an object, such as webserver/web, in the notation of kubectl.

@@ -405,12 +405,8 @@ func freeNodePort(t *testing.T) int {
 // happened yet.
 func stage(t *testing.T, k kind, c rolloutCase) *scene {
 	t.Helper()
-	r, err := newReader()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &scene{
-		T: t, ctx: t.Context(), ns: namespace(t), kind: k, reader: r,
+		T: t, ctx: t.Context(), ns: namespace(t), kind: k, reader: newReader(t),
 		ours: target{
 			ours: true, object: k.resource + "/web", deployment: "deployment/web", service: k.service,
 			pods: strings.ToLower(k.Kind) + "_cr=web",
