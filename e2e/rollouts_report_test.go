@@ -26,12 +26,17 @@ type measurement struct {
 	name, kind    string
 	way           way
 	ours, control load.Result
+	limit         time.Duration // of a request
 	took          time.Duration
 	// calm is when, since the loads began, all effects of the case were over; 0 if
 	// they do not end.
 	calm    time.Duration
 	allowed []load.Class
 	note    string
+}
+
+func (m measurement) String() string {
+	return fmt.Sprintf("%s %s, keep-alive %t\n  managed: %v\n  control: %v", m.kind, m.way, m.way.keepAlive, m.ours, m.control)
 }
 
 // report is the table in docs/benchmarks.md.

@@ -192,7 +192,7 @@ func (s *scene) begin(d dose) error {
 				return err
 			}
 			*configs = append(*configs, load.Config{
-				URL: url, Rate: d.rate, Least: d.least, Most: d.rate * int(longest/time.Second), KeepAlive: w.keepAlive, TLS: s.tls,
+				URL: url, Rate: d.rate, Least: d.least, Most: d.rate * int(longest/time.Second), KeepAlive: w.keepAlive, Limit: d.limit, TLS: s.tls,
 			})
 		}
 	}
