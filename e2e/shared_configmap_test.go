@@ -66,7 +66,7 @@ func TestCampaignSharedConfigMap(t *testing.T) {
 	}
 	for _, url := range urls {
 		pageHas(t, url, "one") // kube-proxy has the endpoints some time after the WebServer is Ready
-		l, err := load.Start(t.Context(), load.Config{URL: url, Rate: rate, Most: rate * int(longest/time.Second), Clients: 2})
+		l, err := load.Start(t.Context(), load.Config{URL: url, Rate: rate, Most: rate * int(longest/time.Second), Clients: 2, Limit: sliceDose.limit})
 		if err != nil {
 			t.Fatal(err)
 		}
