@@ -6,7 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"path"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -17,12 +21,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
@@ -221,4 +228,58 @@ func mounts(ctx context.Context, r client.Reader, d *appsv1.Deployment, text str
 		return nil
 	}
 	return errors.New("no configuration is mounted")
+}
+
+// On a busy machine, the watch of pods may be behind that of Deployments. The operator
+// must not know the deadline of a rollout before the crash that was minutes earlier.
+func TestEnv_RolloutFailsAfterItsPodsCrashed(t *testing.T) {
+	t.Parallel()
+	ns := env.NewNamespace(t)
+	op, err := env.Run(t.Context(), subject(), slowPods, ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(op.Cancel)
+	w := webServer(ns, "web")
+	if err := env.Admin.Create(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		if err := testkit.Eventually(t.Context(), what, func(ctx context.Context) (bool, error) {
+			err := env.Admin.Get(ctx, client.ObjectKeyFromObject(w), w)
+			return err == nil && done(), err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until("the WebServer to be Ready", func() bool { return meta.IsStatusConditionTrue(w.Status.Conditions, common.ConditionReady) })
+	before := w.DeepCopy()
+	w.Spec.Image = "nginx:bad"
+	if err := env.Admin.Patch(t.Context(), w, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	until("a rollback", func() bool { return len(w.Status.LastActions) > 0 })
+	if got := w.Status.LastActions[0]; got.Reason != rollout.ReasonCrash {
+		t.Errorf("the rollback is because of %s: %s", got.Reason, got.Message)
+	}
+}
+
+// slowPods delays what the watches of pods receive.
+func slowPods(cfg *rest.Config) {
+	testkit.Intercept(cfg, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err == nil && path.Base(r.URL.Path) == "pods" && r.URL.Query().Get("watch") != "" {
+			resp.Body = slowBody{resp.Body}
+		}
+		return resp, err
+	})
+}
+
+type slowBody struct{ io.ReadCloser }
+
+func (b slowBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	time.Sleep(200 * time.Millisecond)
+	return n, err
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,10 @@ type Env struct {
 	Scheme *runtime.Scheme
 	// Audit reads the audit log.
 	Audit *Audit
+
+	// running contains the operators (*Operator) that are running, and the namespaces
+	// ([]string) of each.
+	running sync.Map
 
 	server *Server  // nil if it is shared
 	folder string   // of the server

@@ -91,8 +91,10 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 		Applier: applier, subject: s, scheme: e.Scheme, cache: mgr.GetCache(),
 		stop: cancel, done: make(chan error, 1),
 	}
+	e.running.Store(o, namespaces)
 	go func() {
 		o.done <- mgr.Start(ctx)
+		e.running.Delete(o)
 		close(o.done) // so that stopping it again has no effect
 	}()
 	select {

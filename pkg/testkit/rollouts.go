@@ -253,16 +253,37 @@ func (e *Env) crashing(ctx context.Context, d *appsv1.Deployment, there bool) er
 	}
 	if err == nil && there {
 		err = e.runPod(ctx, p)
-		// So that clients that look for the reason find it.
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
 	}
 	if err != nil {
 		return fmt.Errorf("letting a pod of Deployment %s crash: %w", client.ObjectKeyFromObject(d), err)
 	}
+	if there {
+		e.awaitReceipt(ctx, p)
+	}
 	return nil
+}
+
+// awaitReceipt waits until the operators of a pod's namespace have received it. The
+// deadline of a rollout ends minutes after its pods crashed, but here it ends at once,
+// and the watch of Deployments may be ahead of that of pods. An operator that is being
+// killed, or that watches no pods, receives nothing: so the wait has a limit.
+func (e *Env) awaitReceipt(ctx context.Context, p *corev1.Pod) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_ = Eventually(ctx, "the operators to receive a pod", func(ctx context.Context) (received bool, err error) {
+		if err := e.Admin.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return apierrors.IsNotFound(err), err
+		}
+		received = true
+		e.running.Range(func(o, namespaces any) bool {
+			if of := namespaces.([]string); len(of) > 0 && !slices.Contains(of, p.Namespace) {
+				return true
+			}
+			received, err = o.(*Operator).Received(ctx, corev1.SchemeGroupVersion.WithKind("Pod"), p)
+			return received && err == nil
+		})
+		return received, err
+	})
 }
 
 // Kubelet simulates the scheduler and the kubelets for pods without scheduling
