@@ -229,6 +229,7 @@ func TestWebServer_RequestsATakenNodePortOnce(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}},
 	})
 	l.Start()
+	freePortsAtEnd(l)
 	for _, name := range []string{"a", "b", "c"} {
 		w := webServer(l.Namespace, name)
 		l.Create(w)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 func TestWebServer_ChildStatusChangesCauseNoWrite(t *testing.T) {
@@ -180,6 +182,22 @@ func TestWebServer_AdoptsATransferredChild(t *testing.T) {
 	}
 }
 
+// freePortsAtEnd deletes the Services of a sandbox when the test ends: a node port is
+// cluster-wide, and the next run of the test on the same server needs it. The sandbox
+// has been started.
+func freePortsAtEnd(l *testkit.Sandbox) {
+	l.Cleanup(func() {
+		l.Stop() // an operator would create them again
+
+		// The context of the test is done.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := l.Admin.DeleteAllOf(ctx, &corev1.Service{}, client.InNamespace(l.Namespace)); err != nil {
+			l.Errorf("deleting the Services: %v", err)
+		}
+	})
+}
+
 func TestWebServer_TakenNodePort(t *testing.T) {
 	t.Parallel()
 	const port = 30077 // in the range that is not used for dynamic allocation
@@ -190,6 +208,7 @@ func TestWebServer_TakenNodePort(t *testing.T) {
 	}
 	l.Create(holder)
 	l.Start()
+	freePortsAtEnd(l)
 
 	preferred := webServer(l.Namespace, "preferred")
 	l.Create(preferred)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -39,6 +40,15 @@ func (r Request) String() string {
 
 // IsWrite reports whether the request may have changed something.
 func (r Request) IsWrite() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
+
+// version returns the resource version that is a precondition of a write, or "".
+func (r Request) version() string {
+	var body metav1.PartialObjectMetadata
+	if json.Unmarshal(r.Body, &body) != nil {
+		return "" // there is no body, or it is a JSON patch
+	}
+	return body.ResourceVersion
+}
 
 // Succeeded reports whether the server executed the request.
 func (r Request) Succeeded() bool { return r.Code < 300 }
