@@ -234,32 +234,17 @@ func mounts(ctx context.Context, r client.Reader, d *appsv1.Deployment, text str
 // must not know the deadline of a rollout before the crash that was minutes earlier.
 func TestEnv_RolloutFailsAfterItsPodsCrashed(t *testing.T) {
 	t.Parallel()
-	ns := env.NewNamespace(t)
-	op, err := env.Run(t.Context(), subject(), slowPods, ns)
+	l := env.NewSandbox(t, subject())
+	op, err := env.Run(t.Context(), subject(), slowPods, l.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(op.Cancel)
-	w := webServer(ns, "web")
-	if err := env.Admin.Create(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
-	until := func(what string, done func() bool) {
-		t.Helper()
-		if err := testkit.Eventually(t.Context(), what, func(ctx context.Context) (bool, error) {
-			err := env.Admin.Get(ctx, client.ObjectKeyFromObject(w), w)
-			return err == nil && done(), err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	until("the WebServer to be Ready", func() bool { return meta.IsStatusConditionTrue(w.Status.Conditions, common.ConditionReady) })
-	before := w.DeepCopy()
-	w.Spec.Image = "nginx:bad"
-	if err := env.Admin.Patch(t.Context(), w, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	until("a rollback", func() bool { return len(w.Status.LastActions) > 0 })
+	w := webServer(l.Namespace, "web")
+	l.Create(w)
+	l.Ready(w, "web")
+	l.Edit(w, "web", func() { w.Spec.Image = "nginx:bad" })
+	l.Until("a rollback", w, "web", func() bool { return len(w.Status.LastActions) > 0 })
 	if got := w.Status.LastActions[0]; got.Reason != rollout.ReasonCrash {
 		t.Errorf("the rollback is because of %s: %s", got.Reason, got.Message)
 	}
