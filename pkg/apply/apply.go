@@ -37,7 +37,8 @@ type Owner struct {
 	// Suspect reports that children may have been deleted because the owner was:
 	// a child disappeared, or the operator was started after the owner had been
 	// reconciled. The cache may not have observed the deletion of the owner yet.
-	Suspect bool
+	// If nil, only children that the Applier remembers are suspected.
+	Suspect func() bool
 }
 
 // maxAge is how long after its start a reconcile may still write. A leader that
@@ -457,7 +458,9 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
-	if t.owner.Suspect && !t.in.NeverCreated {
+	// A child that this process remembers was deleted, even if the event of that has
+	// not been handled: the cache changes before.
+	if (t.existed() || t.owner.Suspect != nil && t.owner.Suspect()) && !t.in.NeverCreated {
 		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
@@ -731,6 +734,19 @@ func (t *attempt) recall() (memo, bool) {
 	}
 	m, known := children.written[keyOf(t.in)]
 	return m, known
+}
+
+// existed reports whether this process has written the child, or found that it matches
+// the intent, and has not deleted it since.
+func (t *attempt) existed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.owners[t.owner.Object.GetUID()]
+	if m == nil {
+		return false
+	}
+	_, written := m.written[keyOf(t.in)]
+	return written || slices.ContainsFunc(m.matched, func(one match) bool { return one.child == keyOf(t.in) })
 }
 
 func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }

@@ -559,16 +559,11 @@ func TestApplier_DeletesChildWhoseOwnerReferenceWasRemoved(t *testing.T) {
 				Namespace: "ns", Name: "web-service", UID: "child-1",
 				Annotations: map[string]string{naming.AnnotationApplied: "1-abc", naming.AnnotationOwner: string(ownerUID)},
 			}}
-			objects := []client.Object{child}
-			if tc.stored != nil {
-				stored := o.Object.DeepCopyObject().(*corev1.ConfigMap)
-				tc.stored(stored)
-				objects = append(objects, stored)
-			}
 			if tc.going {
 				o.Object.SetDeletionTimestamp(&now)
 			}
-			w := newWorld(t, objects...)
+			w := newWorld(t, child)
+			w.replaceOwner(tc.stored)
 			err := w.applier.Delete(t.Context(), o, "Service", child)
 			diff(t, "error", !tc.deletes, err != nil)
 			diff(t, "deleted", tc.deletes, len(w.writes) == 1)
@@ -801,33 +796,61 @@ func TestIntent_Object(t *testing.T) {
 // may observe their deletion first.
 func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	lives := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
-		o := owner().Object.(*corev1.ConfigMap)
-		change(o)
-		return o
-	}
 	for name, tc := range map[string]struct {
-		owner   *corev1.ConfigMap
+		owner   func(*corev1.ConfigMap)
 		suspect bool
 		want    []string
 	}{
-		"it lives":                   {lives(func(*corev1.ConfigMap) {}), true, []string{"apply"}},
+		"it lives":                   {func(*corev1.ConfigMap) {}, true, []string{"apply"}},
 		"the owner is deleted":       {nil, true, nil},
-		"another took its name":      {lives(func(o *corev1.ConfigMap) { o.UID = "owner-2" }), true, nil},
-		"the owner is being deleted": {lives(func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"x/y"} }), true, nil},
+		"another took its name":      {func(o *corev1.ConfigMap) { o.UID = "owner-2" }, true, nil},
+		"the owner is being deleted": {func(o *corev1.ConfigMap) { o.DeletionTimestamp, o.Finalizers = &now, []string{"x/y"} }, true, nil},
 		"no reason to check":         {nil, false, []string{"apply"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			if tc.owner != nil {
-				w = newWorld(t, tc.owner)
-			}
+			w.replaceOwner(tc.owner)
 			o := owner()
-			o.Suspect = tc.suspect
+			o.Suspect = func() bool { return tc.suspect }
 			_, err := w.applier.Apply(t.Context(), o, deployment())
 			w.wrote(tc.want...)
 			v := fault.Classify(err)
 			if quiet := v.Class == fault.Quiet && v.Result.RequeueAfter > 0; quiet != (tc.want == nil) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A child is missing in the cache before the event of its disappearance is handled.
+func TestApplier_SuspectsAChildThatItRemembers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*world)
+		want    []string
+	}{
+		"written": {prepare: func(w *world) { w.pass(snapshot("a")) }},
+		"matched": {prepare: func(w *world) { w.pass(snapshot("a")); w.restart(); w.pass(snapshot("a")) }},
+		"deleted by the operator": {
+			prepare: func(w *world) {
+				if err := w.applier.Delete(t.Context(), owner(), "ConfigMap", w.pass(snapshot("a")).Live); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: []string{"apply"},
+		},
+		"never created": {prepare: func(*world) {}, want: []string{"apply"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.prepare(w)
+			w.replaceOwner(nil)
+			if err := w.server.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "copy"}}); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			_, err := w.applier.Apply(t.Context(), owner(), snapshot("a"))
+			w.wrote(tc.want...)
+			if v := fault.Classify(err); (v.Class == fault.Quiet) != (tc.want == nil) {
 				t.Errorf("got %v", err)
 			}
 		})

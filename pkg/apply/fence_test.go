@@ -117,23 +117,17 @@ func TestApplier_RestoresTheOwnerOnlyIfItExists(t *testing.T) {
 		o.DeletionTimestamp, o.Finalizers = new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))), []string{"orphan"}
 	}
 	for name, tc := range map[string]struct {
-		owner  func(*corev1.ConfigMap)
-		exists bool
-		want   []string
+		owner func(*corev1.ConfigMap)
+		want  []string
 	}{
-		"it exists":            {func(*corev1.ConfigMap) {}, true, []string{"apply"}},
-		"it is being deleted":  {now, true, nil},
-		"another has its name": {func(o *corev1.ConfigMap) { o.UID = "owner-2" }, true, nil},
-		"it is deleted":        {nil, false, nil},
+		"it exists":            {func(*corev1.ConfigMap) {}, []string{"apply"}},
+		"it is being deleted":  {now, nil},
+		"another has its name": {func(o *corev1.ConfigMap) { o.UID = "owner-2" }, nil},
+		"it is deleted":        {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var objects []client.Object
-			if tc.exists {
-				o := owner().Object.(*corev1.ConfigMap)
-				tc.owner(o)
-				objects = append(objects, o)
-			}
-			w := newWorld(t, objects...)
+			w := newWorld(t)
+			w.replaceOwner(tc.owner)
 			w.pass(deployment())
 			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.OwnerReferences = nil })
 			w.writes = nil

@@ -75,13 +75,32 @@ type world struct {
 	cache  func(client.Object) bool       // modifies the cached object; false means not found; if nil, the cache is up to date
 }
 
+// newWorld returns a world that holds the owner and the given objects.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t}
-	w.server = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().WithObjects(objects...).Build()
+	w.server = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().WithObjects(append(objects, owner().Object)...).Build()
 	w.cached = interceptor.NewClient(w.server, interceptor.Funcs{Get: w.get, Apply: w.apply, Patch: w.patch, Delete: w.delete})
 	w.restart()
 	return w
+}
+
+// replaceOwner replaces the owner in the API server, or deletes it if change is nil.
+func (w *world) replaceOwner(change func(*corev1.ConfigMap)) {
+	w.t.Helper()
+	o := owner().Object.(*corev1.ConfigMap)
+	errs := []error{w.server.Delete(w.t.Context(), o.DeepCopy())}
+	if change != nil {
+		change(o)
+		going := o.DeletionTimestamp != nil
+		errs = append(errs, w.server.Create(w.t.Context(), o))
+		if going {
+			errs = append(errs, w.server.Delete(w.t.Context(), o))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // restart simulates a new process, which remembers nothing.

@@ -142,7 +142,8 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	key := client.ObjectKeyFromObject(obj)
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
-	owner.Suspect = r.takeSuspicion(key)
+	suspected := r.takeSuspicion(key)
+	owner.Suspect = func() bool { return suspected || r.isSuspect(key) } // a child may disappear while this runs
 
 	read := r.read(obj)
 	read.versions = map[types.UID]string{}
@@ -163,7 +164,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		before = withoutSpec(obj) // the API server returned it
 		r.resumeStatus(key, obj)
 	}
-	if err != nil && owner.Suspect {
+	if err != nil && suspected {
 		r.suspect(key)
 	}
 	out.Problem = r.classify(key, err)
@@ -792,6 +793,14 @@ func (r *Reconciler) change(key types.NamespacedName, do func(*memory)) {
 func (r *Reconciler) takeSuspicion(key types.NamespacedName) (was bool) {
 	r.change(key, func(m *memory) { was, m.suspect = m.suspect, false })
 	return was
+}
+
+// isSuspect reports whether children of an object may have been deleted by others
+// since takeSuspicion was called.
+func (r *Reconciler) isSuspect(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key].suspect
 }
 
 // suspect records that children of an object may have been deleted by others.

@@ -32,7 +32,9 @@ func (r *ownerReads) Get(ctx context.Context, key client.ObjectKey, o client.Obj
 func TestReconciler_ReadsTheOwnerOnlyIfAChildWasDeleted(t *testing.T) {
 	l := newLoop(t, object())
 	wanted := map[string]bool{"a": true}
+	during := func() {} // happens while a reconcile is running
 	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
+		during()
 		var p Plan
 		for _, name := range []string{"a", "b"} {
 			live := &corev1.ConfigMap{}
@@ -99,4 +101,8 @@ func TestReconciler_ReadsTheOwnerOnlyIfAChildWasDeleted(t *testing.T) {
 	remove("a")
 	restart()
 	pass("deleted while no operator was running", 1)
+	restart()
+	pass("nothing is missing", 0)
+	during = func() { remove("a") }
+	pass("deleted while a reconcile is running", 1)
 }
