@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -105,11 +106,16 @@ func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 // exist, and otherwise, if they exist, to Prune.
 func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	name, ns, own := w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels
+	going := w.Owner.GetDeletionTimestamp() != nil
 	converge.ApplyOrPrune(plan, w.Autoscaling != nil, func() apply.Intent {
 		return resources.HorizontalPodAutoscaler(name, ns, own, w.Deployment, w.Autoscaling)
 	}, s.Autoscaler)
 
-	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.MinReplicas, resources.Covered(s.Budgets, w.Pods))
+	others := s.Budgets
+	if going { // a child that names its owner no more has to be released
+		others = slices.DeleteFunc(slices.Clone(others), func(b policyv1.PodDisruptionBudget) bool { return b.Name == name })
+	}
+	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.MinReplicas, resources.Covered(others, w.Pods))
 	converge.ApplyOrPrune(plan, wanted, func() apply.Intent { return budget }, s.Budget)
 
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {
@@ -118,7 +124,6 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 
 	// A kind that the cluster does not serve is planned nevertheless, so that
 	// the child is created once it is served. It cannot be released, however.
-	going := w.Owner.GetDeletionTimestamp() != nil
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeGateway) && !(going && s.NoRoutes), func() apply.Intent {
 		return resources.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Route)
