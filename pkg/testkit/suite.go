@@ -213,7 +213,8 @@ func (e *Env) OrphaningUndecided(t *testing.T, s KindUnderTest) {
 // OrphaningRaced deletes one object for each child. The garbage collector removes
 // the owner reference of that child just before the operator releases it, which is
 // what happens in a foreground deletion: that release is rejected, and the other
-// children have been released when it is retried. The same is done with snapshots.
+// children have been released when it is retried. The same is done with snapshots, and
+// with children from which a user has removed the annotations: nothing names their owner.
 // prepare are objects that the specimen refers to, which are created first.
 func (e *Env) OrphaningRaced(t *testing.T, s KindUnderTest, prepare ...client.Object) {
 	l := e.NewSandbox(t, s.Subject)
@@ -221,32 +222,33 @@ func (e *Env) OrphaningRaced(t *testing.T, s KindUnderTest, prepare ...client.Ob
 		o.SetNamespace(l.Namespace)
 		l.Create(o)
 	}
-	gc := &collector{ctx: t.Context(), admin: e.Admin, children: map[string]client.Object{}}
+	gc := &collector{ctx: t.Context(), admin: e.Admin, children: map[string]race{}}
 	op, err := e.Run(t.Context(), s.Subject, gc.wrap, l.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(op.Cancel)
-	objects := map[string]converge.Object{}
+	objects, raced := map[string]converge.Object{}, map[string]int{} // the index of the child
 	for i := range s.Children("web") {
-		name := fmt.Sprintf("web%d", i)
-		obj := s.New(l.Namespace, name)
-		s.Orphan(obj)
-		obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
-		l.Create(obj)
-		objects[name] = obj
+		for _, name := range []string{fmt.Sprintf("web%d", i), fmt.Sprintf("unannotated%d", i)} {
+			obj := s.New(l.Namespace, name)
+			s.Orphan(obj)
+			obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
+			l.Create(obj)
+			objects[name], raced[name] = obj, i
+		}
 	}
 	for name, obj := range objects {
 		l.Ready(obj, name)
 	}
-	for i := range s.Children("web") {
-		child := s.Children(fmt.Sprintf("web%d", i))[i]
+	for name, i := range raced {
+		child := s.Children(name)[i]
 		l.Get(child, child.GetName())
-		gc.removeBeforeWrite(child)
+		gc.removeBeforeWrite(child, strings.HasPrefix(name, "unannotated"))
 	}
 	copies := snapshots(l)
 	for i := range copies {
-		gc.removeBeforeWrite(&copies[i])
+		gc.removeBeforeWrite(&copies[i], false)
 	}
 	for _, obj := range objects {
 		if err := l.Admin.Delete(t.Context(), obj); err != nil {
@@ -282,13 +284,19 @@ type collector struct {
 	admin client.Client
 
 	mu       sync.Mutex
-	children map[string]client.Object // by the path of a request
+	children map[string]race // by the path of a request
 }
 
-func (c *collector) removeBeforeWrite(child client.Object) {
+// race is the change of a child just before the operator's next write of it.
+type race struct {
+	child       client.Object
+	unannotates bool // the annotations are removed too
+}
+
+func (c *collector) removeBeforeWrite(child client.Object, unannotates bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.children["/namespaces/"+child.GetNamespace()+"/"+ResourceOf(child)+"/"+child.GetName()] = child
+	c.children["/namespaces/"+child.GetNamespace()+"/"+ResourceOf(child)+"/"+child.GetName()] = race{child, unannotates}
 }
 
 // left returns the paths of the children that were not written.
@@ -313,13 +321,17 @@ func (c *collector) collect(r *http.Request) error {
 		return nil
 	}
 	c.mu.Lock()
-	child := c.children[r.URL.Path[i:]]
+	of, raced := c.children[r.URL.Path[i:]]
 	delete(c.children, r.URL.Path[i:])
 	c.mu.Unlock()
-	if child == nil {
+	if !raced {
 		return nil
 	}
+	child := of.child
 	before := child.DeepCopyObject().(client.Object)
+	if of.unannotates {
+		child.SetAnnotations(nil)
+	}
 	child.SetOwnerReferences(slices.DeleteFunc(child.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller }))
 	return c.admin.Patch(c.ctx, child, client.MergeFrom(before))
 }
