@@ -746,7 +746,7 @@ func (t *attempt) existed() bool {
 		return false
 	}
 	_, written := m.written[keyOf(t.in)]
-	return written || slices.ContainsFunc(m.matched, func(one match) bool { return one.child == keyOf(t.in) })
+	return written || m.lastMatch(keyOf(t.in)) != match{}
 }
 
 func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }

@@ -46,6 +46,14 @@ func (m *memory) forgetMatch(child childKey) {
 	m.matched = slices.DeleteFunc(m.matched, func(one match) bool { return one.child == child })
 }
 
+// lastMatch returns the version of a child that matched, or match{}.
+func (m *memory) lastMatch(child childKey) match {
+	if i := slices.IndexFunc(m.matched, func(one match) bool { return one.child == child }); i >= 0 {
+		return m.matched[i]
+	}
+	return match{}
+}
+
 // matches returns the child in the cache if this version of it is known to match
 // the intent.
 func (a *Applier) matches(ctx context.Context, owner Owner, in Intent) (client.Object, bool) {
@@ -55,9 +63,7 @@ func (a *Applier) matches(ctx context.Context, owner Owner, in Intent) (client.O
 	a.mu.Lock()
 	var last match
 	if m := a.owners[owner.Object.GetUID()]; m != nil {
-		if i := slices.IndexFunc(m.matched, func(one match) bool { return one.child == keyOf(in) }); i >= 0 {
-			last = m.matched[i]
-		}
+		last = m.lastMatch(keyOf(in))
 	}
 	a.mu.Unlock()
 	if last == (match{}) {

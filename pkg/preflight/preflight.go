@@ -66,7 +66,7 @@ func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj conv
 	plan, err := model.Plan()
 	o.problem(err)
 	o.Paused = k.Paused(obj)
-	owner := apply.Owner{Object: obj, GVK: gvk, Suspect: func() bool { return obj.GetStatus().ObservedGeneration > 0 }}
+	owner := apply.Owner{Object: obj, GVK: gvk}
 	stand := map[string]client.Object{}
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
 	o.problem(converge.ForEachChild(ctx, plan, owned, nil, func(in apply.Intent) error {

@@ -228,27 +228,27 @@ func (e *Env) OrphaningRaced(t *testing.T, s KindUnderTest, prepare ...client.Ob
 		t.Fatal(err)
 	}
 	t.Cleanup(op.Cancel)
-	objects, raced := map[string]converge.Object{}, map[string]int{} // the index of the child
+	objects, raced := map[string]converge.Object{}, []race{}
 	for i := range s.Children("web") {
-		for _, name := range []string{fmt.Sprintf("web%d", i), fmt.Sprintf("unannotated%d", i)} {
+		for name, unannotates := range map[string]bool{fmt.Sprintf("web%d", i): false, fmt.Sprintf("unannotated%d", i): true} {
 			obj := s.New(l.Namespace, name)
 			s.Orphan(obj)
 			obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
 			l.Create(obj)
-			objects[name], raced[name] = obj, i
+			objects[name] = obj
+			raced = append(raced, race{s.Children(name)[i], unannotates})
 		}
 	}
 	for name, obj := range objects {
 		l.Ready(obj, name)
 	}
-	for name, i := range raced {
-		child := s.Children(name)[i]
-		l.Get(child, child.GetName())
-		gc.removeBeforeWrite(child, strings.HasPrefix(name, "unannotated"))
+	for _, r := range raced {
+		l.Get(r.child, r.child.GetName())
+		gc.removeBeforeWrite(r)
 	}
 	copies := snapshots(l)
 	for i := range copies {
-		gc.removeBeforeWrite(&copies[i], false)
+		gc.removeBeforeWrite(race{child: &copies[i]})
 	}
 	for _, obj := range objects {
 		if err := l.Admin.Delete(t.Context(), obj); err != nil {
@@ -293,10 +293,10 @@ type race struct {
 	unannotates bool // the annotations are removed too
 }
 
-func (c *collector) removeBeforeWrite(child client.Object, unannotates bool) {
+func (c *collector) removeBeforeWrite(r race) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.children["/namespaces/"+child.GetNamespace()+"/"+ResourceOf(child)+"/"+child.GetName()] = race{child, unannotates}
+	c.children["/namespaces/"+r.child.GetNamespace()+"/"+ResourceOf(r.child)+"/"+r.child.GetName()] = r
 }
 
 // left returns the paths of the children that were not written.
