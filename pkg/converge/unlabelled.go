@@ -32,7 +32,8 @@ import (
 //     plan is incomplete, and this process does not know yet whether it exists:
 //     there was no event if it lost its label while no operator was running.
 //
-// An object at rest causes no request.
+// An object at rest causes no request, unless its workload exists without the
+// label: then it is read once a minute, because no event reports its changes.
 
 // goneSoon is the interval at which a child without the label that is being
 // deleted is read again, because there is no event when its deletion completes.
@@ -67,9 +68,15 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 			c.keepVanished(key, slices.Collect(maps.Keys(vanished)))
 			return nil, fmt.Errorf("looking for a child that the cache does not hold: %w", err)
 		}
-		if !owned || naming.IsLabelled(live) { // it is about to appear in the cache, with an event
+		switch {
+		case !exists(live) || naming.IsLabelled(live): // an event reports its creation and its changes
 			if workload && !owned {
 				c.keepAbsent(key)
+			}
+			continue
+		case !owned: // no event reports that it is given back without the label
+			if workload {
+				c.out.RequeueAfter(fault.Probe)
 			}
 			continue
 		}
@@ -103,8 +110,8 @@ func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey)
 }
 
 // isAbsent reports whether this process has read the workload of an object from
-// the API server, and it did not exist. If it is created later, it has the label,
-// and it cannot lose it without an event.
+// the API server, and it did not exist, or had the label and another owner. If it
+// is created later, it has the label, and it cannot lose it without an event.
 func (r *Reconciler) isAbsent(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

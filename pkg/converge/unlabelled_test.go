@@ -108,7 +108,7 @@ func (e *estranged) byHand(change func(*corev1.ConfigMap)) {
 	if err := e.client.Update(e.t.Context(), c, client.FieldOwner("kubectl-edit")); err != nil {
 		e.t.Fatal(err)
 	}
-	if before.Labels[naming.LabelManagedBy] != c.Labels[naming.LabelManagedBy] {
+	if naming.IsLabelled(before) && !naming.IsLabelled(c) {
 		first{EventHandler: plain(), disowned: e.disowned, disappeared: e.disappeared}.Delete(e.t.Context(), event.DeleteEvent{Object: before}, &prioritiesOf{})
 	}
 }
@@ -220,6 +220,21 @@ func TestReconciler_FindsTheUnlabelledWorkloadOfAPausedObjectAfterARestart(t *te
 				t.Error("a child of a paused object was deleted")
 			}
 		})
+	}
+}
+
+// No event reports that another tool gives a child back without restoring its label.
+func TestReconciler_FindsTheWorkloadOfAPausedObjectThatWasGivenBack(t *testing.T) {
+	e := newEstranged(t)
+	e.paused = true
+	e.byHand(func(c *corev1.ConfigMap) { disown(c); c.Labels[naming.LabelManagedBy] = "Helm" })
+	e.uncached = 0
+	if result := e.reconcileOnly(); e.serves || e.uncached != 1 || result.RequeueAfter != fault.Probe {
+		t.Errorf("of another tool: seen %v, with %d reads past the cache, want 1; read again after %v, want %v", e.serves, e.uncached, result.RequeueAfter, fault.Probe)
+	}
+	e.byHand(unlabel)
+	if e.reconcileOnly(); !e.serves {
+		t.Error("it was given back, and is not seen")
 	}
 }
 
