@@ -74,6 +74,7 @@ type memory struct {
 	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
 	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
 	absent   bool               // the workload was read from the API server, and did not exist
+	searched bool               // children to retain were searched for in the API server
 	// suspect reports that children may have been deleted by others, perhaps
 	// because the object was: since the last complete reconcile, or while no
 	// operator was running.
@@ -313,8 +314,13 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 	var errs []error
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
-		if !settled[k] && c.optional.available(in.Kind) {
+		live := c.seen.unlabelled[k]
+		switch {
+		case settled[k] || !c.optional.available(in.Kind):
+		case live == nil:
 			errs = append(errs, c.applier.Retain(ctx, c.owner, in))
+		case !in.DeleteOnOrphan:
+			errs = append(errs, c.applier.RetainLive(ctx, c.owner, in.Kind, live))
 		}
 		settled[k] = true
 	}

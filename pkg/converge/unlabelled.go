@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -30,7 +31,9 @@ import (
 //     it;
 //   - it is the workload, it is not applied because the object is paused or the
 //     plan is incomplete, and this process does not know yet whether it exists:
-//     there was no event if it lost its label while no operator was running.
+//     there was no event if it lost its label while no operator was running;
+//   - the object is paused, and its children outlive it: they must be retained,
+//     and this process has not searched for them yet.
 //
 // An object at rest causes no request, unless its workload exists without the
 // label: then it is read once a minute, because no event reports its changes.
@@ -50,6 +53,7 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	// The status is no evidence that the workload exists: it may be wrong, and it
 	// would remain so.
 	unknown := !c.isAbsent(key)
+	toRetain := paused && c.obj.GetDeletionPolicy() == common.DeletionPolicyOrphan && !c.isSearched(key)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
@@ -58,7 +62,7 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	for k, o := range c.seen.of {
 		workload := isOfType(o, c.kind.Workload)
 		unapplied := paused || incomplete && !planned[k]
-		suspected := vanished[k] || unapplied && unknown && workload
+		suspected := vanished[k] || unapplied && unknown && workload || toRetain
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}
@@ -88,6 +92,9 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 		}
 	}
 	c.keepVanished(key, slices.Collect(maps.Keys(found)))
+	if toRetain {
+		c.keepSearched(key)
+	}
 	return found, nil
 }
 
@@ -120,6 +127,18 @@ func (r *Reconciler) isAbsent(key types.NamespacedName) bool {
 
 func (r *Reconciler) keepAbsent(key types.NamespacedName) {
 	r.change(key, func(m *memory) { m.absent = true })
+}
+
+// isSearched reports whether this process has searched for children of a paused object
+// that must be retained. Later, none loses its label without an event.
+func (r *Reconciler) isSearched(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key].searched
+}
+
+func (r *Reconciler) keepSearched(key types.NamespacedName) {
+	r.change(key, func(m *memory) { m.searched = true })
 }
 
 // addVanished records that a child has disappeared.

@@ -238,6 +238,66 @@ func TestReconciler_FindsTheWorkloadOfAPausedObjectThatWasGivenBack(t *testing.T
 	}
 }
 
+// Foreground deletion follows the deletion policy, even if the cache does not hold the
+// child.
+func TestReconciler_RetainsUnlabelledChildrenOfAPausedObject(t *testing.T) {
+	relabel := func(c *corev1.ConfigMap) { c.Labels[naming.LabelManagedBy] = "Helm" }
+	for name, tc := range map[string]struct {
+		change                   func(*corev1.ConfigMap)
+		isNotWorkload, restarted bool
+	}{
+		"the workload":                   {change: unlabel},
+		"with the label of Helm":         {change: relabel},
+		"another child":                  {change: unlabel, isNotWorkload: true},
+		"the workload, after a restart":  {change: unlabel, restarted: true},
+		"another child, after a restart": {change: unlabel, isNotWorkload: true, restarted: true},
+		"of Helm, after a restart":       {change: relabel, isNotWorkload: true, restarted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
+			e.paused = true
+			if tc.isNotWorkload {
+				e.kind.Workload = &corev1.Pod{}
+			}
+			e.restart()
+			e.reconcileOnly()
+			e.byHand(tc.change)
+			e.reconcileOnly()
+			if tc.restarted {
+				e.restart()
+			}
+			e.edit(orphaning)
+			e.reconcileOnly()
+			if diff := cmp.Diff([]string{"WebServer", "Namespace"}, e.owners()); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+			e.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = "" })
+			e.reconcileOnly()
+			if diff := cmp.Diff([]string{"WebServer"}, e.owners()); diff != "" {
+				t.Errorf("owners after the policy was reset (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A paused object with the policy Orphan has its missing children searched for once.
+func TestReconciler_SearchesOnceForChildrenToRetain(t *testing.T) {
+	e := newEstranged(t)
+	e.kind.Workload = &corev1.Pod{}
+	e.paused = true
+	e.edit(orphaning)
+	if err := e.client.Delete(t.Context(), e.child()); err != nil {
+		t.Fatal(err)
+	}
+	e.restart()
+	for i, want := range []int{1, 0, 0} {
+		e.uncached = 0
+		if e.reconcileOnly(); e.uncached != want {
+			t.Errorf("reconcile %d: %d reads past the cache, want %d", i, e.uncached, want)
+		}
+	}
+}
+
 // falsify makes the status say that the object is not available.
 func (e *estranged) falsify() {
 	e.t.Helper()
