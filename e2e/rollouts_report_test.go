@@ -26,6 +26,7 @@ type measurement struct {
 	name, kind    string
 	way           way
 	ours, control load.Result
+	rate          int           // of a load, in requests per second
 	limit         time.Duration // of a request
 	took          time.Duration
 	// calm is when, since the loads began, all effects of the case were over; 0 if
@@ -131,6 +132,15 @@ func (r report) markdown(machine string) string {
 	for _, note := range slices.Sorted(maps.Keys(unplayable)) {
 		notes = append(notes, strings.Join(unplayable[note], ", ")+": "+note+".")
 	}
+	slowed := map[int][]string{} // by rate
+	for _, f := range r.rows {
+		if name := f.name + " of " + f.kind; f.rate < benchDose.rate && !slices.Contains(slowed[f.rate], name) {
+			slowed[f.rate] = append(slowed[f.rate], name)
+		}
+	}
+	for _, rate := range slices.Sorted(maps.Keys(slowed)) {
+		notes = append(notes, fmt.Sprintf("%s: each load with %d requests per second instead of %d, because the machine was too slow for more.", strings.Join(slowed[rate], ", "), rate, benchDose.rate))
+	}
 	for _, f := range r.rows {
 		if len(f.allowed) > 0 && f.ours.Failed() > 0 {
 			notes = append(notes, f.name+": requests refused after the Service was deleted, which were never accepted, are not failures.")
@@ -169,15 +179,15 @@ func onOff(on bool) string {
 func TestReport_DistinguishesFailuresFromRefusals(t *testing.T) {
 	refused := load.Result{Requests: 10, Failures: map[load.Class]int{load.Connect: 3}, FailedAt: []time.Duration{time.Second, 2 * time.Second, 21 * time.Second}}
 	r := report{rows: []measurement{
-		{name: "changed", kind: "A", way: way{nodePort: true}, ours: load.Result{Requests: 10}, control: refused, calm: 20 * time.Second},
-		{name: "deleted", kind: "A", way: way{keepAlive: true}, ours: refused, control: refused, allowed: load.NotAccepted},
-		{name: "broken", kind: "B", ours: refused, note: "it stays"},
+		{name: "changed", kind: "A", way: way{nodePort: true}, rate: benchDose.rate / 2, ours: load.Result{Requests: 10}, control: refused, calm: 20 * time.Second},
+		{name: "deleted", kind: "A", way: way{keepAlive: true}, rate: benchDose.rate, ours: refused, control: refused, allowed: load.NotAccepted},
+		{name: "broken", kind: "B", rate: benchDose.rate, ours: refused, note: "it stays"},
 	}, skipped: []string{"other, A: no field"}}
 	got := r.markdown("a machine")
 	for _, want := range []string{
 		"30 requests to the managed application, 3 of which failed", "Deployment and Service, 6 of which failed",
 		"Later than 5s after the effects of a case were over, 0 requests to the managed application\nfailed and 1 to the plain one",
-		"* broken: it stays.", "* deleted: requests refused after", "* other, A: no field",
+		"* broken: it stays.", "* changed of A: each load with 50 requests per second instead of 100", "* deleted: requests refused after", "* other, A: no field",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -181,33 +181,75 @@ func (s *scene) url(x target, w way) (string, error) {
 	return fmt.Sprintf("%s://%s/", scheme, out), nil
 }
 
-// begin starts all loads at the same time, and waits until they have run for a
-// second.
-func (s *scene) begin(d dose) error {
-	var ours, control []load.Config
+// begin starts all loads at the same time, waits until they have run for a second, and
+// returns the dose, with the highest rate that the machine carries undisturbed.
+func (s *scene) begin(d dose) (dose, error) {
+	var urls [][2]string // of the managed application and of the control
 	for _, w := range d.ways {
-		for x, configs := range map[*target]*[]load.Config{&s.ours: &ours, &s.control: &control} {
-			url, err := s.entrance(*x, w)
-			if err != nil {
-				return err
-			}
-			*configs = append(*configs, load.Config{
-				URL: url, Rate: d.rate, Least: d.least, Most: d.rate * int(longest/time.Second), KeepAlive: w.keepAlive, Limit: d.limit, TLS: s.tls,
-			})
+		ours, err := s.entrance(s.ours, w)
+		if err != nil {
+			return d, err
 		}
+		control, err := s.entrance(s.control, w)
+		if err != nil {
+			return d, err
+		}
+		urls = append(urls, [2]string{ours, control})
+	}
+	d, err := s.rehearse(d, urls)
+	if err != nil {
+		return d, err
 	}
 	s.began = time.Now()
+	if s.loads, err = s.start(d, d.rate*int(longest/time.Second), urls); err != nil {
+		return d, err
+	}
+	return d, s.more(d.rate)
+}
+
+// start starts a load of at most some requests on each of the URLs.
+func (s *scene) start(d dose, most int, urls [][2]string) ([]pair, error) {
+	var pairs []pair
 	for i, w := range d.ways {
 		p := pair{way: w}
 		var errs [2]error
-		p.ours, errs[0] = load.Start(s.ctx, ours[i])
-		p.control, errs[1] = load.Start(s.ctx, control[i])
-		if err := errors.Join(errs[:]...); err != nil {
-			return err
+		for j, l := range []**load.Load{&p.ours, &p.control} {
+			*l, errs[j] = load.Start(s.ctx, load.Config{
+				URL: urls[i][j], Rate: d.rate, Least: min(d.least, most), Most: most, KeepAlive: w.keepAlive, Limit: d.limit, TLS: s.tls,
+			})
 		}
-		s.loads = append(s.loads, p)
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, p)
 	}
-	return s.more(d.rate)
+	return pairs, nil
+}
+
+// rehearse runs the loads for some seconds while nothing happens, with half of the rate
+// again while the machine is too slow for it. Requests that wait for a processor
+// without a disturbance would say nothing about one.
+func (s *scene) rehearse(d dose, urls [][2]string) (dose, error) {
+	for ; d.rate >= leastRate; d.rate /= 2 {
+		pairs, err := s.start(d, d.rate*int(rehearsal/time.Second), urls)
+		if err != nil {
+			return d, err
+		}
+		carried := true
+		for _, p := range pairs {
+			for _, r := range []load.Result{p.ours.Wait(), p.control.Wait()} {
+				if r.Failed(slow...) > 0 {
+					err = fmt.Errorf("requests through %s failed although nothing was disturbed: %v", p.way, r)
+				}
+				carried = carried && r.Failed() == 0 && r.Late <= mostLate
+			}
+		}
+		if carried || err != nil {
+			return d, err
+		}
+		s.Logf("%d requests per second are too many for the machine, although nothing is disturbed", d.rate)
+	}
+	return d, fmt.Errorf("the machine carries less than %d requests per second of each load", leastRate)
 }
 
 // more waits until each load has sent that many more requests.

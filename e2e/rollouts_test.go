@@ -31,7 +31,18 @@ const (
 	// calmAfter is the time after a case until it can no longer make a request
 	// fail.
 	calmAfter = 5 * time.Second
+	// rehearsal is how long a load runs before anything is disturbed, to find out
+	// whether the machine carries it.
+	rehearsal = 3 * time.Second
+	// leastRate is the lowest rate, in requests per second, that a case is played with.
+	leastRate = 20
+	// mostLate is how late requests are sent by a load that the machine carries: 329 ms
+	// in a whole benchmark on two cores.
+	mostLate = 500 * time.Millisecond
 )
+
+// slow are the failures of requests that may have waited for a processor.
+var slow = []load.Class{load.Timeout, load.ConnectTimeout, load.Unsent}
 
 // dose is the amount of load.
 type dose struct {
@@ -296,6 +307,7 @@ func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
 		why := "the plain Deployment did not fail a request"
 		if overloaded {
 			why = "the machine was too busy"
+			d.rate = max(d.rate/2, leastRate)
 		}
 		fmt.Fprintf(&vain, "\nattempt %d: %s", n+1, why)
 		for _, r := range rows {
@@ -310,9 +322,7 @@ func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
 // control at the same time, waited for a processor: the load could not send them in
 // time either. Then nothing was measured. No other kind of failure is excused.
 func (m measurement) overloaded() bool {
-	const late = 500 * time.Millisecond // 329 ms in the benchmark on two cores
-	slow := []load.Class{load.Timeout, load.ConnectTimeout, load.Unsent}
-	return m.ours.Failed() > 0 && m.ours.Failed(slow...) == 0 && m.ours.Late > late &&
+	return m.ours.Failed() > 0 && m.ours.Failed(slow...) == 0 && m.ours.Late > mostLate &&
 		(m.control.Failures[load.Timeout]+m.control.Failures[load.ConnectTimeout] > 0 || m.control.Max > m.limit/2)
 }
 
@@ -327,7 +337,8 @@ func failed(rows []measurement, of func(measurement) int) int {
 // once runs a case once.
 func (c rolloutCase) once(t *testing.T, k kind, d dose) []measurement {
 	s := stage(t, k, c)
-	if err := s.begin(d); err != nil {
+	d, err := s.begin(d)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if c.late {
@@ -336,7 +347,7 @@ func (c rolloutCase) once(t *testing.T, k kind, d dose) []measurement {
 		}
 	}
 	start := time.Now()
-	err := errors.Join(c.disturb(s), s.gone())
+	err = errors.Join(c.disturb(s), s.gone())
 	took := time.Since(start)
 	calm := time.Since(s.began) + calmAfter
 	if err != nil {
@@ -374,7 +385,7 @@ func (s *scene) end(c rolloutCase, d dose, took time.Duration) []measurement {
 	for _, p := range s.loads {
 		rows = append(rows, measurement{
 			name: c.name, kind: s.kind.Kind, way: p.way, ours: p.ours.Wait(), control: p.control.Wait(),
-			limit: d.limit, took: took, allowed: c.allowed, note: c.controlServes,
+			rate: d.rate, limit: d.limit, took: took, allowed: c.allowed, note: c.controlServes,
 		})
 	}
 	return rows

@@ -49,7 +49,8 @@ type Config struct {
 	// the same moment, at most one of which leads to a given pod. Default 25.
 	Clients int
 	// Concurrency bounds the requests under way. The default is what Rate can
-	// bring to be under way within the limit of time.
+	// bring to be under way within the limit of time and a second: a busy machine
+	// does not end a request at the moment at which its time is over.
 	Concurrency int
 	// Limit is the time for a request, if not the package's [Limit].
 	Limit time.Duration
@@ -65,7 +66,7 @@ func (c Config) withDefaults() Config {
 		c.Clients = 25
 	}
 	if c.Concurrency == 0 {
-		c.Concurrency = int(float64(c.Rate)*c.Limit.Seconds()) + c.Clients
+		c.Concurrency = int(float64(c.Rate)*(c.Limit+time.Second).Seconds()) + c.Clients
 	}
 	return c
 }
