@@ -370,10 +370,10 @@ func (w *World) unchanging(u *unstructured.Unstructured) map[string]any {
 // faultOps returns the operations that disturb the operator.
 func faultOps() []Op {
 	all := []Op{
-		other("restart-operator", "kubectl rollout restart -n platform-operator-system deployment", nil, func(ctx context.Context, w *World) error {
+		ofHistory(other("restart-operator", "kubectl rollout restart -n platform-operator-system deployment", nil, func(ctx context.Context, w *World) error {
 			w.kill(w.leader())
 			return w.start(ctx)
-		}),
+		})),
 		early(other("two-namespaces", "# the operator starts again, and watches two namespaces: it does not wait for its own writes", nil, func(ctx context.Context, w *World) error {
 			w.others = []string{metav1.NamespaceDefault}
 			w.kill(w.leader())

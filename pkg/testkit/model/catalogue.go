@@ -158,6 +158,16 @@ func disturb(o Op) Op { o.Fault = true; return o }
 // fieldPods is what operations change that end pods.
 const fieldPods = "pods"
 
+// fieldOwnership is what operations change by which the operator knows its children.
+const fieldOwnership = "ownership"
+
+func ofOwnership(o Op) Op { o.fields = append(o.fields, fieldOwnership); return o }
+
+// fieldHistory is what operations change that the operator knows about earlier revisions.
+const fieldHistory = "history"
+
+func ofHistory(o Op) Op { o.fields = append(o.fields, fieldHistory); return o }
+
 func ofPods(o Op) Op { o.fields = []string{fieldPods}; return touches(o) }
 
 // Catalogue returns all operations.
@@ -341,12 +351,12 @@ func childOps() []Op {
 		deleteChild("delete-hpa", hpaOf, web),
 		deleteChild("delete-pdb", pdbOf, deployed),
 		deleteChild("delete-ingress", ingressOf, web),
-		patchChild("unlabel-workload", workloadOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, nil),
-		patchChild("relabel-workload", workloadOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm"}}}`, nil),
-		patchChild("unlabel-service", serviceOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, deployed),
-		patchChild("disown-workload", workloadOf, merge, `{"metadata":{"ownerReferences":null}}`, nil),
-		patchChild("disown-service", serviceOf, merge, `{"metadata":{"ownerReferences":null}}`, deployed),
-		patchChild("unannotate-workload", workloadOf, merge, `{"metadata":{"annotations":null}}`, nil),
+		ofOwnership(patchChild("unlabel-workload", workloadOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, nil)),
+		ofOwnership(patchChild("relabel-workload", workloadOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm"}}}`, nil)),
+		ofOwnership(patchChild("unlabel-service", serviceOf, merge, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, deployed)),
+		ofOwnership(patchChild("disown-workload", workloadOf, merge, `{"metadata":{"ownerReferences":null}}`, nil)),
+		ofOwnership(patchChild("disown-service", serviceOf, merge, `{"metadata":{"ownerReferences":null}}`, deployed)),
+		ofOwnership(patchChild("unannotate-workload", workloadOf, merge, `{"metadata":{"annotations":null}}`, nil)),
 		patchChild("annotate-workload", workloadOf, merge, `{"metadata":{"annotations":{"example.com/note":"x"},"labels":{"x":"y"}}}`, nil),
 		patchChild("drift-image", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"$CONTAINER","image":"other:1"}]}}}}`, deployed),
 		patchChild("drift-env", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"$CONTAINER","env":[{"name":"DEBUG","value":"1"}]}]}}}}`, deployed),
@@ -393,9 +403,9 @@ func clusterOps() []Op {
 	return []Op{
 		ofPods(other("evict-pod", "kubectl delete pod $(kubectl get pods -o name | head -1)", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),
 		ofPods(other("evict-all", "kubectl delete pods --all", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 100) })),
-		other("delete-revisions", "kubectl delete controllerrevisions --all", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) }),
-		other("erase-status", "kubectl patch $KIND $NAME --subresource status --type merge -p '{\"status\":null}'", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) }),
-		other("falsify-status", "kubectl patch $KIND $NAME --subresource status --type json -p '[{\"op\":\"replace\",\"path\":\"/status/conditions\",\"value\":[]}]'", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) }),
+		ofHistory(other("delete-revisions", "kubectl delete controllerrevisions --all", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) })),
+		ofHistory(other("erase-status", "kubectl patch $KIND $NAME --subresource status --type merge -p '{\"status\":null}'", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) })),
+		ofHistory(other("falsify-status", "kubectl patch $KIND $NAME --subresource status --type json -p '[{\"op\":\"replace\",\"path\":\"/status/conditions\",\"value\":[]}]'", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) })),
 		early(other("quota", "kubectl create quota q --hard=pods=0", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = true; return nil })),
 		early(other("quota-off", "kubectl delete quota q", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = false; return nil })),
 		early(other("load-5", "# load for 5 pods", web, func(_ context.Context, w *World) error { w.cluster.Load = 5; return nil })),

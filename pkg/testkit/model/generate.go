@@ -34,7 +34,11 @@ const (
 
 // essential are the fields that decide which pods run, on which most promises
 // depend: each part of a chain has each of them with a probability of one half.
-var essential = []string{"image", "$REPLICAS", fieldPods}
+var essential = []string{"image", "$REPLICAS", fieldPods, fieldHistory}
+
+// ofDeletion are the fields that decide what a deletion leaves: the last part of a chain
+// that ends with one changes them.
+var ofDeletion = []string{"deletionPolicy", "paused", fieldOwnership}
 
 // generator generates a chain.
 type generator struct {
@@ -79,13 +83,16 @@ func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
 		}
 	}
 	deletes := g.percent(shareDeleted)
-	if orphan := "policy-orphan"; deletes && g.percent(50) && g.allows(opNamed(orphan)) {
-		at := n - 1 - r.IntN(n/3)
-		starts[at] = append(starts[at], orphan)
+	lastPart := n
+	if deletes {
+		lastPart -= partLength
 	}
 	creation := r.IntN(4)
 	for i := range n {
-		if i%partLength == 0 {
+		switch {
+		case i == lastPart:
+			g.focus = slices.DeleteFunc(slices.Clone(ofDeletion), func(f string) bool { return g.byField[f] == nil })
+		case i < lastPart && i%partLength == 0:
 			g.refocus()
 		}
 		if i == creation {
@@ -100,14 +107,19 @@ func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
 			g.put(g.draw(func(o *Op) bool { return o.Early }), paceNow)
 			continue
 		}
+		paceOf := randomPace
 		if len(g.faults) > 0 && r.IntN(7) == 0 {
 			g.put(g.newest(g.faults), paceNow)
+			paceOf = paceAfterFault
 		}
-		o := g.due()
+		var o string
+		if i < lastPart {
+			o = g.due()
+		}
 		if o == "" {
 			o = g.draw(func(*Op) bool { return true })
 		}
-		g.put(o, randomPace(r))
+		g.put(o, paceOf(r))
 		if isDeletion(o) {
 			g.put("create", randomPace(r))
 		}
@@ -258,4 +270,11 @@ func randomPace(r *rand.Rand) pace {
 		return paceIdle
 	}
 	return paceSettle
+}
+
+// paceAfterFault returns the pace of an operation that follows one that disturbs the
+// operator. Most disturbances last until everything settles, so that more often than
+// otherwise it does not: the next operation is affected, too.
+func paceAfterFault(r *rand.Rand) pace {
+	return []pace{paceNow, paceIdle, paceSettle}[r.IntN(3)]
 }
