@@ -73,8 +73,13 @@ type memory struct {
 	lost     map[apply.Ref]bool // children that were deleted before they were released
 	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
 	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
-	absent   bool               // the workload was read from the API server, and did not exist
-	searched bool               // children to retain were searched for in the API server
+	// absent reports that this process has read the workload from the API server, and it
+	// did not exist, or had the label and another owner. If it is created later, it has
+	// the label, and cannot lose it without an event.
+	absent bool
+	// searched reports that this process has searched for children of the paused object
+	// that must be retained. Later, none loses its label without an event.
+	searched bool
 	// suspect reports that children may have been deleted by others, perhaps
 	// because the object was: since the last complete reconcile, or while no
 	// operator was running.
@@ -144,7 +149,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 	suspected := r.takeSuspicion(key)
-	owner.Suspect = func() bool { return suspected || r.isSuspect(key) } // a child may disappear while this runs
+	owner.Suspect = func() bool { return suspected || r.recall(key).suspect } // a child may disappear while this runs
 
 	read := r.read(obj)
 	read.versions = map[types.UID]string{}
@@ -402,7 +407,7 @@ const patience = 10 * time.Minute
 // garbage collector deletes the children.
 func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(obj)
-	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.isFreed(key) {
+	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.recall(key).freed {
 		return reconcile.Result{}, nil
 	}
 	before := withoutSpec(obj)
@@ -785,6 +790,13 @@ func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
 	}
 }
 
+// recall returns what is remembered about an object. Its maps belong to the Reconciler.
+func (r *Reconciler) recall(key types.NamespacedName) memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key]
+}
+
 // change changes what is remembered about an object that is being reconciled.
 func (r *Reconciler) change(key types.NamespacedName, do func(*memory)) {
 	r.mu.Lock()
@@ -799,14 +811,6 @@ func (r *Reconciler) change(key types.NamespacedName, do func(*memory)) {
 func (r *Reconciler) takeSuspicion(key types.NamespacedName) (was bool) {
 	r.change(key, func(m *memory) { was, m.suspect = m.suspect, false })
 	return was
-}
-
-// isSuspect reports whether children of an object may have been deleted by others
-// since takeSuspicion was called.
-func (r *Reconciler) isSuspect(key types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.objects[key].suspect
 }
 
 // suspect records that children of an object may have been deleted by others.
@@ -827,12 +831,6 @@ func (r *Reconciler) forget(key types.NamespacedName) bool {
 
 func (r *Reconciler) free(key types.NamespacedName) {
 	r.change(key, func(m *memory) { m.freed = true })
-}
-
-func (r *Reconciler) isFreed(key types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.objects[key].freed
 }
 
 // settled records that the status that was decided last has been written.

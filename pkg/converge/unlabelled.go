@@ -35,8 +35,8 @@ import (
 //   - the object is paused, and its children outlive it: they must be retained,
 //     and this process has not searched for them yet.
 //
-// An object at rest causes no request, unless its workload exists without the
-// label: then it is read once a minute, because no event reports its changes.
+// An object at rest causes no request, unless it is paused and such a child was found:
+// then it is read once a minute, because no event reports its changes.
 
 // goneSoon is the interval at which a child without the label that is being
 // deleted is read again, because there is no event when its deletion completes.
@@ -52,8 +52,8 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	// unavailable. No condition depends on the other children that are not applied.
 	// The status is no evidence that the workload exists: it may be wrong, and it
 	// would remain so.
-	unknown := !c.isAbsent(key)
-	toRetain := paused && c.obj.GetDeletionPolicy() == common.DeletionPolicyOrphan && !c.isSearched(key)
+	known := c.recall(key)
+	toRetain := paused && c.obj.GetDeletionPolicy() == common.DeletionPolicyOrphan && !known.searched
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
@@ -62,7 +62,7 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	for k, o := range c.seen.of {
 		workload := isOfType(o, c.kind.Workload)
 		unapplied := paused || incomplete && !planned[k]
-		suspected := vanished[k] || unapplied && unknown && workload || toRetain
+		suspected := vanished[k] || unapplied && !known.absent && workload || toRetain
 		if exists(o) || !suspected || planned[k] && !paused {
 			continue
 		}
@@ -75,7 +75,7 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 		switch {
 		case !exists(live) || naming.IsLabelled(live): // an event reports its creation and its changes
 			if workload && !owned {
-				c.keepAbsent(key)
+				c.change(key, func(m *memory) { m.absent = true })
 			}
 			continue
 		case !owned: // no event reports that it is given back without the label
@@ -93,7 +93,7 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	}
 	c.keepVanished(key, slices.Collect(maps.Keys(found)))
 	if toRetain {
-		c.keepSearched(key)
+		c.change(key, func(m *memory) { m.searched = true })
 	}
 	return found, nil
 }
@@ -114,31 +114,6 @@ func (r *Reconciler) keepVanished(key types.NamespacedName, children []childKey)
 			m.addVanished(k)
 		}
 	})
-}
-
-// isAbsent reports whether this process has read the workload of an object from
-// the API server, and it did not exist, or had the label and another owner. If it
-// is created later, it has the label, and it cannot lose it without an event.
-func (r *Reconciler) isAbsent(key types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.objects[key].absent
-}
-
-func (r *Reconciler) keepAbsent(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.absent = true })
-}
-
-// isSearched reports whether this process has searched for children of a paused object
-// that must be retained. Later, none loses its label without an event.
-func (r *Reconciler) isSearched(key types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.objects[key].searched
-}
-
-func (r *Reconciler) keepSearched(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.searched = true })
 }
 
 // addVanished records that a child has disappeared.
