@@ -8,8 +8,8 @@ import (
 var (
 	msgNoDeployment = message.Define(message.Message{
 		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonNoReplicasAvailable},
-		Text: "The Deployment does not exist yet.",
-		When: "The object is new, or its Deployment cannot be created. See Ready for the cause.",
+		Text: "No Deployment belongs to this object yet.",
+		When: "The object is new, its Deployment cannot be created, or it belongs to another owner. See Ready for the cause.",
 	})
 	msgDeploymentCreated = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
