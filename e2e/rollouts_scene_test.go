@@ -187,11 +187,8 @@ func (s *scene) begin(d dose) (dose, error) {
 	var urls [][2]string // of the managed application and of the control
 	for _, w := range d.ways {
 		ours, err := s.entrance(s.ours, w)
-		if err != nil {
-			return d, err
-		}
-		control, err := s.entrance(s.control, w)
-		if err != nil {
+		control, err2 := s.entrance(s.control, w)
+		if err := errors.Join(err, err2); err != nil {
 			return d, err
 		}
 		urls = append(urls, [2]string{ours, control})
