@@ -119,6 +119,9 @@ func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
 		if o == "" {
 			o = g.draw(func(*Op) bool { return true })
 		}
+		if slices.Contains(opNamed(o).fields, fieldHistory) {
+			paceOf = paceAfterFault
+		}
 		g.put(o, paceOf(r))
 		if isDeletion(o) {
 			g.put("create", randomPace(r))
@@ -273,8 +276,9 @@ func randomPace(r *rand.Rand) pace {
 }
 
 // paceAfterFault returns the pace of an operation that follows one that disturbs the
-// operator. Most disturbances last until everything settles, so that more often than
-// otherwise it does not: the next operation is affected, too.
+// operator, or that takes from it what it knows about earlier revisions. Most
+// disturbances last until everything settles, so that more often than otherwise it does
+// not: the next operation is affected, too.
 func paceAfterFault(r *rand.Rand) pace {
 	return []pace{paceNow, paceIdle, paceSettle}[r.IntN(3)]
 }

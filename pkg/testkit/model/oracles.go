@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -257,7 +258,41 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 		bad("flip-flop", "the template of the Deployment changed %d times, and the spec %d times", n, w.memory.edits)
 	}
 	w.judgeChildren(s, e, children, bad)
+	if err := w.judgeRevisions(ctx, s, bad); err != nil {
+		return nil, err
+	}
 	return found, w.judgeMemory(ctx, s, bad)
+}
+
+// judgeRevisions checks that a number identifies one revision, of those that are kept
+// and those that the status refers to: spec.rollout.pinnedRevision is a number.
+func (w *World) judgeRevisions(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
+	var kept appsv1.ControllerRevisionList
+	if err := w.env.Admin.List(ctx, &kept, client.InNamespace(w.ns)); err != nil {
+		return fmt.Errorf("listing the ControllerRevisions: %w", err)
+	}
+	names := map[int64]string{}
+	identify := func(number int64, name string) {
+		switch was := names[number]; {
+		case number == 0 || name == "":
+		case was == "":
+			names[number] = name
+		case was != name:
+			bad("revision-numbers", "%s and %s both are revision %d", was, name, number)
+		}
+	}
+	for i := range kept.Items {
+		if metav1.IsControlledBy(&kept.Items[i], s.object) {
+			identify(kept.Items[i].Revision, kept.Items[i].Name)
+		}
+	}
+	if status, ok := s.object.Object["status"].(map[string]any); ok {
+		for _, of := range []string{"current", "lastHealthy", "failed"} {
+			n, _ := number(status, "revisions", of)
+			identify(n, text(status, "revisions", of+"Name"))
+		}
+	}
+	return nil
 }
 
 // judgeMemory checks that the operator does not retain memory for children that no
