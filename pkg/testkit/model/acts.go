@@ -387,6 +387,7 @@ func faultOps() []Op {
 			if err := w.start(ctx); err != nil {
 				return err
 			}
+			w.overlapped = true
 			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
 				err := w.idle(ctx)
 				w.kill(first)
@@ -497,6 +498,7 @@ func (w *World) resumeLeader(ctx context.Context, first *leader) error {
 	if err := w.start(ctx); err != nil {
 		return err
 	}
+	w.overlapped = true
 	if err := w.later(ctx); err != nil {
 		return err
 	}

@@ -53,6 +53,9 @@ type World struct {
 	others    []string  // namespaces that operators watch in addition to that of the chain
 	history   *history
 	skew      atomic.Int64 // of the operator's clock, in nanoseconds
+	// overlapped reports whether two leaders have created children at the same time,
+	// neither of which sees those of the other.
+	overlapped bool
 
 	spec    map[string]any // of the object, before it is created
 	exists  bool
