@@ -514,7 +514,7 @@ func TestCampaignIncidents(t *testing.T) {
 
 const (
 	incidentsPage  = "../docs/incidents.md"
-	incidentsBegin = "<!-- incidents: written by make campaign-incident; changes by hand get lost -->"
+	incidentsBegin = "<!-- incidents: written by make campaign-incident; changes by hand are overwritten -->"
 	incidentsEnd   = "<!-- incidents: end -->"
 )
 

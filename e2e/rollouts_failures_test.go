@@ -20,7 +20,7 @@ const deadline = 20
 // failures are changes that cannot serve. The operator has to detect the failure,
 // roll back to the healthy revision, and report that, without changing the spec.
 func failures() []rolloutCase {
-	const stays = "Kubernetes keeps the old pods, too, and stays stuck there"
+	const stays = "a plain Deployment keeps its old pods, too, and remains in that state"
 	cases := []rolloutCase{
 		badImage("image that does not exist", "nginx:nosuch"),
 		badImage("image that crashes", "nginx:crash"),

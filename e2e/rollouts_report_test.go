@@ -52,7 +52,7 @@ const (
 	rolloutsData, rolloutsChart = "../docs/benchmarks/rollouts.csv", "../docs/benchmarks/rollouts.svg"
 	// The file is overwritten between these two lines, and can be edited around
 	// them.
-	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand get lost -->"
+	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand are overwritten -->"
 	rolloutsEnd   = "<!-- rollouts: end -->"
 )
 
@@ -98,7 +98,7 @@ func machine(t *testing.T) string {
 		t.Error(err)
 	}
 	nodes := strings.Fields(kubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}"))
-	return fmt.Sprintf("%s; %d cores, Linux %s; Kubernetes %s with %d nodes on that machine, load and all.",
+	return fmt.Sprintf("%s; %d cores, Linux %s; Kubernetes %s with %d nodes on that machine, including the load.",
 		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), strings.TrimSpace(string(kernel)), nodes[0], len(nodes))
 }
 
