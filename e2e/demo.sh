@@ -62,7 +62,7 @@ page() { inside curl --fail --silent --show-error --max-time 10 --retry 5 --retr
 step '6. WebServer: the page, from outside of the pods'
 page 30010
 
-step '7. ImmortalContainer: delete the pod, and count'
+step '7. ImmortalContainer: delete the pod; status.startTimes counts the new one'
 pod=example-immortalcontainer-immortalpod
 born() { bin/cluster exec -- kubectl get immortalcontainer example-immortalcontainer -o 'jsonpath={.status.startTimes}'; }
 starts=$(born)
@@ -74,7 +74,7 @@ inside kubectl get immortalcontainer -o wide
 step '8. DemoApplication: the page on its own port'
 page 30002
 
-step '9. Memcached: its nodes, and what one of them says'
+step '9. Memcached: its nodes, and the statistics of one'
 inside kubectl get memcached example-memcached -o 'jsonpath={.status.nodes}{"\n"}'
 ip=$(bin/cluster exec -- kubectl get pods -l memcached_cr=example-memcached -o 'jsonpath={.items[0].status.podIP}')
 # bash speaks TCP by itself.
@@ -87,12 +87,12 @@ if [ "${CLUSTER:-}" = current ]; then
 fi
 cat <<EOF
 
-${bold}It goes on running. Look around:${off}
+${bold}The cluster keeps running. Things to try:${off}
   ${in}kubectl explain webserver.spec
   ${in}kubectl scale webserver webserver-sample --replicas=4
-  ${in}kubectl delete service webserver-sample-service   # and it is back
+  ${in}kubectl delete service webserver-sample-service   # the operator creates it again
   ${in}kubectl get events --field-selector involvedObject.name=webserver-sample
   ${in}kubectl -n $namespace logs deployment/platform-operator
-$dns${bold}And stop:${off}
+$dns${bold}To remove everything:${off}
   $stop
 EOF
