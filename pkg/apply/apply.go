@@ -39,6 +39,10 @@ type Owner struct {
 	// reconciled. The cache may not have observed the deletion of the owner yet.
 	// If nil, only children that the Applier remembers are suspected.
 	Suspect func() bool
+	// Foreground reports that the owner was deleted in the foreground. The garbage
+	// collector then removes the reference to it from each child that its Namespace
+	// owns, too, as in a deletion that orphans.
+	Foreground bool
 }
 
 // maxAge is how long after its start a reconcile may still write. A leader that

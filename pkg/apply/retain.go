@@ -119,10 +119,12 @@ func (a *Applier) EndRetained(ctx context.Context, owner Owner, in Intent) error
 }
 
 // Orphaned reports whether a child of a deleted owner is kept: the deletion policy or
-// the deletion itself (--cascade=orphan) asks for that, or the garbage collector has
-// removed the reference to the owner already.
+// the deletion itself (--cascade=orphan) asks for that. If it is not known how the owner
+// was deleted, a reference to it that the garbage collector has removed already is taken
+// for a deletion that orphans, because that loses nothing.
 func Orphaned(owner Owner, child client.Object) bool {
-	return retains(owner) || slices.Contains(owner.Object.GetFinalizers(), metav1.FinalizerOrphanDependents) || !metav1.IsControlledBy(child, owner.Object)
+	return retains(owner) || slices.Contains(owner.Object.GetFinalizers(), metav1.FinalizerOrphanDependents) ||
+		!owner.Foreground && !metav1.IsControlledBy(child, owner.Object)
 }
 
 // hasNamespaceOwner reports whether a child is also owned by its Namespace.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -1005,6 +1006,42 @@ func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) 
 			}
 			l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
 			l.releasedChild()
+		})
+	}
+}
+
+// The garbage collector removes the reference to an object that is deleted in the
+// foreground from a child that its Namespace owns, too, as if the child were orphaned.
+func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
+	for name, retried := range map[string]bool{
+		"before the garbage collector is done": false,
+		"tried again after it is done":         true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object(finalized, orphaning))
+			l.pass("Observe", "Desired", "apply", "Report", "status")
+			l.edit(func(w *webserverv1.WebServer) {
+				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
+				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
+			})
+			c := l.child()
+			c.OwnerReferences = slices.DeleteFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" })
+			if err := errors.Join(l.client.Update(t.Context(), c), l.client.Delete(t.Context(), l.stored())); err != nil {
+				t.Fatal(err)
+			}
+			if retried {
+				l.refuse["delete"] = errors.New("no answer")
+				if _, err := l.try("Observe", "Desired", "delete", "status"); err == nil {
+					t.Error("no error, so no back-off")
+				}
+				delete(l.refuse, "delete")
+				w := l.stored()
+				controllerutil.RemoveFinalizer(w, metav1.FinalizerDeleteDependents)
+				if err := l.client.Update(t.Context(), w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.pass("Observe", "Desired", "delete", "patch") // the child, the finalizer
 		})
 	}
 }

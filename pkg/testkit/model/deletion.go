@@ -52,7 +52,15 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		if orphans || how == metav1.DeletePropagationOrphan {
 			return w.left(ctx, u, before, orphans, how)
 		}
-		return w.collected(ctx, before)
+		if how != metav1.DeletePropagationForeground {
+			return w.collected(ctx, before)
+		}
+		all := len(before)
+		before = slices.DeleteFunc(before, func(c unstructured.Unstructured) bool { return w.memory.mayBeKept(u, &c) })
+		if err := w.collected(ctx, before); err != nil || len(before) == all {
+			return err
+		}
+		return w.clear(ctx)
 	}
 }
 
@@ -123,10 +131,10 @@ func (m *memory) specChanged(before, after map[string]any, generation int64) {
 	m.unisolated = m.unisolated && has(after, "networkPolicy")
 	was, is := text(before, "deletionPolicy"), text(after, "deletionPolicy")
 	switch orphan := string(common.DeletionPolicyOrphan); {
-	case is != orphan:
-		m.orphanAt = 0
-	case was != orphan:
-		m.orphanAt = generation
+	case was == orphan && is != orphan:
+		m.orphanAt, m.deleteAt = 0, generation
+	case was != orphan && is == orphan:
+		m.orphanAt, m.deleteAt = generation, 0
 	}
 }
 
@@ -135,8 +143,18 @@ func (m *memory) specChanged(before, after map[string]any, generation int64) {
 // operator has reconciled the policy: before, the child lacks the owner that
 // retains it.
 func (m *memory) mayBeLost(object, child *unstructured.Unstructured) bool {
-	return statusOf(object).ObservedGeneration < m.orphanAt &&
-		!slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, child.GetNamespace()) })
+	return statusOf(object).ObservedGeneration < m.orphanAt && !isRetained(child)
+}
+
+// mayBeKept reports whether foreground deletion of an object may leave a child that is
+// to be deleted: until the operator has reconciled that, the child has the owner that
+// retains it, and the garbage collector may orphan it while no operator is running.
+func (m *memory) mayBeKept(object, child *unstructured.Unstructured) bool {
+	return statusOf(object).ObservedGeneration < m.deleteAt && isRetained(child)
+}
+
+func isRetained(child *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, child.GetNamespace()) })
 }
 
 // unwanted reports whether the spec of an object no longer asks for a child.

@@ -67,6 +67,9 @@ type memory struct {
 	// orphanAt is the generation that changed the deletion policy to Orphan, until
 	// the operator has reconciled it; 0 if the object was created with that policy.
 	orphanAt int64
+	// deleteAt is the generation that changed the deletion policy from Orphan to Delete,
+	// until the operator has reconciled it.
+	deleteAt int64
 	// edits is how many times the inputs of pods were changed in this step, and
 	// doubtful whether one of these changes did not work.
 	edits    int

@@ -103,24 +103,33 @@ func TestPairs_SaveAndLoad(t *testing.T) {
 	}
 }
 
-func TestMemory_MayBeLost(t *testing.T) {
+// What foreground deletion does to a child depends on the policy that it was written
+// with, not on the one that the object has.
+func TestMemory_MayBeLostOrKept(t *testing.T) {
 	keep, orphan := map[string]any{}, map[string]any{"deletionPolicy": "Orphan"}
 	retained := []metav1.OwnerReference{{Kind: "Memcached", Name: "o"}, {APIVersion: "v1", Kind: "Namespace", Name: "ns"}}
 	for name, tc := range map[string]struct {
-		specs    []map[string]any // of the generations
-		observed int64
-		owners   []metav1.OwnerReference
-		want     bool
+		specs      []map[string]any // of the generations
+		observed   int64
+		owners     []metav1.OwnerReference
+		lost, kept bool
 	}{
-		"created with the policy":      {specs: []map[string]any{orphan}, want: false},
-		"edited since it was created":  {specs: []map[string]any{orphan, orphan}, observed: 1, want: false},
-		"changed and not reconciled":   {specs: []map[string]any{keep, orphan}, observed: 1, want: true},
-		"changed and reconciled":       {specs: []map[string]any{keep, orphan}, observed: 2, want: false},
-		"edited after it was changed":  {specs: []map[string]any{keep, orphan, orphan}, observed: 2, want: false},
-		"changed twice":                {specs: []map[string]any{keep, orphan, keep, orphan}, observed: 2, want: true},
-		"changed back":                 {specs: []map[string]any{keep, orphan, keep}, observed: 1, want: false},
-		"this child has been retained": {specs: []map[string]any{keep, orphan}, observed: 1, owners: retained, want: false},
-		"without its first status":     {specs: []map[string]any{keep, orphan}, want: true},
+		"created with the policy":      {specs: []map[string]any{orphan}},
+		"edited since it was created":  {specs: []map[string]any{orphan, orphan}, observed: 1},
+		"changed and not reconciled":   {specs: []map[string]any{keep, orphan}, observed: 1, lost: true},
+		"changed and reconciled":       {specs: []map[string]any{keep, orphan}, observed: 2},
+		"edited after it was changed":  {specs: []map[string]any{keep, orphan, orphan}, observed: 2},
+		"changed twice":                {specs: []map[string]any{keep, orphan, keep, orphan}, observed: 2, lost: true},
+		"changed back":                 {specs: []map[string]any{keep, orphan, keep}, observed: 1},
+		"this child has been retained": {specs: []map[string]any{keep, orphan}, observed: 1, owners: retained},
+		"without its first status":     {specs: []map[string]any{keep, orphan}, lost: true},
+
+		"removed and not reconciled":               {specs: []map[string]any{orphan, keep}, observed: 1, owners: retained, kept: true},
+		"removed, edited again and not reconciled": {specs: []map[string]any{orphan, keep, keep}, observed: 1, owners: retained, kept: true},
+		"removed and reconciled":                   {specs: []map[string]any{orphan, keep}, observed: 2, owners: retained},
+		"removed and set again":                    {specs: []map[string]any{orphan, keep, orphan}, observed: 1, owners: retained},
+		"removed, and this child has been written": {specs: []map[string]any{orphan, keep}, observed: 1, owners: retained[:1]},
+		"never set": {specs: []map[string]any{keep, keep}, observed: 1, owners: retained},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m memory
@@ -131,8 +140,8 @@ func TestMemory_MayBeLost(t *testing.T) {
 			child := &unstructured.Unstructured{}
 			child.SetNamespace("ns")
 			child.SetOwnerReferences(tc.owners)
-			if got := m.mayBeLost(object, child); got != tc.want {
-				t.Errorf("got %v", got)
+			if lost, kept := m.mayBeLost(object, child), m.mayBeKept(object, child); lost != tc.lost || kept != tc.kept {
+				t.Errorf("lost %v, kept %v", lost, kept)
 			}
 		})
 	}

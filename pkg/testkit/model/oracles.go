@@ -147,6 +147,9 @@ func (w *World) remember(ctx context.Context) error {
 	if s.status.ObservedGeneration >= w.memory.orphanAt {
 		w.memory.orphanAt = 0
 	}
+	if s.status.ObservedGeneration >= w.memory.deleteAt {
+		w.memory.deleteAt = 0
+	}
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	w.rememberHealthy(s)
 	w.memory.owed = s.spec["paused"] == true && s.ready() < len(s.pods)
