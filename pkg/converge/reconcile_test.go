@@ -934,6 +934,17 @@ func (l *loop) releasedChild() {
 	}
 }
 
+// collect removes the reference to the object from its child, as the garbage collector
+// does if the child has another owner, or is orphaned.
+func (l *loop) collect() {
+	l.t.Helper()
+	c := l.child()
+	c.OwnerReferences = slices.DeleteFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" })
+	if err := l.client.Update(l.t.Context(), c); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
@@ -995,11 +1006,7 @@ func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) 
 				}
 			})
 			if collected {
-				c := l.child()
-				c.OwnerReferences = slices.DeleteFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" })
-				if err := l.client.Update(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
+				l.collect()
 			}
 			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 				t.Fatal(err)
@@ -1024,9 +1031,8 @@ func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
 				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
 				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
 			})
-			c := l.child()
-			c.OwnerReferences = slices.DeleteFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" })
-			if err := errors.Join(l.client.Update(t.Context(), c), l.client.Delete(t.Context(), l.stored())); err != nil {
+			l.collect()
+			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 				t.Fatal(err)
 			}
 			if retried {

@@ -148,7 +148,8 @@ func (m *memory) mayBeLost(object, child *unstructured.Unstructured) bool {
 
 // mayBeKept reports whether foreground deletion of an object may leave a child that is
 // to be deleted: until the operator has reconciled that, the child has the owner that
-// retains it, and the garbage collector may orphan it while no operator is running.
+// retains it, and the garbage collector may orphan it before an operator has seen the
+// deletion.
 func (m *memory) mayBeKept(object, child *unstructured.Unstructured) bool {
 	return statusOf(object).ObservedGeneration < m.deleteAt && isRetained(child)
 }
