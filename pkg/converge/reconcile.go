@@ -58,6 +58,8 @@ type Reconciler struct {
 	events   events.EventRecorder
 	now      func() time.Time
 
+	foreground foregroundDeletions
+
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
 }
@@ -69,11 +71,10 @@ type memory struct {
 	postponed postponed // the status, while it has not been written
 	races     int       // consecutive reconciles that ended with a write conflict
 
-	deleted    time.Time          // when this process first observed that the object is being deleted
-	foreground bool               // this process has observed that the object is being deleted in the foreground
-	lost       map[apply.Ref]bool // children that were deleted before they were released
-	vanished   map[childKey]bool  // children that disappeared from the cache and may still exist
-	pruned     map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
+	deleted  time.Time          // when this process first observed that the object is being deleted
+	lost     map[apply.Ref]bool // children that were deleted before they were released
+	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
+	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
 	// absent reports that this process has read the workload from the API server, and it
 	// did not exist, or had the label and another owner. If it is created later, it has
 	// the label, and cannot lose it without an event.
@@ -413,7 +414,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 	}
 	before := withoutSpec(obj)
 	late := r.deletedFor(key) >= patience
-	owner.Foreground = r.isDeletedInForeground(key, obj)
+	owner.Foreground = r.foreground.includes(obj)
 	if err := r.release(ctx, obj, owner, late); err != nil {
 		v := r.classify(key, err)
 		log.FromContext(ctx).Info("The object cannot be deleted yet", "why", err.Error())
@@ -552,16 +553,6 @@ func (r *Reconciler) ownConfigMaps(ctx context.Context, obj Object) ([]apply.Int
 		all = append(all, configMapIntent(c))
 	}
 	return all, err
-}
-
-// isDeletedInForeground reports whether this process has seen the finalizer of a
-// foreground deletion, which the garbage collector removes while the children are ended.
-func (r *Reconciler) isDeletedInForeground(key types.NamespacedName, obj Object) (is bool) {
-	r.change(key, func(m *memory) {
-		m.foreground = m.foreground || controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents)
-		is = m.foreground
-	})
-	return is
 }
 
 // deletedFor returns how long this process has known that an object is being

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -1020,9 +1021,9 @@ func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) 
 // The garbage collector removes the reference to an object that is deleted in the
 // foreground from a child that its Namespace owns, too, as if the child were orphaned.
 func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
-	for name, retried := range map[string]bool{
+	for name, late := range map[string]bool{
 		"before the garbage collector is done": false,
-		"tried again after it is done":         true,
+		"after it is done":                     true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object(finalized, orphaning))
@@ -1032,16 +1033,13 @@ func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
 				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
 			})
 			l.collect()
-			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+			before := l.stored()
+			if err := l.client.Delete(t.Context(), before); err != nil {
 				t.Fatal(err)
 			}
-			if retried {
-				l.refuse["delete"] = errors.New("no answer")
-				if _, err := l.try("Observe", "Desired", "delete", "status"); err == nil {
-					t.Error("no error, so no back-off")
-				}
-				delete(l.refuse, "delete")
-				w := l.stored()
+			w := l.stored()
+			handleObject(&l.foreground).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: w}, &prioritiesOf{})
+			if late {
 				controllerutil.RemoveFinalizer(w, metav1.FinalizerDeleteDependents)
 				if err := l.client.Update(t.Context(), w); err != nil {
 					t.Fatal(err)

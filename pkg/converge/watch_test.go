@@ -155,14 +155,15 @@ func TestHandleObject_PrioritizesEdits(t *testing.T) {
 		}
 		return w
 	}
+	h := handleObject(&foregroundDeletions{})
 	create := func(o client.Object, initial bool) func(q queue) {
 		return func(q queue) {
-			handleObject().Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
+			h.Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
 		}
 	}
 	update := func(change ...func(*webserverv1.WebServer)) func(q queue) {
 		return func(q queue) {
-			handleObject().Update(t.Context(), event.UpdateEvent{ObjectOld: object(), ObjectNew: object(change...)}, q)
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: object(), ObjectNew: object(change...)}, q)
 		}
 	}
 	terminate := func(w *webserverv1.WebServer) { w.DeletionTimestamp = new(metav1.Now()) }
@@ -182,7 +183,7 @@ func TestHandleObject_PrioritizesEdits(t *testing.T) {
 		"initial list":                {create(object(), true), fairqueue.PriorityBackground},
 		"initial list, edited":        {create(object(edit), true), fairqueue.PriorityDefault},
 		"initial list, being deleted": {create(object(terminate), true), fairqueue.PriorityDefault},
-		"it is deleted":               {func(q queue) { handleObject().Delete(t.Context(), event.DeleteEvent{Object: object()}, q) }, fairqueue.PriorityDefault},
+		"it is deleted":               {func(q queue) { h.Delete(t.Context(), event.DeleteEvent{Object: object()}, q) }, fairqueue.PriorityDefault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &prioritiesOf{}
@@ -212,7 +213,7 @@ func TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace(t *testing.T) {
 		before := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1, ResourceVersion: "1"}}
 		after := before.DeepCopy()
 		after.Generation, after.ResourceVersion = 2, "2"
-		handleObject().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		handleObject(&foregroundDeletions{}).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 	}
 	child := first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}

@@ -37,6 +37,7 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 			return fmt.Errorf("deleting the object: %w", err)
 		}
 		w.exists = false
+		watching := w.leader()
 		if !wait {
 			if err := w.gone(ctx, u, 20*time.Second); err != nil {
 				return err
@@ -55,9 +56,11 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		if how != metav1.DeletePropagationForeground {
 			return w.collected(ctx, before)
 		}
-		all := len(before)
-		before = slices.DeleteFunc(before, func(c unstructured.Unstructured) bool { return w.memory.mayBeKept(u, &c) })
-		if err := w.collected(ctx, before); err != nil || len(before) == all {
+		if w.leader() == watching { // it has received an event with the finalizer of the deletion
+			return w.collected(ctx, before)
+		}
+		sure := slices.DeleteFunc(before, func(c unstructured.Unstructured) bool { return w.memory.mayBeKept(u, &c) })
+		if err := w.collected(ctx, sure); err != nil {
 			return err
 		}
 		return w.clear(ctx)
@@ -148,8 +151,8 @@ func (m *memory) mayBeLost(object, child *unstructured.Unstructured) bool {
 
 // mayBeKept reports whether foreground deletion of an object may leave a child that is
 // to be deleted: until the operator has reconciled that, the child has the owner that
-// retains it, and the garbage collector may orphan it before an operator has seen the
-// deletion.
+// retains it, and the garbage collector may orphan it before an operator that is started
+// later sees the deletion.
 func (m *memory) mayBeKept(object, child *unstructured.Unstructured) bool {
 	return statusOf(object).ObservedGeneration < m.deleteAt && isRetained(child)
 }
