@@ -161,13 +161,6 @@ func isRetained(child *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, child.GetNamespace()) })
 }
 
-// unwanted reports whether the spec of an object no longer asks for a child.
-func unwanted(object *unstructured.Unstructured, child string) bool {
-	field := map[string]string{"HorizontalPodAutoscaler": "autoscaling", "Ingress": "expose", "NetworkPolicy": "networkPolicy"}[child]
-	spec, _ := object.Object["spec"].(map[string]any)
-	return field != "" && !has(spec, field)
-}
-
 // left checks that all children that an object has orphaned exist, and then deletes
 // them.
 func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool, how metav1.DeletionPropagation) error {
@@ -182,7 +175,9 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		}
 	}
 	w.checks++
+	expected := w.expectChildren(w.spec)
 	for _, was := range before {
+		wanted, optional := expected[Ref{was.GetKind(), was.GetName()}]
 		if released && was.GetKind() == "ControllerRevision" || was.GetKind() == "ConfigMap" && !usedByPods(&was, before) {
 			continue // revisions are deleted with the object, and so are snapshots that no pod uses
 		}
@@ -192,7 +187,7 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		switch {
 		case lost && how == metav1.DeletePropagationForeground && w.memory.mayBeLost(u, &was):
 			continue
-		case lost && unwanted(u, was.GetKind()):
+		case lost && optional && !wanted:
 			continue // it may have been deleted before the object was
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != was.GetUID():
 			w.violate("orphan", "%s %s was to be kept, and no longer exists", was.GetKind(), was.GetName())

@@ -148,13 +148,13 @@ func refersToConfigMap(spec map[string]any) bool {
 
 // expect is the model.
 func (w *World) expect(spec map[string]any, in inputs) expectation {
-	e := expectation{mayBeReady: true, replicas: -1, children: map[Ref]bool{}}
+	e := expectation{mayBeReady: true, replicas: -1}
 	m := &w.memory
 	works, available := w.works(spec, in)
 	paused := spec["paused"] == true
 	pinned := has(spec, "rollout", "pinnedRevision")
 	conflict := w.conflict(spec)
-	w.expectChildren(&e, spec)
+	e.children = w.expectChildren(spec)
 	switch {
 	case paused:
 		e.why = "paused"
@@ -331,11 +331,9 @@ func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 // conflict reports whether an unowned object has the name of a child that a spec
 // asks for.
 func (w *World) conflict(spec map[string]any) bool {
-	var e expectation
-	e.children = map[Ref]bool{}
-	w.expectChildren(&e, spec)
+	children := w.expectChildren(spec)
 	for ref := range w.foreign {
-		if e.children[ref] {
+		if children[ref] {
 			return true
 		}
 	}
@@ -343,16 +341,18 @@ func (w *World) conflict(spec map[string]any) bool {
 	return text(spec, "expose", "type") == "Gateway"
 }
 
-func (w *World) expectChildren(e *expectation, spec map[string]any) {
-	k := w.kind
+// expectChildren returns the children that exist only if a spec asks for them, and
+// whether it does.
+func (w *World) expectChildren(spec map[string]any) map[Ref]bool {
+	k, children := w.kind, map[Ref]bool{}
 	if k.Policy != "" {
-		e.children[policyOf(k)] = has(spec, "networkPolicy")
+		children[policyOf(k)] = has(spec, "networkPolicy")
 	}
 	if !k.hasDeployment() {
-		return
+		return children
 	}
 	ports, _ := spec["ports"].([]any)
-	e.children[serviceOf(k)] = k.Name != "demoapplication" || len(ports) > 0
+	children[serviceOf(k)] = k.Name != "demoapplication" || len(ports) > 0
 	// An unowned PodDisruptionBudget does not select these pods.
 	least := w.wanted(spec)
 	if least == -1 {
@@ -361,11 +361,12 @@ func (w *World) expectChildren(e *expectation, spec map[string]any) {
 			least = n
 		}
 	}
-	e.children[pdbOf(k)] = has(spec, "podDisruptionBudget") || least > 1
+	children[pdbOf(k)] = has(spec, "podDisruptionBudget") || least > 1
 	if k.Scales {
-		e.children[hpaOf(k)] = has(spec, "autoscaling")
-		e.children[ingressOf(k)] = text(spec, "expose", "type") == "Ingress"
+		children[hpaOf(k)] = has(spec, "autoscaling")
+		children[ingressOf(k)] = text(spec, "expose", "type") == "Ingress"
 	}
+	return children
 }
 
 // last returns the last element of a list, or the zero value if it is empty.
