@@ -246,6 +246,7 @@ func (w *World) falsifyStatus(ctx context.Context) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		return errSkip
 	}
+	w.memory.falsified = statusOf(u).Conditions
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -38,6 +39,8 @@ type memory struct {
 	rolledBackInputs string
 	// statusLost reports whether the status was erased.
 	statusLost bool
+	// falsified are the conditions of the object that were falsified last.
+	falsified []metav1.Condition
 	// versions is how many versions of the Deployment have been checked.
 	versions int
 	// floor is the minimum number of pods while an autoscaler sets it.

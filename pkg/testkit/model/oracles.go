@@ -518,7 +518,8 @@ func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 	}
 	paused := s.spec["paused"] == true
 	pinned := has(s.spec, "rollout", "pinnedRevision")
-	if image := text(s.spec, "image"); s.says(common.ConditionReady) && image != "" && !pinned && !paused && !w.memory.touched {
+	reported := s.says(common.ConditionReady) && !equality.Semantic.DeepEqual(s.status.Conditions, w.memory.falsified)
+	if image := text(s.spec, "image"); reported && image != "" && !pinned && !paused && !w.memory.touched {
 		for other := range s.running(w.kind.Container) {
 			if other != image {
 				w.violate("instant-image", "Ready is True for a spec with %s, and a container runs %s", image, other)
