@@ -163,6 +163,15 @@ type Change struct {
 	KeysAndValues []any
 }
 
+// Named returns an intent that only names a live object. It can be released, but not
+// applied.
+func Named(kind string, live client.Object) Intent {
+	return Intent{
+		Kind: kind, Namespace: live.GetNamespace(), Name: live.GetName(),
+		newLive: func() client.Object { return reflect.New(reflect.TypeOf(live).Elem()).Interface().(client.Object) },
+	}
+}
+
 // New returns an intent for a typed apply configuration. live returns an empty
 // object of the same type, into which the child is read.
 func New[C Configuration[C], L client.Object](config C, live func() L) Intent {

@@ -11,13 +11,13 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -331,10 +331,13 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 		}
 		settled[k] = true
 	}
-	for _, p := range plan.Prune { // deleted together with the owner
+	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		errs = append(errs, err)
-		settled[childKey{gvk.Kind, client.ObjectKeyFromObject(p)}] = true
+		if err == nil && c.kind.Paused(c.obj) && c.staysUnwanted(c.obj, p) {
+			errs = append(errs, c.applier.RetainLive(ctx, c.owner, gvk.Kind, p))
+		}
+		settled[childKey{gvk.Kind, client.ObjectKeyFromObject(p)}] = true // deleted, or together with the owner
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(c.seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
 		if live := c.seen.of[k]; !settled[k] && exists(live) {
@@ -450,7 +453,12 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 // that an object with another policy still retains, and runs the kind's own teardown.
 // If late is true, it continues after errors of steps that the deletion does not need.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
-	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
+	children := client.Reader(r.client)
+	if r.kind.Paused(obj) && obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+		// Those that are not wanted any more are not in the plan unless they are observed.
+		children = uncached{children, r.applier, owner}
+	}
+	model, err := r.kind.observeChildren(ctx, Reader{Reader: children, lacks: r.optional.lacks}, obj)
 	if err != nil && !late {
 		return fmt.Errorf("observing: %w", err)
 	}
@@ -519,30 +527,30 @@ func (r *Reconciler) releaseChild(ctx context.Context, owner apply.Owner, in app
 	return err
 }
 
-// discard deletes a child that is no longer wanted. The garbage collector would
-// not delete it: children of an orphaning object are also owned by their
-// Namespace. If the children are orphaned, a ConfigMap is released instead, because
-// pods that are left behind may mount it.
+// discard ends a child that is no longer wanted. The garbage collector would not
+// delete it: children of an orphaning object are also owned by their Namespace.
 func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
-	if c, ok := child.(*corev1.ConfigMap); ok && apply.Orphaned(owner, c) {
-		_, err := r.applier.Release(ctx, owner, configMapIntent(c))
-		return err
-	}
-	return r.deleteChild(ctx, owner, child)
-}
-
-func (r *Reconciler) deleteChild(ctx context.Context, owner apply.Owner, child client.Object) error {
 	gvk, err := apiutil.GVKForObject(child, r.client.Scheme())
 	if err != nil {
 		return fmt.Errorf("looking up the kind of %q: %w", child.GetName(), err)
 	}
+	if apply.Orphaned(owner, child) && r.staysUnwanted(owner.Object.(Object), child) {
+		_, err := r.applier.Release(ctx, owner, apply.Named(gvk.Kind, child))
+		return err
+	}
 	return r.applier.Delete(ctx, owner, gvk.Kind, child)
 }
 
-// configMapIntent returns an intent that names a ConfigMap without its content,
-// which is sufficient to release it.
-func configMapIntent(c *corev1.ConfigMap) apply.Intent {
-	return apply.New(corev1ac.ConfigMap(c.Name, c.Namespace), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+// staysUnwanted reports whether a child that is no longer wanted outlives an object that
+// orphans its children.
+func (r *Reconciler) staysUnwanted(obj Object, child client.Object) bool {
+	switch child.(type) {
+	case *appsv1.ControllerRevision:
+		return false // it is useless without the object
+	case *corev1.ConfigMap:
+		return true // pods that are left behind may mount it
+	}
+	return r.kind.Paused(obj) // it was not deleted when the spec stopped asking for it
 }
 
 // ownConfigMaps returns intents that name the object's ConfigMaps.
@@ -550,7 +558,7 @@ func (r *Reconciler) ownConfigMaps(ctx context.Context, obj Object) ([]apply.Int
 	live, err := r.kind.ownConfigMaps(ctx, r.client, obj)
 	var all []apply.Intent
 	for _, c := range live {
-		all = append(all, configMapIntent(c))
+		all = append(all, apply.Named("ConfigMap", c))
 	}
 	return all, err
 }

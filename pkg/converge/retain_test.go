@@ -3,11 +3,16 @@ package converge
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -16,6 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // child returns the child as it is stored.
@@ -102,5 +108,76 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 			pass()
 			l.pass("Desired", "Report")
 		})
+	}
+}
+
+// While an object is paused, its children stay, also those that its spec no longer asks
+// for. So they also stay when it is deleted.
+func TestReconciler_RetainsUnwantedChildrenOfAPausedObject(t *testing.T) {
+	named := func(o client.Object) client.Object {
+		o.SetNamespace("ns")
+		o.SetName("unwanted")
+		o.SetLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
+		o.SetAnnotations(map[string]string{naming.AnnotationOwner: "owner-1"})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "my.domain/v1", Kind: "WebServer", Name: "web", UID: "owner-1", Controller: new(true)}})
+		return o
+	}
+	for name, tc := range map[string]struct {
+		child client.Object
+		stays bool
+	}{
+		"NetworkPolicy":      {&networkingv1.NetworkPolicy{}, true},
+		"ConfigMap":          {&corev1.ConfigMap{}, true},
+		"ControllerRevision": {&appsv1.ControllerRevision{}, false},
+	} {
+		for _, foreground := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, foreground %t", name, foreground), func(t *testing.T) {
+				l := newLoop(t, object(finalized, orphaning), named(tc.child))
+				stored := func() client.Object {
+					live := tc.child.DeepCopyObject().(client.Object)
+					switch err := l.client.Get(t.Context(), client.ObjectKeyFromObject(tc.child), live); {
+					case apierrors.IsNotFound(err):
+						return nil
+					case err != nil:
+						t.Fatal(err)
+					}
+					return live
+				}
+				l.kind.Paused = func(*webserverv1.WebServer) bool { return true }
+				l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
+					var plan Plan
+					if live := stored(); live != nil {
+						plan.Prune = append(plan.Prune, live)
+					}
+					return plan, nil
+				}
+				l.restart()
+				retained := []string{"Observe", "patch", "Report", "status"}
+				if !tc.stays {
+					retained = []string{"Observe", "Report", "status"}
+				}
+				l.pass(retained...)
+				l.pass("Observe", "Report")
+				before := l.stored()
+				if foreground && tc.stays { // the garbage collector removes the reference, and would delete a child without another owner
+					live := stored()
+					live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" }))
+					if err := l.client.Update(t.Context(), live); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := l.client.Delete(t.Context(), before); err != nil {
+					t.Fatal(err)
+				}
+				l.pass("Observe", map[bool]string{true: "patch", false: "delete"}[tc.stays], "patch") // the child, the finalizer
+				live := stored()
+				if (live != nil) != tc.stays {
+					t.Fatalf("the child is %v", live)
+				}
+				if live != nil && len(live.GetOwnerReferences())+len(live.GetLabels())+len(live.GetAnnotations()) > 0 {
+					t.Errorf("the child is not released: %v", live)
+				}
+			})
+		}
 	}
 }

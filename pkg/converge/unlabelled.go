@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,6 +97,24 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 		c.change(key, func(m *memory) { m.searched = true })
 	}
 	return found, nil
+}
+
+// uncached is a reader of the children of one object, also of those that lack the label.
+type uncached struct {
+	client.Reader // the cache
+	applier       *apply.Applier
+	owner         apply.Owner
+}
+
+func (u uncached) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	missing := u.Reader.Get(ctx, key, into, opts...)
+	if !apierrors.IsNotFound(missing) {
+		return missing
+	}
+	if _, err := u.applier.ReadOwned(ctx, u.owner, key, into); err != nil || exists(into) {
+		return err
+	}
+	return missing
 }
 
 func isOfType(o, empty client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(empty) }

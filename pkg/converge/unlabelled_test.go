@@ -280,6 +280,26 @@ func TestReconciler_RetainsUnlabelledChildrenOfAPausedObject(t *testing.T) {
 	}
 }
 
+// The plan has a child that is not wanted only if it is observed.
+func TestReconciler_ReleasesUnlabelledChildrenOfAPausedObject(t *testing.T) {
+	for name, unwanted := range map[string]bool{"wanted": false, "not wanted": true} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
+			e.paused, e.unwanted = true, unwanted
+			e.byHand(unlabel)
+			e.edit(func(w *webserverv1.WebServer) { orphaning(w); finalized(w) })
+			e.reconcileOnly()
+			if err := e.client.Delete(t.Context(), e.stored()); err != nil {
+				t.Fatal(err)
+			}
+			e.reconcileOnly()
+			if c := e.child(); len(c.OwnerReferences)+len(c.Annotations) > 0 {
+				t.Errorf("the child is not released: %v", c.ObjectMeta)
+			}
+		})
+	}
+}
+
 // A paused object with the policy Orphan has its missing children searched for once.
 func TestReconciler_SearchesOnceForChildrenToRetain(t *testing.T) {
 	e := newEstranged(t)

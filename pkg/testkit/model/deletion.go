@@ -39,6 +39,11 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		w.exists = false
 		watching := w.leader()
 		if !wait {
+			if len(u.GetFinalizers()) > 0 { // the operator has to see the deletion
+				if err := w.endFaults(ctx); err != nil {
+					return err
+				}
+			}
 			if err := w.gone(ctx, u, 20*time.Second); err != nil {
 				return err
 			}
@@ -176,6 +181,7 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 	}
 	w.checks++
 	expected := w.expectChildren(w.spec)
+	pruned := w.spec["paused"] != true || statusOf(u).ObservedGeneration < u.GetGeneration() // what is not wanted may be
 	for _, was := range before {
 		wanted, optional := expected[Ref{was.GetKind(), was.GetName()}]
 		if released && was.GetKind() == "ControllerRevision" || was.GetKind() == "ConfigMap" && !usedByPods(&was, before) {
@@ -187,8 +193,8 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		switch {
 		case lost && how == metav1.DeletePropagationForeground && w.memory.mayBeLost(u, &was):
 			continue
-		case lost && optional && !wanted:
-			continue // it may have been deleted before the object was
+		case lost && optional && !wanted && pruned:
+			continue
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != was.GetUID():
 			w.violate("orphan", "%s %s was to be kept, and no longer exists", was.GetKind(), was.GetName())
 			continue
