@@ -276,10 +276,13 @@ func (w *World) writeInput(ctx context.Context, kind, content string) error {
 		o = &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"server.conf": content, "index.html": content}}
 	}
 	err := w.env.Admin.Create(ctx, o)
-	if apierrors.IsAlreadyExists(err) {
-		err = w.env.Admin.Update(ctx, o)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
+	if u, err := w.object(ctx); err == nil && u != nil && kind == "ConfigMap" {
+		w.memory.changedFor = inputsOf(specOf(u), nil)
+	}
+	return w.env.Admin.Update(ctx, o)
 }
 
 func (w *World) deleteInput(ctx context.Context, kind string) error {

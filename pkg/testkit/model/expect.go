@@ -73,6 +73,9 @@ type memory struct {
 	// deleteAt is the generation that changed the deletion policy from Orphan to Delete,
 	// until the operator has reconciled it.
 	deleteAt int64
+	// changedFor are the inputs of pods, but for the content of the ConfigMap, when that
+	// was changed last.
+	changedFor string
 	// edits is how many times the inputs of pods were changed in this step, and
 	// doubtful whether one of these changes did not work.
 	edits    int
@@ -179,6 +182,8 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 	case w.cluster.Quota:
 		e.why = "the quota lets no pod in"
 		e.serves = false
+	case !w.restarts(spec) && (has(spec, "config", "configMapRef") || has(spec, "content", "configMapRef")) && m.changedFor == inputsOf(spec, nil):
+		e.why = "a change of the ConfigMap waits for the next change of the spec"
 	case works && !conflict:
 		e.why = "the spec works"
 		e.ready, e.serves, e.image = true, want != 0, text(spec, "image")
@@ -306,10 +311,7 @@ func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 	if inputsOf(spec, nil) != inputsOf(w.memory.healthy, nil) {
 		return false
 	}
-	snapshots := w.kind.Restarts
-	if on, ok, _ := unstructured.NestedBool(spec, "rollout", "restartOnConfigChange"); ok {
-		snapshots = on
-	}
+	snapshots := w.restarts(spec)
 	unmounted := runtimeCopy(spec)
 	if !snapshots {
 		delete(unmounted, "env")
@@ -329,6 +331,14 @@ func (w *World) keepsRunning(spec map[string]any, in inputs) bool {
 	started["Secret/secret"] = map[string]string{}
 	works, _ := w.works(unmounted, started)
 	return works
+}
+
+// restarts reports whether pods are replaced if the content of a ConfigMap changes.
+func (w *World) restarts(spec map[string]any) bool {
+	if on, ok, _ := unstructured.NestedBool(spec, "rollout", "restartOnConfigChange"); ok {
+		return on
+	}
+	return w.kind.Restarts
 }
 
 // conflict reports whether an unowned object has the name of a child that a spec

@@ -33,8 +33,16 @@ type inputs map[string]map[string]string
 
 // kubelet simulates the scheduler and the kubelet for one pod, and reports whether
 // the pod changed. Like the kubelet, it first reports in the status that it has
-// observed the new image, and then stops the container with the old one.
+// observed the new image, and then stops the container with the old one. Like the pod
+// garbage collector, it deletes a terminating pod that has no node: the API server leaves
+// one if the client disconnects in the middle of its deletion.
 func (c *Cluster) kubelet(ctx context.Context, p *corev1.Pod, in inputs) (bool, error) {
+	if !p.DeletionTimestamp.IsZero() && len(p.Finalizers) == 0 {
+		if err := c.client.Delete(ctx, p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("deleting a terminating pod: %w", err)
+		}
+		return true, nil
+	}
 	if !p.DeletionTimestamp.IsZero() || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return false, nil
 	}
