@@ -199,6 +199,9 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 	if hash == "" || slices.ContainsFunc(history, func(r Revision) bool { return r.hash == hash }) {
 		return Revision{}, false
 	}
+	if written := live.Annotations[naming.AnnotationWrittenTemplate]; written != "" && written != hash {
+		return Revision{}, false // another client has set the template, such as kubectl rollout undo
+	}
 	r := Revision{Number: d.memory.current.number, name: d.memory.current.name, hash: hash, fresh: templateOf(live)}
 	if _, kept := d.memory.current.in(history); kept || r.name == "" {
 		r.name = d.question.Name + "-" + hash
@@ -210,7 +213,8 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 }
 
 // Mark annotates the Deployment with the failed revision, if another one serves
-// instead, and records the healthy revision. The annotations are written together
+// instead, and records the healthy revision and the hash of the template, which shows
+// whether another client has set another one. The annotations are written together
 // with the template or the number of replicas, which costs no additional request.
 // With them, a lost status or history does not make the operator roll out the failed
 // revision again, or forget which one to roll back to.
@@ -220,6 +224,9 @@ func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
 	}
 	if d.memory.healthy.name != "" {
 		deployment.Record(naming.AnnotationHealthyRevision, d.memory.healthy.name)
+	}
+	if t := d.Template; t != nil && t.ObjectMetaApplyConfiguration != nil && t.Annotations[naming.AnnotationTemplate] != "" {
+		deployment.Record(naming.AnnotationWrittenTemplate, t.Annotations[naming.AnnotationTemplate])
 	}
 	return deployment
 }

@@ -392,6 +392,22 @@ func TestDecide_ReusesNoNumber(t *testing.T) {
 	}
 }
 
+// The template of an earlier revision does not become the revision of the spec.
+func TestDecide_RestoresNoRevisionFromATemplateOfAnotherClient(t *testing.T) {
+	w := serving(t)
+	undone := w.seen.Deployment.Spec.Template
+	w.image = "web:2"
+	w.pass()
+	w.rolls()
+	w.pass()
+	w.seen.Deployment.Spec.Template = undone // kubectl rollout undo
+	w.seen.Revisions = nil
+	w.is("the history is lost", "Progressing ", common.Revisions{Current: 2, LastHealthy: 2})
+	if w.deployed() != "web:2" {
+		t.Errorf("the Deployment has %s", w.deployed())
+	}
+}
+
 func TestDecide_KeepsARevisionThatTheCacheDoesNotShow(t *testing.T) {
 	w := serving(t)
 	w.seen.Revisions = nil
