@@ -118,6 +118,12 @@ type Revisions struct {
 	// +kubebuilder:validation:MaxLength=253
 	CurrentName string `json:"currentName,omitempty"`
 
+	// currentTemplate is the hash of the pod template of current. It shows whether
+	// another client has given the Deployment another template.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	CurrentTemplate string `json:"currentTemplate,omitempty"`
+
 	// lastHealthyName is the name of the ControllerRevision of lastHealthy.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

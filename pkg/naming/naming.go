@@ -54,9 +54,6 @@ const (
 	// AnnotationHealthyRevision is set on every Deployment. Its value is the name of
 	// the last revision that was healthy when the Deployment was written.
 	AnnotationHealthyRevision = Domain + "/healthy-revision"
-	// AnnotationWrittenTemplate is set on every Deployment. Its value is the hash of the
-	// pod template that the operator wrote last.
-	AnnotationWrittenTemplate = Domain + "/written-template"
 	// AnnotationSharedRollout is set on a Deployment whose rollout was started
 	// by the change of a ConfigMap or Secret instead of the object. Its value is
 	// the hash of the pod template.

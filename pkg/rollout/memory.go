@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,6 +45,9 @@ func (ref reference) in(history []Revision) (Revision, bool) {
 type memory struct {
 	// current is the revision that is serving, or the one last decided on.
 	current reference
+	// template is the hash of the template of current. It is "" if an earlier version of
+	// the operator decided on it.
+	template string
 	// healthy is the last revision whose pods were all available.
 	healthy reference
 	// failed is the revision whose rollout failed while the spec asked for it.
@@ -56,17 +60,26 @@ func remembered(status common.RolloutStatus) memory {
 		return memory{}
 	}
 	return memory{
-		current: reference{r.Current, r.CurrentName},
-		healthy: reference{r.LastHealthy, r.LastHealthyName},
-		failed:  reference{r.Failed, r.FailedName},
+		current:  reference{r.Current, r.CurrentName},
+		template: r.CurrentTemplate,
+		healthy:  reference{r.LastHealthy, r.LastHealthyName},
+		failed:   reference{r.Failed, r.FailedName},
 	}
 }
 
 func (m memory) revisions() *common.Revisions {
 	return &common.Revisions{
-		Current: m.current.number, CurrentName: m.current.name,
+		Current: m.current.number, CurrentName: m.current.name, CurrentTemplate: m.template,
 		LastHealthy: m.healthy.number, LastHealthyName: m.healthy.name,
 		Failed: m.failed.number, FailedName: m.failed.name,
+	}
+}
+
+// serves records that r is in use. That alone adds no hash to a status of an earlier
+// version, so that an upgrade costs no request.
+func (m *memory) serves(r Revision) {
+	if serving := referenceTo(r); m.current != serving || m.template != "" {
+		m.current, m.template = serving, r.hash
 	}
 }
 
@@ -87,7 +100,7 @@ func (m *memory) observe(seen Observed, history []Revision) {
 	if m.failed.is(serving) && !lost && !m.current.is(serving) && !proven(live) {
 		return // another client has put it back, such as kubectl rollout undo
 	}
-	m.current = referenceTo(serving)
+	m.serves(serving)
 	if proven(live) && (m.healthy.is(serving) && !m.failed.is(serving) || !isChanged(live, serving)) {
 		m.healthy = m.current
 		if m.failed.is(serving) {
@@ -199,12 +212,9 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 	if hash == "" || slices.ContainsFunc(history, func(r Revision) bool { return r.hash == hash }) {
 		return Revision{}, false
 	}
-	if written := live.Annotations[naming.AnnotationWrittenTemplate]; written != "" && written != hash {
-		return Revision{}, false // another client has set the template, such as kubectl rollout undo
-	}
-	r := Revision{Number: d.memory.current.number, name: d.memory.current.name, hash: hash, fresh: templateOf(live)}
-	if _, kept := d.memory.current.in(history); kept || r.name == "" {
-		r.name = d.question.Name + "-" + hash
+	r := Revision{name: d.question.Name + "-" + hash, hash: hash, fresh: templateOf(live)}
+	if _, kept := d.memory.current.in(history); !kept && d.isCurrent(hash) {
+		r.Number, r.name = d.memory.current.number, cmp.Or(d.memory.current.name, r.name)
 	}
 	if _, taken := (reference{number: r.Number}).in(history); taken || r.Number == 0 {
 		r.Number = next(history, d.question.Status)
@@ -212,21 +222,25 @@ func (d *Decision) lost(live *appsv1.Deployment, history []Revision) (Revision, 
 	return r, true
 }
 
+// isCurrent reports whether the current revision may have the template with a hash.
+// The Deployment has another one if another client has put it there, such as kubectl
+// rollout undo, or if the status was not written after the last change. That must not be
+// recorded as the template of the current revision, which may be the one of the spec.
+func (d *Decision) isCurrent(hash string) bool {
+	return d.memory.template == "" || d.memory.template == hash
+}
+
 // Mark annotates the Deployment with the failed revision, if another one serves
-// instead, and records the healthy revision and the hash of the template, which shows
-// whether another client has set another one. The annotations are written together
+// instead, and records the healthy revision. The annotations are written together
 // with the template or the number of replicas, which costs no additional request.
-// With them, a lost status or history does not make the operator roll out the failed
-// revision again, or forget which one to roll back to.
+// With them, a lost status does not make the operator roll out the failed revision
+// again, or forget which one to roll back to.
 func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
 	if d.memory.failed.is(d.Desired) && d.Serving.name != d.Desired.name {
 		deployment.Annotate(naming.AnnotationFailedRevision, d.Desired.name)
 	}
 	if d.memory.healthy.name != "" {
 		deployment.Record(naming.AnnotationHealthyRevision, d.memory.healthy.name)
-	}
-	if t := d.Template; t != nil && t.ObjectMetaApplyConfiguration != nil && t.Annotations[naming.AnnotationTemplate] != "" {
-		deployment.Record(naming.AnnotationWrittenTemplate, t.Annotations[naming.AnnotationTemplate])
 	}
 	return deployment
 }

@@ -392,17 +392,18 @@ func TestDecide_ReusesNoNumber(t *testing.T) {
 	}
 }
 
-// The template of an earlier revision does not become the revision of the spec.
-func TestDecide_RestoresNoRevisionFromATemplateOfAnotherClient(t *testing.T) {
+// The template of an earlier revision does not become that of the spec.
+func TestDecide_RecordsTheTemplateOfAnotherClientAsAnotherRevision(t *testing.T) {
 	w := serving(t)
-	undone := w.seen.Deployment.Spec.Template
+	earlier := w.seen.Deployment.DeepCopy()
 	w.image = "web:2"
 	w.pass()
 	w.rolls()
 	w.pass()
-	w.seen.Deployment.Spec.Template = undone // kubectl rollout undo
+	w.seen.Deployment.Spec.Template, w.seen.Deployment.Annotations = earlier.Spec.Template, earlier.Annotations // kubectl rollout undo
+	w.rolls()
 	w.seen.Revisions = nil
-	w.is("the history is lost", "Progressing ", common.Revisions{Current: 2, LastHealthy: 2})
+	w.is("the history is lost", "Progressing ", common.Revisions{Current: 2, LastHealthy: 3})
 	if w.deployed() != "web:2" {
 		t.Errorf("the Deployment has %s", w.deployed())
 	}
@@ -493,5 +494,21 @@ func TestDecide_LosingHistoryOrStatusRetriesNothing(t *testing.T) {
 				t.Errorf("after the correction failed: %s, %+v", w.deployed(), w.status.Revisions)
 			}
 		})
+	}
+}
+
+// An upgrade costs no request for each object.
+func TestDecide_AddsNoTemplateToTheStatusOfAnEarlierVersion(t *testing.T) {
+	w := serving(t)
+	if w.status.Revisions.CurrentTemplate != w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate] {
+		t.Errorf("the status has the template %q", w.status.Revisions.CurrentTemplate)
+	}
+	w.status.Revisions.CurrentTemplate = ""
+	if w.pass(); w.status.Revisions.CurrentTemplate != "" {
+		t.Errorf("the status gets the template %s", w.status.Revisions.CurrentTemplate)
+	}
+	w.image = "web:2"
+	if w.pass(); w.status.Revisions.CurrentTemplate == "" {
+		t.Error("the status does not get the template of the next rollout")
 	}
 }

@@ -43,7 +43,7 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
 	m := d.memory
-	m.current = referenceTo(d.Serving)
+	m.serves(d.Serving)
 	if !d.unasked && !m.failed.is(d.Desired) {
 		m.failed = reference{}
 	}

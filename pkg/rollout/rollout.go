@@ -253,7 +253,7 @@ func (d *Decision) asked(fresh Revision, history []Revision, live *appsv1.Deploy
 		return fresh
 	}
 	// It is already serving, possibly with a template of an earlier version.
-	if lost, ok := d.lost(live, append(slices.Clone(history), fresh)); ok {
+	if lost, ok := d.lost(live, append(slices.Clone(history), fresh)); ok && d.isCurrent(lost.hash) {
 		lost.name, lost.Number = fresh.name, fresh.Number
 		return lost
 	}

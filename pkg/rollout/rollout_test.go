@@ -206,8 +206,8 @@ func (w *world) reconcilingSince(at time.Time) {
 	w.conditions = []metav1.Condition{{Type: common.ConditionReconciling, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
 }
 
-// numbersOnly removes the names from Revisions, which are hashes.
-var numbersOnly = cmpopts.IgnoreFields(common.Revisions{}, "CurrentName", "LastHealthyName", "FailedName")
+// numbersOnly removes the names and the hash from Revisions.
+var numbersOnly = cmpopts.IgnoreFields(common.Revisions{}, "CurrentName", "CurrentTemplate", "LastHealthyName", "FailedName")
 
 func (w *world) is(what, conditions string, revisions common.Revisions) {
 	w.t.Helper()

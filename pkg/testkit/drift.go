@@ -54,9 +54,7 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 		return nil, fmt.Errorf("decoding what is stated: %w", err)
 	}
 	// A record is only written together with other fields (apply.Intent.Record).
-	for _, record := range []string{naming.AnnotationHealthyRevision, naming.AnnotationWrittenTemplate} {
-		unstructured.RemoveNestedField(want.Object, "metadata", "annotations", record)
-	}
+	unstructured.RemoveNestedField(want.Object, "metadata", "annotations", naming.AnnotationHealthyRevision)
 	var found []Drift
 	for _, leaf := range leaves(want.Object, "") {
 		if slices.Contains([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"}, leaf) {

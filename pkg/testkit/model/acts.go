@@ -148,13 +148,16 @@ func (w *World) undo(ctx context.Context) error {
 	if d == nil {
 		return errSkip
 	}
-	t, ok := w.cluster.Earlier(d)
+	t, annotations, ok := w.cluster.Earlier(d)
 	if !ok || !w.memory.patch(w.kind.Workload) {
 		return errSkip
 	}
-	raw, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": t}})
+	raw, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/spec/template", "value": t},
+		{"op": "add", "path": "/metadata/annotations", "value": annotations},
+	})
 	if err != nil {
-		return fmt.Errorf("encoding the template: %w", err)
+		return fmt.Errorf("encoding the ReplicaSet: %w", err)
 	}
 	return client.IgnoreNotFound(w.env.Admin.Patch(ctx, d, client.RawPatch(types.JSONPatchType, raw), client.FieldOwner("kubectl-rollout")))
 }

@@ -33,15 +33,23 @@ type Cluster struct {
 
 	client    client.Client
 	namespace string
-	real      bool                                   // not simulated
-	templates map[types.UID][]corev1.PodTemplateSpec // of each Deployment, the newest last
-	waiting   bool                                   // a rollout could exceed its deadline
-	late      bool                                   // the deadlines of all rollouts are exceeded in this step
-	pods      int                                    // created so far, for their names
+	real      bool                       // not simulated
+	sets      map[types.UID][]replicaSet // of each Deployment, the current one last
+	waiting   bool                       // a rollout could exceed its deadline
+	late      bool                       // the deadlines of all rollouts are exceeded in this step
+	pods      int                        // created so far, for their names
+}
+
+// replicaSet is what kubectl rollout undo restores of a Deployment.
+type replicaSet struct {
+	template corev1.PodTemplateSpec
+	// annotations are all that the Deployment has had with the template: its
+	// controller copies them, and removes none.
+	annotations map[string]string
 }
 
 func newCluster(c client.Client, namespace string) *Cluster {
-	return &Cluster{client: c, namespace: namespace, templates: map[types.UID][]corev1.PodTemplateSpec{}}
+	return &Cluster{client: c, namespace: namespace, sets: map[types.UID][]replicaSet{}}
 }
 
 // snapshot is the state of a namespace at one time.
@@ -312,21 +320,35 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 // remember reports whether a Deployment had its template before, in which case it
 // would have a ReplicaSet of that template.
 func (c *Cluster) remember(d *appsv1.Deployment) bool {
-	ts := c.templates[d.UID]
-	known := slices.ContainsFunc(ts, func(t corev1.PodTemplateSpec) bool { return hashOfTemplate(t) == hashOfTemplate(d.Spec.Template) })
-	if n := len(ts); n == 0 || hashOfTemplate(ts[n-1]) != hashOfTemplate(d.Spec.Template) {
-		c.templates[d.UID] = append(ts, *d.Spec.Template.DeepCopy())
+	sets, hash := c.sets[d.UID], hashOfTemplate(d.Spec.Template)
+	i := slices.IndexFunc(sets, func(s replicaSet) bool { return hashOfTemplate(s.template) == hash })
+	current := replicaSet{template: *d.Spec.Template.DeepCopy(), annotations: map[string]string{}}
+	if i >= 0 {
+		current = sets[i]
+		sets = slices.Delete(sets, i, i+1)
 	}
-	return known
+	for key, value := range d.Annotations {
+		if key != corev1.LastAppliedConfigAnnotation {
+			current.annotations[key] = value
+		}
+	}
+	c.sets[d.UID] = append(sets, current)
+	return i >= 0
 }
 
-// Earlier returns the template that a Deployment had before the current one.
-func (c *Cluster) Earlier(d *appsv1.Deployment) (corev1.PodTemplateSpec, bool) {
-	ts := c.templates[d.UID]
-	if len(ts) < 2 {
-		return corev1.PodTemplateSpec{}, false
+// Earlier returns the template that a Deployment had before the current one, and the
+// annotations that kubectl rollout undo gives it with that.
+func (c *Cluster) Earlier(d *appsv1.Deployment) (corev1.PodTemplateSpec, map[string]string, bool) {
+	sets := c.sets[d.UID]
+	if len(sets) < 2 {
+		return corev1.PodTemplateSpec{}, nil, false
 	}
-	return ts[len(ts)-2], true
+	earlier := sets[len(sets)-2]
+	annotations := maps.Clone(earlier.annotations)
+	if applied, ok := d.Annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		annotations[corev1.LastAppliedConfigAnnotation] = applied
+	}
+	return earlier.template, annotations, true
 }
 
 func desiredReplicas(d *appsv1.Deployment) int32 {
