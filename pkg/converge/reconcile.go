@@ -456,7 +456,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 	children := client.Reader(r.client)
 	if r.kind.Paused(obj) && obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
 		// Those that are not wanted any more are not in the plan unless they are observed.
-		children = uncached{children, r.applier, owner}
+		children = unlabelledReader{children, r.applier, owner}
 	}
 	model, err := r.kind.observeChildren(ctx, Reader{Reader: children, lacks: r.optional.lacks}, obj)
 	if err != nil && !late {

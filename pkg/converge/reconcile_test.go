@@ -935,12 +935,11 @@ func (l *loop) releasedChild() {
 	}
 }
 
-// collect removes the reference to the object from its child, as the garbage collector
+// collect removes the reference to the object from a child, as the garbage collector
 // does if the child has another owner, or is orphaned.
-func (l *loop) collect() {
+func (l *loop) collect(c client.Object) {
 	l.t.Helper()
-	c := l.child()
-	c.OwnerReferences = slices.DeleteFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" })
+	c.SetOwnerReferences(slices.DeleteFunc(c.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" }))
 	if err := l.client.Update(l.t.Context(), c); err != nil {
 		l.t.Fatal(err)
 	}
@@ -1007,7 +1006,7 @@ func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) 
 				}
 			})
 			if collected {
-				l.collect()
+				l.collect(l.child())
 			}
 			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 				t.Fatal(err)
@@ -1021,9 +1020,10 @@ func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) 
 // The garbage collector removes the reference to an object that is deleted in the
 // foreground from a child that its Namespace owns, too, as if the child were orphaned.
 func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
-	for name, late := range map[string]bool{
-		"before the garbage collector is done": false,
-		"after it is done":                     true,
+	for name, tc := range map[string]struct{ late, retried bool }{
+		"before the garbage collector is done": {},
+		"after it is done":                     {late: true},
+		"tried again after it is done":         {late: true, retried: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object(finalized, orphaning))
@@ -1032,14 +1032,22 @@ func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
 				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
 				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
 			})
-			l.collect()
+			l.collect(l.child())
 			before := l.stored()
 			if err := l.client.Delete(t.Context(), before); err != nil {
 				t.Fatal(err)
 			}
 			w := l.stored()
 			handleObject(&l.foreground).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: w}, &prioritiesOf{})
-			if late {
+			if tc.retried {
+				l.refuse["delete"] = errors.New("no answer")
+				if _, err := l.try("Observe", "Desired", "delete", "status"); err == nil {
+					t.Error("no error, so no back-off")
+				}
+				delete(l.refuse, "delete")
+				w = l.stored()
+			}
+			if tc.late {
 				controllerutil.RemoveFinalizer(w, metav1.FinalizerDeleteDependents)
 				if err := l.client.Update(t.Context(), w); err != nil {
 					t.Fatal(err)

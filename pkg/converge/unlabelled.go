@@ -99,14 +99,14 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	return found, nil
 }
 
-// uncached is a reader of the children of one object, also of those that lack the label.
-type uncached struct {
+// unlabelledReader reads the children of one object, also those that lack the label.
+type unlabelledReader struct {
 	client.Reader // the cache
 	applier       *apply.Applier
 	owner         apply.Owner
 }
 
-func (u uncached) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (u unlabelledReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	missing := u.Reader.Get(ctx, key, into, opts...)
 	if !apierrors.IsNotFound(missing) {
 		return missing
