@@ -170,6 +170,7 @@ func (w *World) deletePods(ctx context.Context, most int) error {
 	if len(pods) == 0 {
 		return errSkip
 	}
+	w.memory.evicted = true
 	for i := range pods[:min(most, len(pods))] {
 		w.memory.deletions++
 		if err := w.env.Admin.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
@@ -394,7 +395,7 @@ func faultOps() []Op {
 			if err := w.start(ctx); err != nil {
 				return err
 			}
-			w.overlapped = true
+			w.unaware = true
 			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
 				err := w.idle(ctx)
 				w.kill(first)
@@ -466,6 +467,7 @@ func stale(resources func(*Kind) []string) func(context.Context, *World) error {
 		if l.wire.isDead() {
 			return errSkip
 		}
+		w.unaware = w.unaware || len(w.others) > 0 // it does not wait for its own writes
 		for _, resource := range resources(w.kind) {
 			l.wire.freeze(resource)
 		}
@@ -505,7 +507,7 @@ func (w *World) resumeLeader(ctx context.Context, first *leader) error {
 	if err := w.start(ctx); err != nil {
 		return err
 	}
-	w.overlapped = true
+	w.unaware = true
 	if err := w.later(ctx); err != nil {
 		return err
 	}

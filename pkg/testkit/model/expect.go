@@ -57,8 +57,14 @@ type memory struct {
 	replicas int32
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int
-	// deletions is how many pods were deleted manually.
+	// deletions is how many pods were deleted manually, and evicted whether that was in
+	// this step.
 	deletions int64
+	evicted   bool
+	// failing reports whether the spec did not work when everything settled last.
+	failing bool
+	// tooLate are the inputs of pods that work, but for which it may have been too late.
+	tooLate string
 	// owed reports whether the object was paused when everything settled last, and not
 	// all pods were ready: it may be rolled back before what the spec asks for now can be
 	// written.
@@ -184,6 +190,9 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.serves = false
 	case !w.restarts(spec) && (has(spec, "config", "configMapRef") || has(spec, "content", "configMapRef")) && m.changedFor == inputsOf(spec, nil):
 		e.why = "a change of the ConfigMap waits for the next change of the spec"
+	case works && !conflict && w.mayBeTooLate(spec, in):
+		e.why = "the spec works, but the pods that showed why it did not were deleted, and the next ones had only a second"
+		e.serves = want != 0
 	case works && !conflict:
 		e.why = "the spec works"
 		e.ready, e.serves, e.image = true, want != 0, text(spec, "image")
@@ -217,6 +226,14 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.replicas = -1
 	}
 	return e
+}
+
+// mayBeTooLate reports whether a spec may be rolled back although it works again. The pods
+// that showed that a Secret or ConfigMap was missing were deleted, and the deadline, which
+// is a second in most chains, was exceeded before there were others.
+func (w *World) mayBeTooLate(spec map[string]any, in inputs) bool {
+	m := &w.memory
+	return m.healthy != nil && (m.failing && m.evicted || m.tooLate == inputsOf(spec, in))
 }
 
 // mostPatches is how many times a child may be changed manually. What keeps changing is

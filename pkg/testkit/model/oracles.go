@@ -154,6 +154,14 @@ func (w *World) remember(ctx context.Context) error {
 	w.rememberHealthy(s)
 	w.memory.owed = s.spec["paused"] == true && s.ready() < len(s.pods)
 	w.memory.edited, w.memory.perhaps = nil, nil
+	works, _ := w.works(s.spec, s.in)
+	switch {
+	case works && !w.mayBeTooLate(s.spec, s.in) || s.says(common.ConditionReady):
+		w.memory.tooLate = ""
+	case works:
+		w.memory.tooLate = inputsOf(s.spec, s.in)
+	}
+	w.memory.failing, w.memory.evicted = !works, false
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
 	w.memory.unisolated = has(s.spec, "networkPolicy") && w.foreign[policyOf(w.kind)] != nil
 	w.memory.floor = 0
@@ -270,7 +278,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 // judgeRevisions checks that a number identifies one revision, of those that are kept
 // and those that the status refers to: spec.rollout.pinnedRevision is a number.
 func (w *World) judgeRevisions(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
-	if w.overlapped { // docs/decisions/0017-what-is-known-of-revisions.md
+	if w.unaware { // docs/decisions/0017-what-is-known-of-revisions.md
 		return nil
 	}
 	var kept appsv1.ControllerRevisionList

@@ -53,9 +53,9 @@ type World struct {
 	others    []string  // namespaces that operators watch in addition to that of the chain
 	history   *history
 	skew      atomic.Int64 // of the operator's clock, in nanoseconds
-	// overlapped reports whether two leaders have created children at the same time,
-	// neither of which sees those of the other.
-	overlapped bool
+	// unaware reports whether children were created by a leader that may not have seen
+	// those that were created before: by another leader, or by itself.
+	unaware bool
 
 	spec    map[string]any // of the object, before it is created
 	exists  bool
