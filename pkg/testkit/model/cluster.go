@@ -43,7 +43,6 @@ var simulatedOnly = map[string]string{
 	"quota": "the model's quota is that of the simulated cluster", "quota-off": "as quota",
 	"load-5": "there is no load", "load-off": "as load-5",
 	"pod-fails": "the kubelet writes the status of pods", "pod-succeeds": "as pod-fails",
-	"rollout-undo":     "the simulated ReplicaSets are asked for the earlier template",
 	"restart-operator": "other chains run with the same operator",
 	"clock-back":       "the operator's clock is the machine's", "clock-forth": "as clock-back",
 	"tls":                "the Secret holds no certificate, and nginx does not start",

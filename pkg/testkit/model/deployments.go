@@ -1,12 +1,15 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -328,7 +331,7 @@ func (c *Cluster) remember(d *appsv1.Deployment) bool {
 		sets = slices.Delete(sets, i, i+1)
 	}
 	for key, value := range d.Annotations {
-		if key != corev1.LastAppliedConfigAnnotation {
+		if !isSkipped(key) {
 			current.annotations[key] = value
 		}
 	}
@@ -337,18 +340,55 @@ func (c *Cluster) remember(d *appsv1.Deployment) bool {
 }
 
 // Earlier returns the template that a Deployment had before the current one, and the
-// annotations that kubectl rollout undo gives it with that.
-func (c *Cluster) Earlier(d *appsv1.Deployment) (corev1.PodTemplateSpec, map[string]string, bool) {
+// annotations that kubectl rollout undo gives it with that. ok is false if there was none.
+func (c *Cluster) Earlier(ctx context.Context, d *appsv1.Deployment) (t corev1.PodTemplateSpec, annotations map[string]string, ok bool, err error) {
 	sets := c.sets[d.UID]
+	if c.real {
+		if sets, err = c.listSets(ctx, d); err != nil {
+			return t, nil, false, err
+		}
+	}
 	if len(sets) < 2 {
-		return corev1.PodTemplateSpec{}, nil, false
+		return t, nil, false, nil
 	}
 	earlier := sets[len(sets)-2]
-	annotations := maps.Clone(earlier.annotations)
-	if applied, ok := d.Annotations[corev1.LastAppliedConfigAnnotation]; ok {
-		annotations[corev1.LastAppliedConfigAnnotation] = applied
+	annotations = maps.Clone(earlier.annotations)
+	for key, value := range d.Annotations {
+		if isSkipped(key) {
+			annotations[key] = value
+		}
 	}
-	return earlier.template, annotations, true
+	return earlier.template, annotations, true, nil
+}
+
+// isSkipped reports whether an annotation is not copied between a Deployment and its
+// ReplicaSets.
+func isSkipped(annotation string) bool {
+	return annotation == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(annotation, "deployment.kubernetes.io/")
+}
+
+// listSets returns the real ReplicaSets of a Deployment, the current one last.
+func (c *Cluster) listSets(ctx context.Context, d *appsv1.Deployment) ([]replicaSet, error) {
+	var l appsv1.ReplicaSetList
+	if err := c.client.List(ctx, &l, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("listing the ReplicaSets: %w", err)
+	}
+	l.Items = slices.DeleteFunc(l.Items, func(r appsv1.ReplicaSet) bool { return !metav1.IsControlledBy(&r, d) })
+	revision := func(r appsv1.ReplicaSet) int {
+		n, err := strconv.Atoi(r.Annotations["deployment.kubernetes.io/revision"])
+		if err != nil {
+			return 0 // the Deployment controller has not numbered it yet
+		}
+		return n
+	}
+	slices.SortFunc(l.Items, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(a), revision(b)) })
+	var sets []replicaSet
+	for _, r := range l.Items {
+		delete(r.Spec.Template.Labels, hashLabel)
+		maps.DeleteFunc(r.Annotations, func(key, _ string) bool { return isSkipped(key) })
+		sets = append(sets, replicaSet{r.Spec.Template, r.Annotations})
+	}
+	return sets, nil
 }
 
 func desiredReplicas(d *appsv1.Deployment) int32 {
