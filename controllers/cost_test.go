@@ -384,9 +384,7 @@ func (s *scene) refresh() {
 					return err
 				}
 			}
-			for i, e := range o.GetManagedFields() {
-				o.GetManagedFields()[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
-			}
+			apply.ReduceManagedFields(o)
 			return indexer.Add(o.DeepCopyObject())
 		})
 		if err != nil {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -154,6 +156,39 @@ func claim(live client.Object, in scope) (client.Patch, error) {
 		return nil, fmt.Errorf("encoding managed fields: %w", err)
 	}
 	return client.RawPatch("application/json-patch+json", patch), nil
+}
+
+// ReduceManagedFields reduces the managed fields of an object to what this package needs of
+// an object in a cache: who wrote and how, which shows whether another client created a
+// child, and whether the operator applied the replicas of a Deployment.
+func ReduceManagedFields(o metav1.Object) {
+	_, isDeployment := o.(*appsv1.Deployment)
+	entries := o.GetManagedFields()
+	for i, e := range entries {
+		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
+		if isDeployment && isOurs(e) && hasReplicas(e.FieldsV1) {
+			entries[i].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)
+		}
+	}
+	o.SetManagedFields(entries)
+}
+
+// HasAppliedReplicas reports whether the operator's last apply of a Deployment contains the
+// number of replicas, so that the API server removes it when the operator no longer applies
+// it.
+func HasAppliedReplicas(live *appsv1.Deployment) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return isOurs(e) && hasReplicas(e.FieldsV1)
+	})
+}
+
+func hasReplicas(set *metav1.FieldsV1) bool {
+	var fields struct {
+		Spec struct {
+			Replicas *struct{} `json:"f:replicas"`
+		} `json:"f:spec"`
+	}
+	return set != nil && json.Unmarshal(set.GetRawBytes(), &fields) == nil && fields.Spec.Replicas != nil
 }
 
 func isOurs(e metav1.ManagedFieldsEntry) bool {

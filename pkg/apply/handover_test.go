@@ -22,7 +22,7 @@ func autoscaled() Intent {
 	})
 	in.ReleaseFields = func(live client.Object) runtime.ApplyConfiguration {
 		d := live.(*appsv1.Deployment)
-		if d.Annotations[naming.AnnotationScaledBy] != "" {
+		if !HasAppliedReplicas(d) {
 			return nil
 		}
 		return appsv1ac.Deployment(d.Name, d.Namespace).WithUID(d.UID).WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*d.Spec.Replicas))
@@ -56,6 +56,13 @@ func TestApplier_HandsOverReplicasOnEveryPath(t *testing.T) {
 			w.pass(deployment(replicas(40)))
 			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { // kubectl set env
 				d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DEBUG", Value: "1"}}
+			})
+		}},
+		"the annotation of an earlier template is restored": {prepare: func(w *world) {
+			w.pass(autoscaled())
+			w.pass(deployment(replicas(40)))
+			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { // kubectl rollout undo
+				d.Annotations[naming.AnnotationScaledBy] = "HorizontalPodAutoscaler"
 			})
 		}},
 		"the cache does not hold the child": {prepare: func(w *world) {

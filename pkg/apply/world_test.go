@@ -126,11 +126,7 @@ func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 		reflect.ValueOf(o).Elem().SetZero()
 		return notFound
 	}
-	entries := o.GetManagedFields()
-	for i, e := range entries {
-		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
-	}
-	o.SetManagedFields(entries)
+	ReduceManagedFields(o)
 	return nil
 }
 

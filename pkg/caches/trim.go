@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -40,19 +41,14 @@ func (t *trimmer) trim(in any) (any, error) {
 	return in, nil
 }
 
-// trimManagedFields reduces managed fields to who wrote and how, which shows
-// whether another client created a child. The field sets are most of the size
-// of an object. Of the operator's own kinds nothing is compared.
+// trimManagedFields removes the field sets, which are most of the size of an object. Of the
+// operator's own kinds nothing is compared.
 func trimManagedFields(o metav1.Object) {
 	if _, own := o.(interface{ GetStatus() *common.Status }); own {
 		o.SetManagedFields(nil)
 		return
 	}
-	entries := o.GetManagedFields()
-	for i, e := range entries {
-		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
-	}
-	o.SetManagedFields(entries)
+	apply.ReduceManagedFields(o)
 }
 
 // dropUnownedData removes the content of ConfigMaps and ControllerRevisions that

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
@@ -194,6 +196,10 @@ func TestTrim_KeepsWhatIsComparedOrReported(t *testing.T) {
 	immortal, want := trimmed("immortal-pod").(*corev1.Pod), objects["immortal-pod"]().(*corev1.Pod)
 	if diff := cmp.Diff(want.Spec, immortal.Spec); diff != "" {
 		t.Errorf("pod of an ImmortalContainer (-whole +trimmed):\n%s", diff)
+	}
+
+	if d := trimmed("deployment").(*appsv1.Deployment); !apply.HasAppliedReplicas(d) {
+		t.Errorf("managed fields of the Deployment: %v", d.ManagedFields)
 	}
 
 	w, wholeW := trimmed("webserver").(*webserverv1.WebServer), objects["webserver"]().(*webserverv1.WebServer)

@@ -39,7 +39,7 @@ const (
 	// Its value is the time of the request.
 	AnnotationRestartedAt = Domain + "/restarted-at"
 	// AnnotationScaledBy is set on a child whose number of replicas is controlled
-	// by another kind. Its value is the name of that kind.
+	// by another kind. Its value is the name of that kind. Nothing is decided by it.
 	AnnotationScaledBy = Domain + "/scaled-by"
 	// AnnotationSource is set on every snapshot of a user's ConfigMap. Its value
 	// names the ConfigMap and its version. See pkg/configsource.

@@ -141,10 +141,11 @@ func exclusive(template *corev1ac.PodTemplateSpecApplyConfiguration) []string {
 // replicasStay preserves the number of replicas when the operator stops
 // applying it. The API server resets a field whose only owner stops applying
 // it: a Deployment with four replicas would have one, which is the default,
-// until the autoscaler scales it.
+// until the autoscaler scales it. No annotation can show whether the number was
+// handed over before: kubectl rollout undo restores those of an earlier template.
 func replicasStay(live client.Object) runtime.ApplyConfiguration {
 	d, ok := live.(*appsv1.Deployment)
-	if !ok || d.Spec.Replicas == nil || d.Annotations[naming.AnnotationScaledBy] != "" {
+	if !ok || d.Spec.Replicas == nil || !apply.HasAppliedReplicas(d) {
 		return nil
 	}
 	return appsv1ac.Deployment(d.Name, d.Namespace).WithUID(d.UID).
