@@ -97,8 +97,8 @@ type Rollout struct {
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
 }
 
-// Revisions contains the numbers of the revisions in use, and the names of
-// their ControllerRevisions.
+// Revisions contains the numbers of the revisions in use, the names of
+// their ControllerRevisions, and the hash of the current template.
 type Revisions struct {
 	// current is the revision that is being rolled out or is serving.
 	// +optional

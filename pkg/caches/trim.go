@@ -41,8 +41,8 @@ func (t *trimmer) trim(in any) (any, error) {
 	return in, nil
 }
 
-// trimManagedFields removes the field sets, which are most of the size of an object. Of the
-// operator's own kinds nothing is compared.
+// trimManagedFields reduces managed fields, whose field sets are most of the size of an
+// object. Of the operator's own kinds nothing is compared.
 func trimManagedFields(o metav1.Object) {
 	if _, own := o.(interface{ GetStatus() *common.Status }); own {
 		o.SetManagedFields(nil)

@@ -233,8 +233,8 @@ func (d *Decision) isCurrent(hash string) bool {
 // Mark annotates the Deployment with the failed revision, if another one serves
 // instead, and records the healthy revision. The annotations are written together
 // with the template or the number of replicas, which costs no additional request.
-// With them, a lost status does not make the operator roll out the failed revision
-// again, or forget which one to roll back to.
+// With them, a lost status or history does not make the operator roll out the failed
+// revision again, or forget which one to roll back to.
 func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
 	if d.memory.failed.is(d.Desired) && d.Serving.name != d.Desired.name {
 		deployment.Annotate(naming.AnnotationFailedRevision, d.Desired.name)
