@@ -58,7 +58,7 @@ type Reconciler struct {
 	events   events.EventRecorder
 	now      func() time.Time
 
-	foreground foregroundDeletions
+	deletions deletions
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
@@ -415,9 +415,13 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.recall(key).freed {
 		return reconcile.Result{}, nil
 	}
+	foreground, known := r.deletions.inForeground(obj)
+	if !known {
+		return reconcile.Result{}, nil // the event of this version will enqueue the object
+	}
+	owner.Foreground = foreground
 	before := withoutSpec(obj)
 	late := r.deletedFor(key) >= patience
-	owner.Foreground = r.foreground.includes(obj)
 	if err := r.release(ctx, obj, owner, late); err != nil {
 		v := r.classify(key, err)
 		log.FromContext(ctx).Info("The object cannot be deleted yet", "why", err.Error())

@@ -197,6 +197,20 @@ func (l *loop) try(want ...string) (reconcile.Result, error) {
 	return result, err
 }
 
+// Reconcile reconciles after the event of the stored version.
+func (l *loop) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	w := &webserverv1.WebServer{}
+	if l.client.Get(ctx, r.NamespacedName, w) == nil {
+		l.deliver(w)
+	}
+	return l.Reconciler.Reconcile(ctx, r)
+}
+
+// deliver calls the handler with an event of a version.
+func (l *loop) deliver(w *webserverv1.WebServer) {
+	handleObject(&l.deletions).Update(l.t.Context(), event.UpdateEvent{ObjectOld: w, ObjectNew: w}, &prioritiesOf{})
+}
+
 func (l *loop) stored() *webserverv1.WebServer {
 	l.t.Helper()
 	w := &webserverv1.WebServer{}
@@ -1033,12 +1047,11 @@ func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
 				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
 			})
 			l.collect(l.child())
-			before := l.stored()
-			if err := l.client.Delete(t.Context(), before); err != nil {
+			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 				t.Fatal(err)
 			}
 			w := l.stored()
-			handleObject(&l.foreground).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: w}, &prioritiesOf{})
+			l.deliver(w)
 			if tc.retried {
 				l.refuse["delete"] = errors.New("no answer")
 				if _, err := l.try("Observe", "Desired", "delete", "status"); err == nil {
@@ -1056,6 +1069,22 @@ func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
 			l.pass("Observe", "Desired", "delete", "patch") // the child, the finalizer
 		})
 	}
+}
+
+// The cache holds a version before the handlers get its event, and they may not even
+// have got the event of the version with the finalizer of a foreground deletion.
+func TestReconciler_TearsDownAfterTheEventOfTheDeletion(t *testing.T) {
+	l := newLoop(t, object(finalized, orphaning))
+	l.pass("Observe", "Desired", "apply", "Report", "status")
+	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+		t.Fatal(err)
+	}
+	l.calls = nil
+	result, err := l.Reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+	if err != nil || !result.IsZero() || len(l.calls) > 0 {
+		t.Errorf("before the event: called %q, got %v and %v", l.calls, result, err)
+	}
+	l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
 }
 
 func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {

@@ -93,7 +93,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 		base = base.WithName(part)
 	}
 	warm := true
-	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject(&r.foreground)).
+	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject(&r.deletions)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers + 1,
 			NewQueue:                newQueue(o.Workers),
@@ -271,8 +271,8 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 }
 
 // handleObject returns the handler of the kind's own objects. It enqueues
-// what a user changed before everything else, and records foreground deletions.
-func handleObject(deletions *foregroundDeletions) handler.EventHandler {
+// what a user changed before everything else, and records deletions.
+func handleObject(d *deletions) handler.EventHandler {
 	add := func(o client.Object, priority int, q queue) {
 		r := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
 		if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
@@ -287,7 +287,7 @@ func handleObject(deletions *foregroundDeletions) handler.EventHandler {
 			if e.IsInInitialList && isReconciled(e.Object) {
 				priority = fairqueue.PriorityBackground
 			}
-			deletions.observe(e.Object)
+			d.observe(e.Object)
 			add(e.Object, priority, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
@@ -298,11 +298,11 @@ func handleObject(deletions *foregroundDeletions) handler.EventHandler {
 			case isEdit(e.ObjectOld, e.ObjectNew):
 				priority = fairqueue.PriorityEdit
 			}
-			deletions.observe(e.ObjectNew)
+			d.observe(e.ObjectNew)
 			add(e.ObjectNew, priority, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			deletions.forget(e.Object)
+			d.forget(e.Object)
 			add(e.Object, fairqueue.PriorityDefault, q)
 		},
 	}
