@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/platform-operator/platform-operator/apis/common"
 )
 
 // memory is what the model records about one object, from its creation on.
@@ -100,6 +102,8 @@ type memory struct {
 type expectation struct {
 	// ready reports whether Ready must be True.
 	ready bool
+	// orReason is the reason that Ready may have if it is not True nevertheless.
+	orReason string
 	// mayBeReady reports whether Ready may be True.
 	mayBeReady bool
 	// serves reports whether pods must serve, of this spec or an earlier one.
@@ -192,7 +196,11 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 		e.why = "a change of the ConfigMap waits for the next change of the spec"
 	case works && !conflict && w.mayBeTooLate(spec, in):
 		e.why = "the spec works, but the pods that showed why it did not were deleted, and the next ones had only a second"
-		e.serves = want != 0
+		e.ready, e.serves = true, want != 0
+		e.orReason = common.ReasonRolledBack
+		if text(spec, "rollout", "onFailure") == "Halt" && m.rolledBack == "" {
+			e.orReason = common.ReasonRolloutFailed
+		}
 	case works && !conflict:
 		e.why = "the spec works"
 		e.ready, e.serves, e.image = true, want != 0, text(spec, "image")

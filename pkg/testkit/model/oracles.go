@@ -265,7 +265,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	if w.memory.owed {
 		may++
 	}
-	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && !w.memory.touched && !w.memory.doubtful && n > may {
+	if n := len(slices.Compact(slices.Clone(w.memory.seen))) - 1; e.ready && e.orReason == "" && !w.memory.touched && !w.memory.doubtful && n > may {
 		bad("flip-flop", "the template of the Deployment changed %d times, and the spec %d times", n, w.memory.edits)
 	}
 	w.judgeChildren(s, e, children, bad)
@@ -338,7 +338,7 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 		return
 	case s.status.ObservedGeneration != s.object.GetGeneration():
 		bad("status", "observedGeneration is %d, and generation %d", s.status.ObservedGeneration, s.object.GetGeneration())
-	case e.ready && !isReady:
+	case e.ready && !isReady && ready.Reason != e.orReason:
 		bad("ready", "Ready is %s (%s: %s), want True: %s; %s", ready.Status, ready.Reason, ready.Message, e.why, s.summary())
 	case !e.mayBeReady && isReady:
 		bad("ready", "Ready is True (%s: %s): %s", ready.Reason, ready.Message, e.why)
