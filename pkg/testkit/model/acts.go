@@ -431,6 +431,16 @@ func faultOps() []Op {
 			return all
 		}))),
 		disturb(other("stale-all", "# the operator sees all changes late", nil, stale(func(*Kind) []string { return []string{""} }))),
+		disturb(other("slow-handlers", "# the operator handles the event of each change late, when its caches hold later ones", nil, func(_ context.Context, w *World) error {
+			l := w.leader()
+			l.slow.Store(true)
+			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
+				err := w.idle(ctx)
+				l.slow.Store(false)
+				return err
+			})
+			return nil
+		})),
 		disturb(other("break-watches", "# all watches of the operator are broken off", nil, func(_ context.Context, w *World) error {
 			w.leader().wire.breakWatches()
 			return nil

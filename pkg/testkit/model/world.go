@@ -74,6 +74,7 @@ type World struct {
 // leader is a running operator.
 type leader struct {
 	wire *wire
+	slow atomic.Bool // its handlers
 	op   *testkit.Operator
 }
 
@@ -113,7 +114,7 @@ func (w *World) start(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if l.op, err = w.env.Run(ctx, w.kind.subject(w.now), l.wire.wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
+	if l.op, err = w.env.Run(ctx, slowHandlers(w.kind.subject(w.now), &l.slow), l.wire.wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
 	}
 	w.leaders = append(w.leaders, l)
