@@ -105,6 +105,10 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 			return nil, err
 		}
 	}
+	newClient := client.New
+	if ownWrites {
+		newClient = newBoundedClient
+	}
 	mgr, err := manager.New(cfg, manager.Options{
 		Scheme: scheme,
 		Logger: expectRefusedEvents(log.Log),
@@ -112,8 +116,9 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 			all, err := apiutil.NewDynamicRESTMapper(cfg, c)
 			return mapper{all, o.Without}, err
 		},
-		Cache:    caches.Options(scheme, o.Kinds, o.Watch),
-		NewCache: caches.New,
+		Cache:     caches.Options(scheme, o.Kinds, o.Watch),
+		NewCache:  caches.New,
+		NewClient: newClient,
 		Client: client.Options{
 			FieldOwner: naming.FieldManager,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
