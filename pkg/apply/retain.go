@@ -47,11 +47,21 @@ func retains(owner Owner) bool {
 // the child. It costs one request per such child when the deletion policy
 // changes.
 func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
+	return a.retain(ctx, a.client, owner, in)
+}
+
+// RetainUncached is Retain for a child that the cache may not hold, because it has lost
+// its label. It costs one request more.
+func (a *Applier) RetainUncached(ctx context.Context, owner Owner, in Intent) error {
+	return a.retain(ctx, a.live, owner, in)
+}
+
+func (a *Applier) retain(ctx context.Context, from client.Reader, owner Owner, in Intent) error {
 	if in.DeleteOnOrphan {
 		return nil
 	}
 	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+	if err := from.Get(ctx, in.Key(), live); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}

@@ -82,6 +82,9 @@ type memory struct {
 	// searched reports that this process has searched for children of the paused object
 	// that must be retained. Later, none loses its label without an event.
 	searched bool
+	// sought reports the same of the children that could not be applied while the object
+	// was not paused.
+	sought bool
 	// suspect reports that children may have been deleted by others, perhaps
 	// because the object was: since the last complete reconcile, or while no
 	// operator was running.
@@ -227,6 +230,10 @@ type reconciliation struct {
 	read  *reads
 	seen  uidRecorder // what was observed
 	out   Outcome
+	// vanished are the children that have disappeared from the cache, and unread is why
+	// those without the label are not known.
+	vanished map[childKey]bool
+	unread   error
 }
 
 // observe returns the model of the object, which waits for the rollouts of other
@@ -249,7 +256,8 @@ func (c *reconciliation) observe(ctx context.Context, reads *reads) (Model, erro
 // write.
 func (c *reconciliation) observeAndWrite(ctx context.Context, model Model) (_ Model, fulfilled bool, err error) {
 	plan, err := model.Plan()
-	found, unread := c.findUnlabelled(ctx, plan, err != nil)
+	var found map[childKey]client.Object
+	found, c.unread = c.findUnlabelled(ctx, plan, err != nil)
 	if len(found) > 0 {
 		c.seen.unlabelled = found
 		again, unobserved := c.observe(ctx, nil)
@@ -264,7 +272,7 @@ func (c *reconciliation) observeAndWrite(ctx context.Context, model Model) (_ Mo
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
 	c.applier.ForgetOthers(c.owner, c.remembered(plan))
-	err = errors.Join(err, unread, unwritten)
+	err = errors.Join(err, c.unread, unwritten)
 	return model, err == nil && len(found) == 0 && c.confirm(plan, c.out, c.read), err
 }
 
@@ -324,6 +332,8 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 		live := c.seen.unlabelled[k]
 		switch {
 		case settled[k] || !c.optional.available(in.Kind):
+		case live == nil && c.mayBeBlocked(k):
+			errs = append(errs, c.applier.RetainUncached(ctx, c.owner, in))
 		case live == nil:
 			errs = append(errs, c.applier.Retain(ctx, c.owner, in))
 		case !in.DeleteOnOrphan:
@@ -344,7 +354,11 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 			errs = append(errs, c.applier.RetainLive(ctx, c.owner, k.kind, live))
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil && c.unread == nil && c.retains() && !c.kind.Paused(c.obj) {
+		c.change(client.ObjectKeyFromObject(c.obj), func(m *memory) { m.sought = true })
+	}
+	return err
 }
 
 // forEachChild calls do for the children of a plan whose types are available,

@@ -33,11 +33,13 @@ import (
 //   - it is the workload, it is not applied because the object is paused or the
 //     plan is incomplete, and this process does not know yet whether it exists:
 //     there was no event if it lost its label while no operator was running;
-//   - the object is paused, and its children outlive it: they must be retained,
-//     and this process has not searched for them yet.
+//   - it outlives the object, and is not applied because the object is paused, the plan is
+//     incomplete, or another child fails: it must be retained, and this process has not
+//     searched for it yet.
 //
-// An object at rest causes no request, unless it is paused and such a child was found:
-// then it is read once a minute, because no event reports its changes.
+// An object at rest causes no request, unless it is paused, or its plan is incomplete, and
+// such a child was found: then it is read once a minute, because no event reports its
+// changes.
 
 // goneSoon is the interval at which a child without the label that is being
 // deleted is read again, because there is no event when its deletion completes.
@@ -48,13 +50,14 @@ const goneSoon = 2 * time.Second
 func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomplete bool) (map[childKey]client.Object, error) {
 	key := client.ObjectKeyFromObject(c.obj)
 	vanished := c.takeVanished(key)
+	c.vanished = vanished
 	paused := c.kind.Paused(c.obj)
 	// If the workload were missed, an object that is serving would be reported as
 	// unavailable. No condition depends on the other children that are not applied.
 	// The status is no evidence that the workload exists: it may be wrong, and it
 	// would remain so.
 	known := c.recall(key)
-	toRetain := paused && c.obj.GetDeletionPolicy() == common.DeletionPolicyOrphan && !known.searched
+	toRetain := c.retains() && (paused && !known.searched || incomplete && !known.sought)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
@@ -86,17 +89,35 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 			continue
 		}
 		found[k] = live
-		if paused && live.GetDeletionTimestamp().IsZero() {
+		if (paused || incomplete) && live.GetDeletionTimestamp().IsZero() {
 			c.out.RequeueAfter(fault.Probe)
 		} else {
 			c.out.RequeueAfter(goneSoon)
 		}
 	}
 	c.keepVanished(key, slices.Collect(maps.Keys(found)))
-	if toRetain {
+	if toRetain && paused {
 		c.change(key, func(m *memory) { m.searched = true })
 	}
 	return found, nil
+}
+
+func (c *reconciliation) retains() bool {
+	return c.obj.GetDeletionPolicy() == common.DeletionPolicyOrphan
+}
+
+// mayBeBlocked reports whether a child that was not applied, because another one failed,
+// may exist without the label, and must be retained. If it has disappeared from the
+// cache, that is remembered until it is applied.
+func (c *reconciliation) mayBeBlocked(child childKey) bool {
+	if o, observed := c.seen.of[child]; c.kind.Paused(c.obj) || observed && exists(o) {
+		return false
+	}
+	key := client.ObjectKeyFromObject(c.obj)
+	if c.vanished[child] {
+		c.keepVanished(key, []childKey{child})
+	}
+	return c.retains() && (c.vanished[child] || !c.recall(key).sought)
 }
 
 // unlabelledReader reads the children of one object, also those that lack the label.

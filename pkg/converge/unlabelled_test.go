@@ -280,6 +280,57 @@ func TestReconciler_RetainsUnlabelledChildrenOfAPausedObject(t *testing.T) {
 	}
 }
 
+// A child that is not applied, because another one belongs to another owner or because
+// the plan is incomplete, is not found by applying it.
+func TestReconciler_RetainsUnlabelledChildrenThatAreNotApplied(t *testing.T) {
+	blocked := func(e *estranged) {
+		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "main", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Pod", Name: "other", UID: "other-1", Controller: new(true)},
+		}}}
+		if err := e.client.Create(e.t.Context(), foreign); err != nil {
+			e.t.Fatal(err)
+		}
+		desired := e.kind.Desired
+		e.kind.Desired = func(w *webserverv1.WebServer, seen int) (Plan, error) {
+			plan, err := desired(w, seen)
+			main := apply.New(corev1ac.ConfigMap("main", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+			plan.Apply = append([]apply.Intent{main}, plan.Apply...)
+			plan.Accompany(main.Ref())
+			return plan, err
+		}
+	}
+	incomplete := func(e *estranged) { e.lost = true }
+	for name, tc := range map[string]struct {
+		unapplied func(*estranged)
+		restarted bool
+	}{
+		"blocked":                     {unapplied: blocked},
+		"blocked, after a restart":    {unapplied: blocked, restarted: true},
+		"incomplete, after a restart": {unapplied: incomplete, restarted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEstranged(t)
+			e.kind.Workload = &corev1.Pod{}
+			tc.unapplied(e)
+			e.restart()
+			e.reconcileOnly()
+			e.byHand(unlabel)
+			if tc.restarted {
+				e.restart()
+			}
+			e.reconcileOnly()
+			e.reconcileOnly()
+			e.edit(orphaning)
+			if again := e.reconcileOnly().RequeueAfter; again < fault.Probe/2 {
+				t.Errorf("it is reconciled again after %s, want about %s", again, fault.Probe)
+			}
+			if diff := cmp.Diff([]string{"WebServer", "Namespace"}, e.owners()); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // The plan has a child that is not wanted only if it is observed.
 func TestReconciler_ReleasesUnlabelledChildrenOfAPausedObject(t *testing.T) {
 	for name, unwanted := range map[string]bool{"wanted": false, "not wanted": true} {
