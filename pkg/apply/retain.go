@@ -110,6 +110,11 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 // because the garbage collector would keep it: the child is released if it is
 // orphaned, and otherwise deleted. It reads the child from the API server: the cache
 // may not show the reference yet.
+//
+// In a foreground deletion, the reference may have been removed since then, and the
+// garbage collector may have seen it before: it removes the reference to the owner,
+// whatever the other ones are by then, so that the child would have no owner. Therefore
+// every child is deleted.
 func (a *Applier) EndRetained(ctx context.Context, owner Owner, in Intent) error {
 	live := in.newLive()
 	if err := a.live.Get(ctx, in.Key(), live); err != nil {
@@ -118,14 +123,14 @@ func (a *Applier) EndRetained(ctx context.Context, owner Owner, in Intent) error
 		}
 		return fmt.Errorf("reading %s: %w", in, err)
 	}
-	if !hasNamespaceOwner(live) {
+	switch retained := hasNamespaceOwner(live); {
+	case !retained && (!owner.Foreground || Orphaned(owner, live)):
 		return nil
+	case !retained || !Orphaned(owner, live):
+		return a.Delete(ctx, owner, in.Kind, live)
 	}
-	if Orphaned(owner, live) {
-		_, err := a.Release(ctx, owner, in)
-		return err
-	}
-	return a.Delete(ctx, owner, in.Kind, live)
+	_, err := a.Release(ctx, owner, in)
+	return err
 }
 
 // Orphaned reports whether a child of a deleted owner is kept: the deletion policy or

@@ -1034,10 +1034,11 @@ func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) 
 // The garbage collector removes the reference to an object that is deleted in the
 // foreground from a child that its Namespace owns, too, as if the child were orphaned.
 func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
-	for name, tc := range map[string]struct{ late, retried bool }{
+	for name, tc := range map[string]struct{ late, retried, written bool }{
 		"before the garbage collector is done": {},
 		"after it is done":                     {late: true},
 		"tried again after it is done":         {late: true, retried: true},
+		"written while the collector ran":      {late: true, written: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object(finalized, orphaning))
@@ -1047,6 +1048,13 @@ func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
 				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
 			})
 			l.collect(l.child())
+			if tc.written {
+				c := l.child()
+				c.OwnerReferences = nil
+				if err := l.client.Update(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 				t.Fatal(err)
 			}
