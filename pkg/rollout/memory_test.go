@@ -403,7 +403,7 @@ func TestDecide_RecordsTheTemplateOfAnotherClientAsAnotherRevision(t *testing.T)
 	w.seen.Deployment.Spec.Template, w.seen.Deployment.Annotations = earlier.Spec.Template, earlier.Annotations // kubectl rollout undo
 	w.rolls()
 	w.seen.Revisions = nil
-	w.is("the history is lost", "Progressing ", common.Revisions{Current: 2, LastHealthy: 3})
+	w.is("the history is lost", "Progressing ", common.Revisions{Current: 2, LastHealthy: 2})
 	if w.deployed() != "web:2" {
 		t.Errorf("the Deployment has %s", w.deployed())
 	}
@@ -459,6 +459,27 @@ func TestDecide_RecordsNoTemplateThatWasEditedInTheDeployment(t *testing.T) {
 	w.image = "web:2"
 	if d := w.decide(); d.Restore != nil {
 		t.Errorf("%s is recorded", d.Restore.Name)
+	}
+}
+
+// A cache that lags may still show a Deployment whose revision was pruned, because the
+// operator had not recorded that it was in use, and then that its pods are available.
+func TestDecide_RecordsNoHealthyRevisionThatIsNotKept(t *testing.T) {
+	w := serving(t)
+	w.rollout.RevisionHistoryLimit = new(int32(0))
+	kept, status := w.seen.Revisions, *w.status.DeepCopy()
+	w.image = "web:2"
+	w.pass()
+	w.rolls()
+	w.seen.Revisions, w.status = kept, status
+	w.image = "web:bad"
+	w.pass()
+	w.pass()
+	w.rolls(crashing)
+	w.pass()
+	w.pass()
+	if w.status.Revisions.LastHealthy != 1 || w.deployed() != "web:1" {
+		t.Errorf("the Deployment has %s, and the status %+v", w.deployed(), w.status.Revisions)
 	}
 }
 

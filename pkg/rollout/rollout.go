@@ -268,6 +268,7 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 	if ok {
 		candidates = append(slices.Clone(history), lost)
 	}
+	healthy := d.memory.healthy
 	d.memory.observe(seen, candidates)
 	var missing error
 	if d.Serving, missing = d.serving(candidates); missing != nil {
@@ -287,6 +288,8 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 		}
 		d.Restore = &restore
 		history = candidates
+	} else if ok && d.memory.healthy.is(lost) {
+		d.memory.healthy = healthy // what is not kept cannot be rolled back to
 	}
 	if missing == nil && !d.unasked {
 		d.Kept, d.Prune = d.keep(history)
