@@ -123,14 +123,14 @@ func (a *Applier) EndRetained(ctx context.Context, owner Owner, in Intent) error
 		}
 		return fmt.Errorf("reading %s: %w", in, err)
 	}
-	switch retained := hasNamespaceOwner(live); {
-	case !retained && (!owner.Foreground || Orphaned(owner, live)):
-		return nil
-	case !retained || !Orphaned(owner, live):
+	switch orphaned, retained := Orphaned(owner, live), hasNamespaceOwner(live); {
+	case !orphaned && (retained || owner.Foreground):
 		return a.Delete(ctx, owner, in.Kind, live)
+	case orphaned && retained:
+		_, err := a.Release(ctx, owner, in)
+		return err
 	}
-	_, err := a.Release(ctx, owner, in)
-	return err
+	return nil
 }
 
 // Orphaned reports whether a child of a deleted owner is kept: the deletion policy or

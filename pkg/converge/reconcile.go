@@ -332,10 +332,8 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 		live := c.seen.unlabelled[k]
 		switch {
 		case settled[k] || !c.optional.available(in.Kind):
-		case live == nil && c.mayBeBlocked(k):
-			errs = append(errs, c.applier.RetainUncached(ctx, c.owner, in))
 		case live == nil:
-			errs = append(errs, c.applier.Retain(ctx, c.owner, in))
+			errs = append(errs, c.retainUnapplied(ctx, k, in))
 		case !in.DeleteOnOrphan:
 			errs = append(errs, c.applier.RetainLive(ctx, c.owner, in.Kind, live))
 		}
@@ -355,7 +353,7 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 		}
 	}
 	err := errors.Join(errs...)
-	if err == nil && c.unread == nil && c.retains() && !c.kind.Paused(c.obj) {
+	if err == nil && c.unread == nil && orphans(c.obj) && !c.kind.Paused(c.obj) {
 		c.change(client.ObjectKeyFromObject(c.obj), func(m *memory) { m.sought = true })
 	}
 	return err
@@ -446,7 +444,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 		problem.Message = message.Join(msgDeletionBlocked.With(), v.Message)
 		if late {
 			problem.Class = fault.Stall
-			if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+			if orphans(obj) {
 				problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
 			}
 		}
@@ -472,7 +470,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 // If late is true, it continues after errors of steps that the deletion does not need.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
 	children := client.Reader(r.client)
-	if r.kind.Paused(obj) && obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+	if r.kind.Paused(obj) && orphans(obj) {
 		// Those that are not wanted any more are not in the plan unless they are observed.
 		children = unlabelledReader{children, r.applier, owner}
 	}
@@ -513,7 +511,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 // deletion, and they were not written in between. It returns all errors, joined.
 func (r *Reconciler) endChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
 	end := r.applier.EndRetained
-	if obj.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+	if orphans(obj) {
 		end = r.releaseChild
 	}
 	plan, err := model.Plan()
@@ -609,7 +607,7 @@ func (r *Reconciler) lose(obj client.Object, in apply.Intent) (isNew bool) {
 
 // needsFinalizer reports whether the object must not be deleted before its teardown.
 func (r *Reconciler) needsFinalizer(obj Object) bool {
-	return obj.GetDeletionPolicy() == common.DeletionPolicyOrphan || r.kind.Teardown != nil
+	return orphans(obj) || r.kind.Teardown != nil
 }
 
 // addFinalizer adds the finalizer if the object needs it. Usually the mutating

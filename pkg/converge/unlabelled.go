@@ -57,7 +57,7 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	// The status is no evidence that the workload exists: it may be wrong, and it
 	// would remain so.
 	known := c.recall(key)
-	toRetain := c.retains() && (paused && !known.searched || incomplete && !known.sought)
+	toRetain := orphans(c.obj) && (paused && !known.searched || incomplete && !known.sought)
 	planned := map[childKey]bool{}
 	for _, in := range plan.Apply {
 		planned[childKey{in.Kind, in.Key()}] = true
@@ -102,22 +102,24 @@ func (c *reconciliation) findUnlabelled(ctx context.Context, plan Plan, incomple
 	return found, nil
 }
 
-func (c *reconciliation) retains() bool {
-	return c.obj.GetDeletionPolicy() == common.DeletionPolicyOrphan
-}
+// orphans reports whether the children of an object outlive it.
+func orphans(obj Object) bool { return obj.GetDeletionPolicy() == common.DeletionPolicyOrphan }
 
-// mayBeBlocked reports whether a child that was not applied, because another one failed,
-// may exist without the label, and must be retained. If it has disappeared from the
-// cache, that is remembered until it is applied.
-func (c *reconciliation) mayBeBlocked(child childKey) bool {
-	if o, observed := c.seen.of[child]; c.kind.Paused(c.obj) || observed && exists(o) {
-		return false
+// retainUnapplied retains a child that was not applied. If that is because another child
+// failed, it may exist without the label. If it has disappeared from the cache, that is
+// remembered until it is applied.
+func (c *reconciliation) retainUnapplied(ctx context.Context, k childKey, in apply.Intent) error {
+	if o, observed := c.seen.of[k]; c.kind.Paused(c.obj) || observed && exists(o) {
+		return c.applier.Retain(ctx, c.owner, in)
 	}
 	key := client.ObjectKeyFromObject(c.obj)
-	if c.vanished[child] {
-		c.keepVanished(key, []childKey{child})
+	if c.vanished[k] {
+		c.keepVanished(key, []childKey{k})
 	}
-	return c.retains() && (c.vanished[child] || !c.recall(key).sought)
+	if orphans(c.obj) && (c.vanished[k] || !c.recall(key).sought) {
+		return c.applier.RetainUncached(ctx, c.owner, in)
+	}
+	return c.applier.Retain(ctx, c.owner, in)
 }
 
 // unlabelledReader reads the children of one object, also those that lack the label.

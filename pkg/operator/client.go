@@ -29,7 +29,6 @@ const (
 // another object of the type changes.
 type boundedClient struct {
 	client.Client
-	now func() time.Time
 
 	mu      sync.RWMutex
 	impeded map[reflect.Type]time.Time // until when reads of a type do not wait
@@ -37,7 +36,7 @@ type boundedClient struct {
 
 func newBoundedClient(cfg *rest.Config, o client.Options) (client.Client, error) {
 	c, err := client.New(cfg, o)
-	return &boundedClient{Client: c, now: time.Now, impeded: map[reflect.Type]time.Time{}}, err
+	return &boundedClient{Client: c, impeded: map[reflect.Type]time.Time{}}, err
 }
 
 // Get reads an object.
@@ -67,7 +66,7 @@ func (c *boundedClient) read(ctx context.Context, into any, read func(ctx contex
 	c.mu.RLock()
 	until, impeded := c.impeded[of]
 	c.mu.RUnlock()
-	if impeded && c.now().Before(until) {
+	if impeded && time.Now().Before(until) {
 		return read(ctx, false)
 	}
 	bounded, cancel := context.WithTimeout(ctx, catchUp)
@@ -78,7 +77,7 @@ func (c *boundedClient) read(ctx context.Context, into any, read func(ctx contex
 	}
 	log.FromContext(ctx).Info("The cache does not show the operator's own writes; reading it as it is", "type", of.String(), "error", err.Error())
 	c.mu.Lock()
-	c.impeded[of] = c.now().Add(noCatchUp)
+	c.impeded[of] = time.Now().Add(noCatchUp)
 	c.mu.Unlock()
 	return read(ctx, false)
 }

@@ -43,7 +43,7 @@ func laggingClient(slow time.Duration) *boundedClient {
 			return c.List(ctx, l, opts...)
 		},
 	}).Build()
-	return &boundedClient{Client: inner, now: time.Now, impeded: map[reflect.Type]time.Time{}}
+	return &boundedClient{Client: inner, impeded: map[reflect.Type]time.Time{}}
 }
 
 func TestBoundedClient_ReadsWhatTheCacheHolds(t *testing.T) {
@@ -105,7 +105,7 @@ func TestBoundedClient_EndsWithItsCaller(t *testing.T) {
 
 // BenchmarkBoundedClient_Get counts what the limit costs each read.
 func BenchmarkBoundedClient_Get(b *testing.B) {
-	c := &boundedClient{Client: instant{}, now: time.Now, impeded: map[reflect.Type]time.Time{}}
+	c := &boundedClient{Client: instant{}, impeded: map[reflect.Type]time.Time{}}
 	var m corev1.ConfigMap
 	b.ReportAllocs()
 	for b.Loop() {
