@@ -12,6 +12,7 @@ import (
 // certificate when it is deleted or damaged, with one that the API server already
 // trusts.
 func TestOperator_RestoresTheCertificate(t *testing.T) {
+	campaign(t, "campaign-operator")
 	const secret = operatorName + "-webhook-cert"
 	served := func() string {
 		t.Helper()

@@ -52,6 +52,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code) //nolint:gocritic // there is nothing left to defer
 }
 
+// campaign skips a test that is not a part of make test, and says what runs it. Tests
+// against an API server, or of a package, show the same with less.
+func campaign(t *testing.T, target string) {
+	t.Helper()
+	if os.Getenv("CAMPAIGN") == "" {
+		t.Skip("run make " + target)
+	}
+}
+
 // local reports whether the cluster is the one of bin/cluster, with its audit log.
 func local() bool { return os.Getenv("CLUSTER") != "current" }
 

@@ -431,6 +431,7 @@ func mayFail(command string) bool {
 // TestPrometheus_AlertsFireAndResolve reads the operator's metrics with a real
 // Prometheus, configured by the ServiceMonitor and the PrometheusRule of the chart.
 func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
+	campaign(t, "campaign-operator")
 	t.Parallel()
 	p := newPrometheus(t)
 	began := time.Now()

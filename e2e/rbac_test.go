@@ -146,6 +146,7 @@ func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
 // TestOperator_CRDInstalledLater deletes the CRD of PodMonitor, and with it every
 // PodMonitor: so it runs alone, and not on a cluster that others use.
 func TestOperator_CRDInstalledLater(t *testing.T) {
+	campaign(t, "campaign-operator")
 	if !local() {
 		t.Skip("it would delete all PodMonitors of the cluster")
 	}
@@ -175,6 +176,7 @@ func TestOperator_CRDInstalledLater(t *testing.T) {
 // TestOperator_RecreatesTheLease deletes the Lease by which the replicas elect the
 // leader.
 func TestOperator_RecreatesTheLease(t *testing.T) {
+	campaign(t, "campaign-operator")
 	uid := func() (string, error) {
 		return run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.metadata.uid}")
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // TestUninstall_LeavesNoBlockedDeletion uninstalls the operator while
-// objects with each deletion policy exist, and installs it again.
+// objects with each deletion policy exist, and installs it again. The CRDs stay, and
+// installing updates one that an older chart has written.
 func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	ns := namespace(t)
 	for name, policy := range map[string]string{"mortal": "Delete", "orphan": "Orphan", "stays": "Orphan"} {
@@ -40,12 +41,20 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	kubectl(t, "-n", ns, "delete", "webserver", "mortal", "orphan", "--timeout="+patience.String())
 	eventuallyPrints(t, "", "-n", ns, "get", "deployments", "-o", `jsonpath={.items[?(@.metadata.name=="mortal")].metadata.name}`)
 
+	column := func() string {
+		return kubectl(t, "get", "crd", "webservers.my.domain", "-o", "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}")
+	}
+	first := column()
+	kubectl(t, "patch", "crd", "webservers.my.domain", "--type=json", "-p", `[{"op":"replace","path":"/spec/versions/0/additionalPrinterColumns/0/name","value":"Old"}]`)
 	// With the same values, because later tests need the ServiceMonitor.
-	if _, err := helm(t.Context(), values, "upgrade", "--install", operatorName, "../charts/platform-operator",
+	if _, err := helm(t.Context(), values, "upgrade", "--install", operatorName, "../charts/platform-operator", "--force-conflicts",
 		"-n", operatorNamespace, "--wait", "--timeout="+patience.String(), "--hide-notes", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	leads(t)
+	if got := column(); got != first {
+		t.Errorf("the first column is %q after helm upgrade, want %q", got, first)
+	}
 	kubectl(t, "-n", ns, "scale", "webserver", "stays", "--replicas=2")
 	eventuallyPrints(t, "2", "-n", ns, "get", "deployment", "stays", "-o", "jsonpath={.status.readyReplicas}")
 	if now := restarts(); !strings.Contains(now, pods) && !strings.Contains(now, strings.Fields(pods)[0]) {
@@ -54,21 +63,4 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
 	// The next test may change the operator's permissions, which it needs for this.
 	kubectl(t, "delete", "namespace", ns, "--timeout="+patience.String())
-}
-
-// TestUpgrade_UpdatesCRDs checks that helm upgrade updates a CRD
-// that an older chart has installed.
-func TestUpgrade_UpdatesCRDs(t *testing.T) {
-	const crd = "webservers.my.domain"
-	const column = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}"
-	kubectl(t, "get", "crd", crd)
-	want := kubectl(t, "get", "crd", crd, "-o", column)
-	kubectl(t, "patch", "crd", crd, "--type=json", "-p", `[{"op":"replace","path":"/spec/versions/0/additionalPrinterColumns/0/name","value":"Old"}]`)
-	if err := upgradeChart(t.Context(), "--force-conflicts"); err != nil {
-		t.Fatal(err)
-	}
-	if got := kubectl(t, "get", "crd", crd, "-o", column); got != want {
-		t.Errorf("first column is %q after helm upgrade, want %q", got, want)
-	}
-	leads(t)
 }

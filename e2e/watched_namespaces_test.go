@@ -36,6 +36,7 @@ func watchNamespaces(ctx context.Context, namespaces ...string) error {
 // namespaces are still reconciled, even by an operator that starts later. The test
 // changes the configuration of the operator, so it runs alone.
 func TestOperator_StartsWithoutAWatchedNamespace(t *testing.T) {
+	campaign(t, "campaign-operator")
 	kept := newBlockStage(t)
 	lost := blockStage{t, kept.ns + "-lost", kept.reader}
 	kubectl(t, "create", "namespace", lost.ns)
