@@ -80,27 +80,6 @@ func TestChain_Regressions(t *testing.T) {
 	runAll(t, regressions(t), func(t *testing.T, _ Chain, f Found) { t.Errorf("%s", f) })
 }
 
-// TestChain_FixedSeeds runs random chains, which are always the same, so that a change
-// of the operator is tried with combinations without a scenario of their own. A
-// violation must happen twice: what depends on timing is for a campaign.
-func TestChain_FixedSeeds(t *testing.T) {
-	chains := make([]Chain, 16) // two minutes with two processors
-	for i := range chains {
-		chains[i] = Generate(uint64(i), kinds(), NewPairs(kinds()), nil)
-	}
-	runAll(t, chains, func(t *testing.T, c Chain, f Found) {
-		again, err := Run(t.Context(), env, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Repeated = len(again.Violations) > 0; f.Repeated {
-			t.Errorf("%s", f)
-		} else {
-			t.Logf("%s", f)
-		}
-	})
-}
-
 // runAll runs chains, and calls violated for each that broke a promise. A chain mostly
 // waits, so more of them run at the same time than there are processors.
 func runAll(t *testing.T, chains []Chain, violated func(*testing.T, Chain, Found)) {
