@@ -178,6 +178,10 @@ lint: $(GOLANGCI_LINT) bin/cluster ## Run golangci-lint in every module, and lin
 prose: ## Print how often expressions of docs/style.md occur per 1,000 words
 	@go run ./cmd/prose
 
+.PHONY: size
+size: ## Print how many lines, facts, complex functions and words there are, and the goals
+	@hack/size.sh
+
 .PHONY: verify
 verify: ## Generate, format and tidy; fail if that changes a file; then lint everything and compare two builds
 	@$(MAKE) verify-files
