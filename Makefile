@@ -279,20 +279,6 @@ campaign-model: bin/cluster ## Random chains of operations against a model: MODE
 	@MODEL_TIME=$(if $(MODEL_CHAIN),,$(MODEL_TIME)) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
 		go test -tags=envtest -count=1 -timeout=0 -v -run '^Test(Campaign|Chain)$$' $(GO_TEST_FLAGS) ./pkg/testkit/model
 
-# MODEL_CHAINS, MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/model-testing.md.
-.PHONY: campaign-model-e2e
-campaign-model-e2e: bin/cluster ## Random chains of operations on a real cluster, compared with the same model; ten minutes
-	$(call say,'starting the cluster')
-	@$(MAKE) e2e-cluster
-	$(call say,'random chains of operations on a real cluster')
-	@go test -tags=e2e -count=1 -timeout=0 -v -exec '$(CURDIR)/bin/cluster exec --' -run '^TestCluster_' $(GO_TEST_FLAGS) ./pkg/testkit/model
-
-.PHONY: campaign-planted
-campaign-planted: PLANTED_TIME ?= 15m
-campaign-planted: bin/cluster ## Bring known defects back, one at a time: random chains must find each; writes a table into docs/model-testing.md
-	@MODEL_PLANTED=$(PLANTED_TIME) MODEL_PLANTED_TABLE="$(CURDIR)/docs/model-testing.md" KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
-		go test -tags=envtest -count=1 -timeout=0 -v -run '^TestPlanted_' $(GO_TEST_FLAGS) ./pkg/testkit/model
-
 # Most of these tests wait for pods rather than compute, so more of them run in
 # parallel than there are processors. Tests under load, or that restart the
 # operator, do not call t.Parallel, and run before all others.

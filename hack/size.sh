@@ -25,13 +25,13 @@ facts() {
 }
 row() { printf '%-62s %10s %10s\n' "$@"; }
 
-complexity=$(product | xargs go run "$GOCYCLO" -over 15 || true)
+complexity=$(product | xargs go run "$GOCYCLO")
 # The goals are those of the effort that began after commit 407a345.
 row '' now goal
 row 'product: lines of Go without tests and generated code' "$(product | lines)" 31500
 row '  pkg/converge' "$(go_files pkg/converge/ | lines)" 2000
 row '  pkg/apply' "$(go_files pkg/apply/ | lines)" 2300
-row '  functions with a cyclomatic complexity over 15' "$(awk 'NF' <<<"$complexity" | wc -l)" 15
+row '  functions with a cyclomatic complexity over 15' "$(awk '$1 > 15' <<<"$complexity" | wc -l)" 15
 row '  functions with a cyclomatic complexity over 25' "$(awk '$1 > 25' <<<"$complexity" | wc -l)" 0
 row '  facts remembered per object: fields of converge and apply.memory' "$(($(facts pkg/converge/) + $(facts pkg/apply/)))" 8
 row 'test machinery: lines of Go in pkg/testkit, e2e, admissiontest' "$(go_files "${machinery[@]}" | lines)" 18500

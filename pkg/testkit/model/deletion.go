@@ -91,9 +91,6 @@ func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unst
 
 // gone waits until an object is deleted.
 func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long time.Duration) error {
-	if w.onCluster {
-		long = clusterGone
-	}
 	began := time.Now()
 	for {
 		live := u.DeepCopy()

@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,9 +19,8 @@ import (
 )
 
 func TestChain_RoundTrip(t *testing.T) {
-	pairs := NewPairs([]string{"webserver", "demoapplication", "memcached", "immortalcontainer"})
 	for seed := range uint64(200) {
-		c := Generate(seed, []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}, pairs, nil)
+		c := Generate(seed, []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}, nil)
 		again, err := ParseChain(c.String())
 		if err != nil {
 			t.Fatal(err)
@@ -39,9 +37,8 @@ func TestChain_RoundTrip(t *testing.T) {
 func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 	kinds := []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}
 	without := []string{"pause", "delete-foreground", "crash-before-1", "resume"}
-	pairs := NewPairs(kinds)
 	for seed := range uint64(50) {
-		c := Generate(seed, kinds, pairs, without)
+		c := Generate(seed, kinds, without)
 		k, err := kindNamed(c.kind)
 		if err != nil {
 			t.Fatal(err)
@@ -76,30 +73,6 @@ func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 		if !exists || vain > edits/10 {
 			t.Errorf("%s: created %v, and %d of %d edits change nothing", c, exists, vain, edits)
 		}
-	}
-}
-
-func TestPairs_SaveAndLoad(t *testing.T) {
-	kinds := []string{"webserver", "memcached"}
-	c, err := ParseChain("memcached: create scale-0 scale-3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewPairs(kinds)
-	p.add(c, []string{"create", "scale-0", "scale-3"})
-	path := filepath.Join(t.TempDir(), "pairs.json")
-	if err := p.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	again := NewPairs(kinds)
-	if err := errors.Join(again.Load(path), again.Load(path+".missing")); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(p.String(), again.String()); diff != "" {
-		t.Errorf("pairs (-saved +loaded):\n%s", diff)
-	}
-	if n := len(again.tried["memcached"]); n != 3 {
-		t.Errorf("%d pairs, want 3", n)
 	}
 }
 

@@ -54,7 +54,7 @@ func (w *World) lookAt(ctx context.Context, all *snapshot) (*scene, error) {
 		}
 	}
 	for _, p := range all.pods {
-		if w.belongs(s, &p) {
+		if s.deployment != nil && metav1.IsControlledBy(&p, s.deployment) || !w.kind.hasDeployment() && p.Name == w.kind.Workload.Name {
 			s.pods = append(s.pods, *p.DeepCopy())
 		}
 	}
@@ -313,9 +313,6 @@ func (w *World) judgeRevisions(ctx context.Context, s *scene, bad func(string, s
 // longer exist. There are only a few with a fixed name; revisions and snapshots
 // have a new name for each content.
 func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
-	if w.onCluster {
-		return nil // it is another process
-	}
 	for _, gvk := range []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap"), appsv1.SchemeGroupVersion.WithKind("ControllerRevision")} {
 		live, err := w.list(ctx, gvk)
 		if err != nil {
