@@ -333,25 +333,25 @@ bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every roll
 	$(call say,'load through every rollout')
 	@BENCH=1 go test -tags=e2e -count=1 -timeout=3h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestBenchRollouts$$' -v ./e2e/
 
-# -enforce fails if a goal is missed; -h lists the others.
+# BEFORE is a commit that is compared. -enforce fails if a goal is missed; -h lists the
+# other flags.
+BEFORE ?=
 SCALE_FLAGS ?=
 
 .PHONY: bench-scale
 bench-scale: SCALE ?= 1000
-bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU, memory and latency with SCALE=1000 WebServers; some minutes
+bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU and memory with SCALE=1000 WebServers, of BEFORE=commit too; some minutes
+ifneq ($(BEFORE),)
+	$(call say,'building the operator of $(BEFORE)')
+	@rm -rf bin/before; mkdir -p bin/before
+	@git archive $(BEFORE) | tar -xC bin/before
+	@$(MAKE) -C bin/before build VERSION=$(shell git rev-parse --short $(BEFORE))
+	@mv bin/before/bin/platform-operator bin/platform-operator-before
+	@rm -rf bin/before
+endif
 	$(call say,'measuring with $(SCALE) WebServers')
 	@go build -o bin/scale ./e2e/scale
-	@bin/scale -objects $(SCALE) -version $(VERSION) $(SCALE_FLAGS)
-
-.PHONY: campaign-scale
-campaign-scale: ## The same with 10,000 WebServers, and again in 500 namespaces; an hour
-	@$(MAKE) bench-scale SCALE=10000 SCALE_FLAGS="-namespaces=500 $(SCALE_FLAGS)"
-
-.PHONY: campaign-neighbours
-campaign-neighbours: build bin/cluster ## Write docs/benchmarks.md: what others notice of a tenant's worst object, and of a flood of the webhooks; ten minutes
-	$(call say,'a noisy tenant and a flood of the webhooks')
-	@go build -o bin/scale ./e2e/scale
-	@bin/scale -neighbours -version $(VERSION) $(SCALE_FLAGS)
+	@bin/scale -objects $(SCALE) $(if $(BEFORE),-before bin/platform-operator-before) $(SCALE_FLAGS)
 
 .PHONY: campaign-shared
 campaign-shared: SHARED_OBJECTS ?= 500
