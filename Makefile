@@ -33,7 +33,7 @@ GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
 # linting those takes ten minutes.
-MODULES   := . e2e/cluster cmd/licenses cmd/promrules
+MODULES   := . e2e/cluster hack/licenses hack/promrules
 CHART     := charts/platform-operator
 # What differs from this commit is linted by make check.
 BASE ?= $(or $(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null),HEAD)
@@ -114,9 +114,9 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	done
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
 	@cp config/policy/policies.yaml $(CHART)/files/policies.yaml
-	@go run ./cmd/messages docs/conditions.md
-	@go run ./cmd/observability .
-	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
+	@go run ./hack/messages docs/conditions.md
+	@go run ./hack/observability .
+	@go -C hack/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build
 build: ## Build bin/platform-operator, static and reproducible, which is also the plugin bin/kubectl-platform
@@ -169,14 +169,14 @@ lint: $(GOLANGCI_LINT) bin/cluster ## Run golangci-lint in every module, and lin
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
 		(cd $$m && $(GOLANGCI_LINT) run); done
 	$(call say,'lint comments and documentation')
-	@go run ./cmd/prose -lint
+	@go run ./hack/prose -lint
 	$(call say,'lint the chart')
 	@for values in values.yaml values-production.yaml; do \
 		"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART) -f $(CHART)/$$values; done
 
 .PHONY: prose
 prose: ## Print how often expressions of docs/style.md occur per 1,000 words
-	@go run ./cmd/prose
+	@go run ./hack/prose
 
 .PHONY: size
 size: ## Print how many lines, facts, complex functions and words there are, and the goals

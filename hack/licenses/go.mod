@@ -1,4 +1,4 @@
-module github.com/platform-operator/platform-operator/cmd/licenses
+module github.com/platform-operator/platform-operator/hack/licenses
 
 go 1.26.0
 

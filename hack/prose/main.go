@@ -1,9 +1,9 @@
 // Command prose measures the vocabulary of comments and documentation, and
 // reports expressions that docs/style.md replaces by the terms of the field.
 //
-//	go run ./cmd/prose            # print a table of frequencies
-//	go run ./cmd/prose -lint      # fail if a file uses an expression to avoid
-//	go run ./cmd/prose -lint pkg  # the same for these folders
+//	go run ./hack/prose            # print a table of frequencies
+//	go run ./hack/prose -lint      # fail if a file uses an expression to avoid
+//	go run ./hack/prose -lint pkg  # the same for these folders
 package main
 
 import (

@@ -106,7 +106,7 @@ var ignored = []string{
 	"charts/platform-operator/files", // copied from config
 	"config/crd/bases",               // generated from apis
 	"config/rbac/role.yaml",
-	"cmd/prose",
+	"hack/prose",
 	"docs/style.md",
 }
 

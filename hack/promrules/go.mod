@@ -1,6 +1,6 @@
 // The engine of Prometheus, for tests of the alerts. It has many dependencies, so it is
 // a module of its own.
-module github.com/platform-operator/platform-operator/cmd/promrules
+module github.com/platform-operator/platform-operator/hack/promrules
 
 go 1.26.0
 
