@@ -135,6 +135,12 @@ update-golden: bin/cluster ## Rewrite golden files; read the diff before you com
 	@assets="$$(bin/cluster assets)"; HELM="$$(bin/cluster tool helm)" KUBEBUILDER_ASSETS="$$assets" \
 		go test -tags=chart ./charts -run '^(TestGolden|TestAdmissionPolicies)$$' -update
 
+.PHONY: admission
+admission: ## Write bin/admission.md, tables of all rules of admission
+	@mkdir -p bin
+	@go test -count=1 ./webhooks/admissiontest/corpus -run '^TestDocumentation_Tables$$' -tables '$(CURDIR)/bin/admission.md'
+	@echo bin/admission.md
+
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
 	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik; do go -C $$m mod tidy; done
