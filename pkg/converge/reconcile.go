@@ -45,7 +45,7 @@ const settle = 5 * time.Second
 // startup is how long the status may lag after the object was created or its spec
 // was changed, as long as everything is in order. If the pods are ready within
 // this time, one status is written instead of two
-// (docs/decisions/0041-one-status-if-quick.md).
+// (docs/decisions/0002-status-writes.md).
 const startup = time.Second
 
 // Reconciler reconciles the objects of one kind.

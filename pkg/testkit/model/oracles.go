@@ -278,7 +278,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 // judgeRevisions checks that a number identifies one revision, of those that are kept
 // and those that the status refers to: spec.rollout.pinnedRevision is a number.
 func (w *World) judgeRevisions(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
-	if w.unaware { // docs/decisions/0017-what-is-known-of-revisions.md
+	if w.unaware { // docs/decisions/0008-revisions.md
 		return nil
 	}
 	var kept appsv1.ControllerRevisionList
