@@ -114,6 +114,7 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	done
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
 	@cp config/policy/policies.yaml $(CHART)/files/policies.yaml
+	@go run ./hack/apidocs docs/api
 	@go run ./hack/messages docs/conditions.md
 	@go run ./hack/observability .
 	@go -C hack/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
