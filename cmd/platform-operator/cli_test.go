@@ -85,7 +85,7 @@ var causes = map[string][]string{
 	"unschedulable":          {"2 Insufficient memory", "add nodes"},
 	"terminating":            {"backup.example.com/snapshot", "Check the component that set the finalizer"},
 	"unprocessed":            {"has not processed the latest change", "check that the operator is running"},
-	"container-keeps-ending": {"code 137 (OOMKilled)", "logs worker-immortalpod"},
+	"container-keeps-exiting": {"code 137 (OOMKilled)", "logs worker-immortalpod"},
 	"ready":                  {"Ready"},
 }
 

@@ -3,8 +3,8 @@
 // it, and the tests of every kind compare the status with it.
 //
 // A message is one or more sentences, each of which begins with a capital letter
-// and ends with a full stop. A text of another component is quoted verbatim after
-// a colon. Nothing in a message may differ between two attempts, such as a time,
+// and ends with a full stop. A text of another component is quoted after a colon.
+// Nothing in a message may differ between two attempts, such as a time,
 // a counter or the name of a pod: each difference would be written to the status.
 package message
 

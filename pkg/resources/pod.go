@@ -1,8 +1,6 @@
 package resources
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -51,12 +49,4 @@ func TCPReadiness(port int) *corev1ac.ProbeApplyConfiguration {
 func Scratch(name, path string) (*corev1ac.VolumeApplyConfiguration, *corev1ac.VolumeMountApplyConfiguration) {
 	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 		corev1ac.VolumeMount().WithName(name).WithMountPath(path)
-}
-
-// PodReady reports whether the kubelet considers a pod ready. A pod that is being
-// deleted may be ready still.
-func PodReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -61,7 +61,7 @@ type failure struct {
 }
 
 func (f failure) message() string {
-	return message.Quote(f.summary, f.details)
+	return message.Quote(f.summary, podstate.Excerpt(f.details))
 }
 
 // without returns f without those lines of its details that contain mark.
@@ -83,7 +83,7 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
 		return f
 	}
-	mounts := resources.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
+	mounts := podstate.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
 		return configsource.IsSnapshotName(d.question.Name, configMap)
 	})
 	if !f.mounting || len(mounts) == 0 {
@@ -142,27 +142,19 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of conta
 // Another container is the cause only if no failure of those is worse: what it does is
 // not a failure of the revision.
 func diagnosePod(p *corev1.Pod, of containers) *failure {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, rank: 1}
-		}
+	if podstate.DiagnoseScheduling(p).Problem != podstate.None {
+		return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, rank: 1}
 	}
 	var own, injected *failure
-	for i, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		f := diagnoseContainer(s)
+	for _, d := range podstate.Containers(p) {
 		switch {
-		case f == nil:
-		case !of.has(s.Name):
+		case !of.has(d.Container):
 			if injected == nil {
-				injected = f
+				injected = failureOf(d)
 			}
 		case own == nil:
-			own = f
-			own.mounting = own.mounting && !resources.ReadyToStart(p)
-			if s.Name == ConfigTest && own.reason == ReasonCrash && i < len(p.Status.InitContainerStatuses) {
-				own.reason, own.summary, own.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
-				own.terminal = s.RestartCount+1 >= testsFail
-			}
+			own = failureOf(d)
+			own.mounting = own.mounting && !podstate.ReadyToStart(p)
 		}
 	}
 	if injected == nil || own != nil && own.rank >= injected.rank {
@@ -173,62 +165,33 @@ func diagnosePod(p *corev1.Pod, of containers) *failure {
 	return injected
 }
 
-func diagnoseContainer(s corev1.ContainerStatus) *failure {
-	if w := s.State.Waiting; w != nil {
-		switch w.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
-			return &failure{reason: ReasonImagePull, summary: msgImagePull.With(s.Image), details: pullError(w), rank: 4}
-		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-			f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(s.Name), details: clip(w.Message), rank: 4}
-			if resources.IsMissingReference(w.Message) { // users need it immediately
-				f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
-				f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
-			}
-			return f
-		case "PodInitializing", "ContainerCreating", "":
-			if s.LastTerminationState.Terminated == nil {
-				return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(s.Name), mounting: true, rank: 2}
-			}
+// failureOf returns the failure that a problem of a container is. A container that has
+// recovered from a crash counts, because it may never be available for long enough.
+func failureOf(d podstate.Diagnosis) *failure {
+	switch d.Problem {
+	case podstate.ImagePull:
+		return &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, rank: 4}
+	case podstate.NotCreated:
+		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, rank: 4}
+		if d.MissingReference { // users need it immediately
+			f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
+			f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
 		}
+		return f
+	case podstate.Starting:
+		return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(d.Container), mounting: true, rank: 2}
+	case podstate.Initializing:
+		return &failure{reason: ReasonNotReady, summary: msgInitializing.With(d.Container), rank: 3}
+	case podstate.NotReady:
+		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(d.Container), rank: 3}
 	}
-	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-		if t != nil && (t.ExitCode != 0 || !s.Ready && s.RestartCount > 0) {
-			return &failure{reason: ReasonCrash, summary: msgCrash.With(s.Name, fmt.Sprint(t.ExitCode)+because(t)), details: clip(t.Message), rank: 5}
-		}
+	f := &failure{reason: ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, rank: 5}
+	if d.Exit != nil {
+		f.summary = msgCrash.With(d.Container, d.ExitCode())
 	}
-	if s.State.Running != nil && !s.Ready {
-		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(s.Name), rank: 3}
+	if d.Init && d.Container == ConfigTest {
+		f.reason, f.summary, f.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
+		f.terminal = d.Restarts+1 >= testsFail
 	}
-	return nil
-}
-
-func because(t *corev1.ContainerStateTerminated) string {
-	if t.Reason == "" || t.Reason == "Error" || t.Reason == "Completed" {
-		return ""
-	}
-	return " (" + t.Reason + ")"
-}
-
-// pullError returns the error of the registry, which a back-off message repeats
-// or omits.
-func pullError(w *corev1.ContainerStateWaiting) string {
-	m := w.Message
-	if i := strings.LastIndex(m, "rpc error: "); i >= 0 {
-		m = m[i:]
-	}
-	if strings.HasPrefix(m, "Back-off pulling") && !strings.Contains(m, ": ") {
-		return ""
-	}
-	return clip(m)
-}
-
-// clip keeps the end of a message, because the last lines of a log contain the
-// reason.
-func clip(m string) string {
-	const most = 1024
-	m = strings.TrimSpace(m)
-	if len(m) > most {
-		m = "…" + strings.ToValidUTF8(m[len(m)-most:], "")
-	}
-	return m
+	return f
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -140,7 +141,7 @@ func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
 	var found reference
 	for _, r := range slices.Backward(history) {
 		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-			return p.Annotations[naming.AnnotationTemplate] == r.hash && p.DeletionTimestamp == nil && resources.PodReady(&p)
+			return p.Annotations[naming.AnnotationTemplate] == r.hash && p.DeletionTimestamp == nil && podstate.Ready(&p)
 		}) {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -194,7 +195,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 			continue
 		}
 		seen = true
-		since := resources.StartedAt(&p)
+		since := podstate.StartedAt(&p)
 		if since.After(now) && !waiting.IsZero() || waiting.After(since) {
 			since = waiting
 		}
@@ -230,16 +231,16 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// patience returns how much of resources.MountsWithin the pod that has waited longest
+// patience returns how much of podstate.MountsWithin the pod that has waited longest
 // for its volumes has left.
 func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
-	left, of := resources.MountsWithin, d.containers()
+	left, of := podstate.MountsWithin, d.containers()
 	for _, p := range pods {
 		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
 			continue
 		}
 		if f := diagnosePod(&p, of); f != nil && f.mounting {
-			left = min(left, resources.MountTimeLeft(&p, now))
+			left = min(left, podstate.MountTimeLeft(&p, now))
 		}
 	}
 	return left
@@ -335,7 +336,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 // something is available is not enough: it may be pods of the failed revision.
 func (d *Decision) serves(state conditions.State, pods []corev1.Pod) bool {
 	return state.Ready.Status || state.Available.Status && slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-		return p.Annotations[naming.AnnotationTemplate] == d.Serving.hash && p.DeletionTimestamp == nil && resources.PodReady(&p)
+		return p.Annotations[naming.AnnotationTemplate] == d.Serving.hash && p.DeletionTimestamp == nil && podstate.Ready(&p)
 	})
 }
 

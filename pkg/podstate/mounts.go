@@ -1,9 +1,8 @@
-package resources
+package podstate
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,11 +72,4 @@ func StartedAt(p *corev1.Pod) time.Time {
 // and at most all of it. It is not positive if the pod takes too long.
 func MountTimeLeft(p *corev1.Pod, now time.Time) time.Duration {
 	return min(StartedAt(p).Add(MountsWithin).Sub(now), MountsWithin)
-}
-
-// IsMissingReference reports whether the kubelet's message about a container that
-// cannot be created means that a ConfigMap or Secret, or a key in it, does not exist.
-// Such a message is the same in each attempt; other messages may contain pod names.
-func IsMissingReference(message string) bool {
-	return strings.HasSuffix(message, " not found") || strings.HasPrefix(message, "couldn't find key ")
 }
