@@ -57,8 +57,31 @@ type failure struct {
 	mounting bool
 	// injected reports that the container is not in the pod template.
 	injected bool
-	rank     int
+	severity severity
 }
+
+// severity orders failures: of several pods, and of the containers of a template and
+// those that are injected, the most severe failure is the cause.
+type severity int
+
+const (
+	// notAdmitted: no node can run the pod, or it cannot be created.
+	notAdmitted severity = iota + 1
+	// notCreated: a container has not been created yet.
+	notCreated
+	// notReady: a container runs, but is not ready.
+	notReady
+	// notStarted: an image cannot be pulled, or a container cannot be created.
+	notStarted
+	// crashes: a container exits.
+	crashes
+	// rejected: the test of the configuration fails.
+	rejected
+)
+
+// lasts reports whether the failure is reported before the deadline: containers need
+// time to be created and to become ready.
+func (f *failure) lasts() bool { return f != nil && f.severity > notReady }
 
 func (f failure) message() string {
 	return message.Quote(f.summary, podstate.Excerpt(f.details))
@@ -80,7 +103,7 @@ func (f *failure) without(mark string) *failure {
 // like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
 	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines)
-	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
+	if f == nil || f.reason != ReasonNotCreated || f.severity != notCreated {
 		return f
 	}
 	mounts := podstate.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
@@ -125,13 +148,13 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of conta
 		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
 			continue
 		}
-		if f := diagnosePod(&p, of); f != nil && (worst == nil || f.rank > worst.rank) {
+		if f := diagnosePod(&p, of); f != nil && (worst == nil || f.severity > worst.severity) {
 			worst = f
 		}
 	}
 	if cause := resources.ReplicaFailure(d); worst == nil && cause != "" {
 		worst = &failure{
-			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), rank: 1,
+			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), severity: notAdmitted,
 			transient: fault.OfNamespace(cause),
 		}
 	}
@@ -143,7 +166,7 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of conta
 // not a failure of the revision.
 func diagnosePod(p *corev1.Pod, of containers) *failure {
 	if podstate.DiagnoseScheduling(p).Problem != podstate.None {
-		return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, rank: 1}
+		return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, severity: notAdmitted}
 	}
 	var own, injected *failure
 	for _, d := range podstate.Containers(p) {
@@ -157,7 +180,7 @@ func diagnosePod(p *corev1.Pod, of containers) *failure {
 			own.mounting = own.mounting && !podstate.ReadyToStart(p)
 		}
 	}
-	if injected == nil || own != nil && own.rank >= injected.rank {
+	if injected == nil || own != nil && own.severity >= injected.severity {
 		return own
 	}
 	injected.injected, injected.transient, injected.mounting = true, true, false
@@ -170,27 +193,27 @@ func diagnosePod(p *corev1.Pod, of containers) *failure {
 func failureOf(d podstate.Diagnosis) *failure {
 	switch d.Problem {
 	case podstate.ImagePull:
-		return &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, rank: 4}
+		return &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted}
 	case podstate.NotCreated:
-		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, rank: 4}
+		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, severity: notStarted}
 		if d.MissingReference { // users need it immediately
 			f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
 			f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
 		}
 		return f
 	case podstate.Starting:
-		return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(d.Container), mounting: true, rank: 2}
+		return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(d.Container), mounting: true, severity: notCreated}
 	case podstate.Initializing:
-		return &failure{reason: ReasonNotReady, summary: msgInitializing.With(d.Container), rank: 3}
+		return &failure{reason: ReasonNotReady, summary: msgInitializing.With(d.Container), severity: notReady}
 	case podstate.NotReady:
-		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(d.Container), rank: 3}
+		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(d.Container), severity: notReady}
 	}
-	f := &failure{reason: ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, rank: 5}
+	f := &failure{reason: ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, severity: crashes}
 	if d.Exit != nil {
 		f.summary = msgCrash.With(d.Container, d.ExitCode())
 	}
 	if d.Init && d.Container == ConfigTest {
-		f.reason, f.summary, f.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
+		f.reason, f.summary, f.severity = ReasonConfigInvalid, msgConfigInvalid.With(), rejected
 		f.terminal = d.Restarts+1 >= testsFail
 	}
 	return f

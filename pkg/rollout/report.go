@@ -91,64 +91,6 @@ func (d *Decision) ReportDiffering(status *common.RolloutStatus, dep *appsv1.Dep
 	return state
 }
 
-// judge evaluates a rollout in progress, and records it if it has failed.
-func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
-	f := d.diagnose(dep, pods)
-	late := resources.PastDeadline(dep)
-	if !late && f != nil && !f.transient && d.untimed(dep) {
-		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
-			out.RequeueAfter(left)
-		} else {
-			late = true
-		}
-	} else if late && (f == nil || !f.transient) {
-		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
-			late = false
-			state.Stalled = conditions.Condition{}
-			state.Ready = conditions.False(msgStartedLate)
-			out.RequeueAfter(left)
-		}
-	}
-	switch {
-	case m.failed.is(d.Desired) && !d.pinned: // until it serves, or the spec asks for something else
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, dep, d.outcome())}
-	case f != nil && f.mounting && f.transient && !late:
-		// Every rollout mounts volumes for a moment, which is not worth
-		// reporting.
-		if left := d.patience(pods, out.Now); left > 0 {
-			out.RequeueAfter(left)
-		} else {
-			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
-		}
-	case f != nil && f.transient:
-		if late || f.certain || f.reason == ReasonRefused {
-			reason := f.reason
-			if reason == ReasonRefused {
-				reason = common.ReasonReplicaFailure
-			}
-			state.Stalled = conditions.Condition{Status: true, Reason: reason, Message: f.summary}
-		} else if !f.injected || f.rank > 3 { // containers need time to become ready
-			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
-		}
-	case d.pinned && late:
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: message.Join(msgPinnedFails.With(d.Serving.Number), reasonOf(f).summary)}
-	case !d.pinned && !d.held && (late || f != nil && f.terminal):
-		m.failed = referenceTo(d.Desired)
-		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, dep, d.outcome())}
-	case f != nil && f.rank > 3: // containers need time to be created and to become ready
-		state.Stalled = conditions.Condition{}
-		state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: message.Join(state.Ready.Message, f.summary)}
-	}
-}
-
-func reasonOf(f *failure) failure {
-	if f == nil {
-		return failure{reason: ReasonDeadline, summary: msgTooSlow.With()}
-	}
-	return *f
-}
-
 // untimed reports whether the Deployment controller does not apply a deadline
 // to pods none of which has been available yet: the first pods of a template
 // that was rolled out at zero replicas.
@@ -326,7 +268,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 		return msgServes.With(n)
 	}
 	cause := ""
-	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f != nil && f.rank > 3 {
+	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f.lasts() {
 		cause = f.summary
 	}
 	return message.Join(msgNotAvailable.With(n), cause)
