@@ -32,6 +32,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // env is the API server of the tests in this package.
@@ -76,11 +77,11 @@ func version(env string, contract bool) converge.AnyKind {
 		New:      func() *application { return &application{} },
 		NewList:  func() client.ObjectList { return &demoapplicationv1.DemoApplicationList{} },
 		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
-		Watches:  []converge.Watch{rollout.Pods("app", nil)},
+		Watches:  []converge.Watch{workload.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
 		Groups:   message.Deployments,
 		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Observed, error) {
-			return rollout.Observe(ctx, r, a, a.Name, "app", labels(a))
+			return workload.ObserveRollout(ctx, r, a, a.Name, "app", labels(a))
 		},
 		Model: func(a *application, s rollout.Observed) converge.Model {
 			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {

@@ -92,6 +92,18 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 	}
 }
 
+// Draining nodes one by one replaces all pods of a revision at rest, and each
+// new pod pulls a moving tag again.
+func TestReport_ShowsTheImageOfPodsThatWereReplaced(t *testing.T) {
+	w := serving(t)
+	template := w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate]
+	w.seen.Pods = []corev1.Pod{pod(template, corev1.ContainerStatus{Name: "web", Ready: true, ImageID: "sha256:moved"})}
+	w.pass()
+	if w.status.ImageID != "sha256:moved" {
+		t.Errorf("all pods run sha256:moved, and status.imageID is %s", w.status.ImageID)
+	}
+}
+
 // The next decision depends on these parts of the status, and a condition that has
 // another cause, such as a conflict, does not change with them.
 func TestReport_RequestsTheStatusWhenARevisionBecomesHealthyOrFails(t *testing.T) {

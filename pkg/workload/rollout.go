@@ -1,4 +1,4 @@
-package rollout
+package workload
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
 // Pods makes changes of pods trigger a reconcile of the object that they belong
@@ -43,12 +44,12 @@ func listPods(ctx context.Context, r client.Reader, owner client.Object, label s
 	return pods.Items, nil
 }
 
-// Observe reads from the cache what the rollouts of an object depend on. Pods
+// ObserveRollout reads from the cache what the rollouts of an object depend on. Pods
 // are read even at rest, because replaced pods may run a different image, and
 // even without a Deployment, because they may outlive it. label is the one that
 // Pods was called with.
-func Observe(ctx context.Context, r client.Reader, owner client.Object, deployment, label string, labels map[string]string) (Observed, error) {
-	var s Observed
+func ObserveRollout(ctx context.Context, r client.Reader, owner client.Object, deployment, label string, labels map[string]string) (rollout.Observed, error) {
+	var s rollout.Observed
 	var err error
 	if s.Deployment, err = converge.GetOwned(ctx, r, owner, deployment, &appsv1.Deployment{}); err != nil {
 		return s, err
