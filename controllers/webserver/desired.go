@@ -70,7 +70,7 @@ type object struct {
 
 func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer) *object {
 	x := &object{w: w, observed: o, platform: platform}
-	x.material, x.missing = materialOf(w, o)
+	x.material, x.missing = sourcesOf(w).resolve(o)
 	return x
 }
 

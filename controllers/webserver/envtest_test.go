@@ -66,7 +66,7 @@ func webServer(ns, name string, change ...func(*webserverv1.WebServer)) *webserv
 // configName returns the name of the generated configuration of a WebServer whose
 // spec sets none.
 func configName(name string) string {
-	m, err := materialOf(webServer("", name), Observed{})
+	m, err := sourcesOf(webServer("", name)).resolve(Observed{})
 	if err != nil {
 		panic(err) // it refers to nothing
 	}
@@ -161,7 +161,7 @@ func furnishedSpecimen() testkit.KindUnderTest {
 	s.New = func(ns, name string) converge.Object { return webServer(ns, name, furnished) }
 	children := s.Children
 	s.Children = func(name string) []client.Object {
-		m, err := materialOf(webServer("", name, furnished), Observed{})
+		m, err := sourcesOf(webServer("", name, furnished)).resolve(Observed{})
 		if err != nil {
 			panic(err) // it refers to nothing that must exist
 		}

@@ -28,7 +28,7 @@ func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform
 
 func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rollout.Decision, material, error) {
 	m := kind(platform).Model(w, o)
-	found, _ := materialOf(w, o)
+	found, _ := sourcesOf(w).resolve(o)
 	return m.Decision, found, m.Err
 }
 
