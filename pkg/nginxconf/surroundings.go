@@ -77,17 +77,7 @@ func (s Surroundings) Conflicts(text string) []string {
 		return d.block == 0 && slices.Contains([]string{"include", "ssl_certificate", "ssl_reject_handshake"}, d.name())
 	})
 	for _, d := range all {
-		switch {
-		case d.name() == "location" && d.opens:
-			c.location(d)
-		case d.opens:
-		case d.name() == "listen" && d.block == 0 && len(d.words) > 1:
-			c.listen(d)
-		case d.name() == "include" && len(d.words) == 2:
-			c.include(d)
-		default:
-			c.variables(d)
-		}
+		c.check(d)
 	}
 	return c.found
 }
@@ -99,6 +89,20 @@ type conflicts struct {
 	locations   map[location]int // and their lines
 	sockets     map[socket]int   // and their lines; 0 is the operator's
 	found       []string
+}
+
+func (c *conflicts) check(d directive) {
+	switch {
+	case d.name() == "location" && d.opens:
+		c.location(d)
+	case d.opens:
+	case d.name() == "listen" && d.block == 0 && len(d.words) > 1:
+		c.listen(d)
+	case d.name() == "include" && len(d.words) == 2:
+		c.include(d)
+	default:
+		c.variables(d)
+	}
 }
 
 func (c *conflicts) add(d directive, format string, args ...any) {
