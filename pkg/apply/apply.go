@@ -158,7 +158,6 @@ type Applier struct {
 // memory is the state that is remembered about an owner's children.
 type memory struct {
 	written  map[childKey]memo
-	matched  []match
 	refused  map[childKey]time.Time // since when a child with a fallback has been refused
 	unowned  map[childKey]unowned
 	disputes map[childKey]dispute
@@ -226,7 +225,6 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 		return slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
 	}
 	maps.DeleteFunc(m.written, func(key childKey, _ memo) bool { return !isWanted(key) })
-	m.matched = slices.DeleteFunc(m.matched, func(one match) bool { return !isWanted(one.child) })
 	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
 	maps.DeleteFunc(m.unowned, func(key childKey, _ unowned) bool { return !isWanted(key) })
 	maps.DeleteFunc(m.disputes, func(key childKey, _ dispute) bool { return !isWanted(key) })
@@ -270,11 +268,10 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 		return
 	}
 	delete(m.written, childKey{kind, key})
-	m.forgetMatch(childKey{kind, key})
 	delete(m.refused, childKey{kind, key})
 	delete(m.unowned, childKey{kind, key})
 	delete(m.disputes, childKey{kind, key})
-	if len(m.written) == 0 && len(m.matched) == 0 && len(m.refused) == 0 && len(m.unowned) == 0 && len(m.disputes) == 0 {
+	if len(m.written) == 0 && len(m.refused) == 0 && len(m.unowned) == 0 && len(m.disputes) == 0 {
 		delete(a.owners, owner.Object.GetUID())
 	}
 }
@@ -351,9 +348,6 @@ func (a *Applier) calm(owner Owner, in Intent) {
 // NeedsApply returns the live child, or nil if it does not exist, and whether Apply
 // would write it. It reads only the cache, and writes nothing.
 func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
-	if live, ok := a.matches(ctx, owner, in); ok {
-		return live, false, nil
-	}
 	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return nil, false, err
@@ -373,9 +367,6 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 }
 
 func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
-	if live, ok := a.matches(ctx, owner, in); ok {
-		return Child{Live: live, Action: Unchanged}, nil
-	}
 	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return Child{}, err
@@ -462,9 +453,10 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
-	// A child that this process remembers was deleted, even if the event of that has
+	// A child that this process has written was deleted, even if the event of that has
 	// not been handled: the cache changes before.
-	if (t.existed() || t.owner.Suspect != nil && t.owner.Suspect()) && !t.in.NeverCreated {
+	last, known := t.recall()
+	if (known || t.owner.Suspect != nil && t.owner.Suspect()) && !t.in.NeverCreated {
 		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
@@ -480,7 +472,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
 	if err == nil {
 		log.FromContext(ctx).Info("Creating a new "+t.in.Kind, t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
-		if last, known := t.recall(); known && last.hash == t.hash {
+		if known && last.hash == t.hash {
 			t.drift = DriftDeleted
 		}
 		return t.wrote(ctx, Created, sent.answer()), nil
@@ -725,7 +717,6 @@ func (t *attempt) wrote(ctx context.Context, act Action, answer client.Object) C
 		m.repaired(keyOf(t.in), t.differs, t.now())
 	}
 	t.mu.Unlock()
-	t.keepMatch(answer, contested == "")
 	return Child{Live: answer, Action: act}
 }
 
@@ -738,19 +729,6 @@ func (t *attempt) recall() (memo, bool) {
 	}
 	m, known := children.written[keyOf(t.in)]
 	return m, known
-}
-
-// existed reports whether this process has written the child, or found that it matches
-// the intent, and has not deleted it since.
-func (t *attempt) existed() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m := t.owners[t.owner.Object.GetUID()]
-	if m == nil {
-		return false
-	}
-	_, written := m.written[keyOf(t.in)]
-	return written || m.lastMatch(keyOf(t.in)) != match{}
 }
 
 func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }

@@ -822,6 +822,12 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	}
 }
 
+// snapshot returns an intent for an immutable ConfigMap.
+func snapshot(content string) Intent {
+	return New(corev1ac.ConfigMap("copy", "ns").WithImmutable(true).WithData(map[string]string{"a": content}),
+		func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+}
+
 // A child is missing in the cache before the event of its disappearance is handled.
 func TestApplier_SuspectsAChildThatItRemembers(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -829,7 +835,6 @@ func TestApplier_SuspectsAChildThatItRemembers(t *testing.T) {
 		want    []string
 	}{
 		"written": {prepare: func(w *world) { w.pass(snapshot("a")) }},
-		"matched": {prepare: func(w *world) { w.pass(snapshot("a")); w.restart(); w.pass(snapshot("a")) }},
 		"deleted by the operator": {
 			prepare: func(w *world) {
 				if err := w.applier.Delete(t.Context(), owner(), "ConfigMap", w.pass(snapshot("a")).Live); err != nil {

@@ -90,7 +90,6 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
 	switch {
 	case applied && !r.lacks && !r.extra && !bound:
-		t.keepMatch(live, true)
 		return evaluation{action: Unchanged}, nil
 	case !bound && t.isContested(live):
 		return evaluation{action: Unchanged}, nil

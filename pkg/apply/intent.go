@@ -125,11 +125,6 @@ type Intent struct {
 	// right for a new child may be wrong for one that serves requests. If nil,
 	// the intent does not change.
 	IfExists func(live client.Object) Intent
-	// Content, if set, identifies everything that the intent states: two intents for
-	// one child with the same Content state the same. A version of the child that
-	// was found to match is not compared with it again, because encoding content
-	// that users may make large is most of the cost of a reconcile.
-	Content string
 	// Exists reports that the child exists although the cache does not hold it.
 	// It is never created.
 	Exists bool
