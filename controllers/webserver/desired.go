@@ -1,7 +1,6 @@
 package webserver
 
 import (
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -156,9 +155,6 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 		in.HashIntent = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
 			return serviceIntent(w, kind, mine, 0), fault.NodePort(refused)
-		}
-		if from == preferred && https == 0 {
-			in.Contended = fmt.Sprintf("node port %d", port) // of all objects that set none
 		}
 		if from == had || https != 0 {
 			// Clients use this port. The API server releases it a moment after the

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -149,131 +147,15 @@ type Applier struct {
 	compare comparer
 	now     func() time.Time
 
-	contended contended
-
 	mu     sync.Mutex
 	owners map[types.UID]*memory
-}
-
-// memory is the state that is remembered about an owner's children.
-type memory struct {
-	written  map[childKey]memo
-	refused  map[childKey]time.Time // since when a child with a fallback has been refused
-	unowned  map[childKey]unowned
-	disputes map[childKey]dispute
-	// namespace is the UID of the Namespace that retains the children.
-	namespace types.UID
-}
-
-// unowned is an object with the name of a child that the owner does not own.
-type unowned struct {
-	err fault.Error
-	at  time.Time
-}
-
-// retryUnowned is how long a child is not requested again after the API server
-// holds an unowned object with its name. Nothing in the cache reports that such an
-// object exists, and an object may be reconciled many times a second, because of
-// its pods.
-const retryUnowned = 5 * time.Second
-
-type childKey struct {
-	kind string
-	client.ObjectKey
-}
-
-// memo remembers the last write of a child. Correctness does not depend on it,
-// so a restart may lose it: it avoids a second write because of a stale cache.
-// It does not hold the object, because there is one memo for every child of
-// every owner.
-type memo struct {
-	hash      string
-	uid       types.UID
-	version   string // the resource version
-	contested string // how the response differed from the intent, see attempt.deviation
 }
 
 // NewApplier returns an Applier that reads from the cache of c, and from live
 // the objects that the cache does not hold because they lack the operator's
 // label.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
-	return &Applier{
-		client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]*memory{},
-		contended: contended{refused: map[string]refusal{}},
-	}
-}
-
-// Forget drops the state that is remembered about a deleted owner.
-func (a *Applier) Forget(owner types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.owners, owner)
-}
-
-// ForgetOthers drops the state that is remembered about children of the owner
-// that are not wanted. Revisions and snapshots have a new name for every
-// content, and may be deleted by the garbage collector or by a user, so only
-// the plan shows which names still matter.
-func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	m := a.owners[owner.Object.GetUID()]
-	if m == nil {
-		return
-	}
-	isWanted := func(key childKey) bool {
-		return slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
-	}
-	maps.DeleteFunc(m.written, func(key childKey, _ memo) bool { return !isWanted(key) })
-	maps.DeleteFunc(m.refused, func(key childKey, _ time.Time) bool { return !isWanted(key) })
-	maps.DeleteFunc(m.unowned, func(key childKey, _ unowned) bool { return !isWanted(key) })
-	maps.DeleteFunc(m.disputes, func(key childKey, _ dispute) bool { return !isWanted(key) })
-}
-
-// Remembered returns the number of an owner's children of a kind whose last
-// write is held in memory.
-func (a *Applier) Remembered(owner types.UID, kind string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := 0
-	if m := a.owners[owner]; m != nil {
-		for key := range m.written {
-			if key.kind == kind {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// of returns the memory for an owner, and creates it if necessary. The caller
-// holds mu.
-func (a *Applier) of(owner Owner) *memory {
-	uid := owner.Object.GetUID()
-	m := a.owners[uid]
-	if m == nil {
-		m = &memory{written: map[childKey]memo{}, refused: map[childKey]time.Time{}, unowned: map[childKey]unowned{}}
-		a.owners[uid] = m
-	}
-	return m
-}
-
-// forgetChild drops the state that is remembered about a child that was deleted
-// or released.
-func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	m := a.owners[owner.Object.GetUID()]
-	if m == nil {
-		return
-	}
-	delete(m.written, childKey{kind, key})
-	delete(m.refused, childKey{kind, key})
-	delete(m.unowned, childKey{kind, key})
-	delete(m.disputes, childKey{kind, key})
-	if len(m.written) == 0 && len(m.refused) == 0 && len(m.unowned) == 0 && len(m.disputes) == 0 {
-		delete(a.owners, owner.Object.GetUID())
-	}
+	return &Applier{client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]*memory{}}
 }
 
 // Apply creates or updates one child so that it matches the intent. It sends no
@@ -294,14 +176,9 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 }
 
 func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
-	if refused := a.contended.recall(in.Contended, a.now()); refused != nil && in.Fallback != nil {
-		if other, ok := in.Fallback(refused); ok {
-			return a.attempt(ctx, owner, in.instead(other))
-		}
-	}
-	child, err := a.attempt(ctx, owner, in)
+	child, err := a.applyOnce(ctx, owner, in)
 	if err == nil || in.Fallback == nil {
-		a.calm(owner, in)
+		a.endRefusals(owner, in)
 		return child, err
 	}
 	other, ok := in.Fallback(err)
@@ -316,9 +193,8 @@ func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, err
 		}
 	}
 	log.FromContext(ctx).Info("The API server refused a child; applying its fallback", "child", in.String(), "refusal", err.Error())
-	a.contended.remember(in.Contended, err, a.now())
-	a.calm(owner, in)
-	return a.attempt(ctx, owner, in.instead(other))
+	a.endRefusals(owner, in)
+	return a.applyOnce(ctx, owner, in.instead(other))
 }
 
 // retryRefused is the first interval after which an intent that was refused,
@@ -328,20 +204,18 @@ const retryRefused = 250 * time.Millisecond
 // refusedFor returns how long a child has been refused. The time begins with
 // the first call.
 func (a *Applier) refusedFor(owner Owner, in Intent) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	refused, k := a.of(owner).refused, keyOf(in)
-	if refused[k].IsZero() {
-		refused[k] = a.now()
+	known := a.recall(owner, in)
+	if known.refused.IsZero() {
+		known.refused = a.now()
+		a.remember(owner, in, known)
 	}
-	return a.now().Sub(refused[k])
+	return a.now().Sub(known.refused)
 }
 
-func (a *Applier) calm(owner Owner, in Intent) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if m := a.owners[owner.Object.GetUID()]; m != nil {
-		delete(m.refused, keyOf(in))
+func (a *Applier) endRefusals(owner Owner, in Intent) {
+	if known := a.recall(owner, in); !known.refused.IsZero() {
+		known.refused = time.Time{}
+		a.remember(owner, in, known)
 	}
 }
 
@@ -366,7 +240,7 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 	return live, e.action != Unchanged, nil
 }
 
-func (a *Applier) attempt(ctx context.Context, owner Owner, in Intent) (Child, error) {
+func (a *Applier) applyOnce(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	t, err := a.begin(ctx, owner, in)
 	if err != nil {
 		return Child{}, err
@@ -391,11 +265,11 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if err != nil { // the child is not in the cache
 		return t.create(ctx)
 	}
-	last, known := t.recall()
-	if known && last.isNewerThan(live) {
+	last := t.recall(t.owner, t.in).written
+	if last.isNewerThan(live) {
 		return Child{}, &fault.Error{Class: fault.Quiet, Message: "the cache does not hold the last write of " + t.in.String() + " yet"}
 	}
-	if known && last.fulfils(t, live) {
+	if last.fulfils(t, live) {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
 	e, err := t.evaluate(ctx, live)
@@ -455,8 +329,8 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	}
 	// A child that this process has written was deleted, even if the event of that has
 	// not been handled: the cache changes before.
-	last, known := t.recall()
-	if (known || t.owner.Suspect != nil && t.owner.Suspect()) && !t.in.NeverCreated {
+	last := t.recall(t.owner, t.in).written
+	if (last.version != "" || t.owner.Suspect != nil && t.owner.Suspect()) && !t.in.NeverCreated {
 		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
@@ -472,10 +346,10 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
 	if err == nil {
 		log.FromContext(ctx).Info("Creating a new "+t.in.Kind, t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
-		if known && last.hash == t.hash {
+		if last.hash == t.hash {
 			t.drift = DriftDeleted
 		}
-		return t.wrote(ctx, Created, sent.answer()), nil
+		return t.wrote(Created, sent.answer()), nil
 	}
 	if !apierrors.IsConflict(err) {
 		return Child{}, fmt.Errorf("creating %s: %w", t.in, err)
@@ -505,37 +379,6 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 func (t *attempt) leaves(live client.Object, e evaluation) (_ Child, ok bool) {
 	dispute := t.postponesRepair()
 	return Child{Live: live, Action: Unchanged, Dispute: dispute, Differs: dispute != nil}, e.action == Unchanged || dispute != nil
-}
-
-// rememberUnowned remembers the error of a child if it is unowned.
-func (t *attempt) rememberUnowned(err error) {
-	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || f.Class != fault.Stall {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.of(t.owner).unowned[keyOf(t.in)] = unowned{*f, t.now()}
-}
-
-// recallUnowned returns the error of a child that was unowned a moment ago, with the
-// time after which it is requested again, or nil.
-func (t *attempt) recallUnowned() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m := t.owners[t.owner.Object.GetUID()]
-	if m == nil {
-		return nil
-	}
-	known, ok := m.unowned[keyOf(t.in)]
-	left := retryUnowned - t.now().Sub(known.at)
-	if !ok || left <= 0 {
-		delete(m.unowned, keyOf(t.in))
-		return nil
-	}
-	f := known.err
-	f.After = left
-	return &f
 }
 
 // ErrOwnerDeleted is returned by Apply if it wrote nothing because the owner of the
@@ -625,7 +468,7 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 		answer, err = t.sendOnce(ctx, live)
 	}
 	if err == nil {
-		return t.wrote(ctx, act, answer), nil
+		return t.wrote(act, answer), nil
 	}
 	if t.in.Replace != nil && t.in.Replace(err) {
 		return Child{}, t.replace(ctx, live.GetUID())
@@ -699,39 +542,25 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 
 // wrote counts a successful write, compares the API server's response with the
 // intent, and remembers the result.
-func (t *attempt) wrote(ctx context.Context, act Action, answer client.Object) Child {
+func (t *attempt) wrote(act Action, answer client.Object) Child {
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
 	if t.drift != "" {
 		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
 	}
-	var contested string
+	var how string
 	if r := t.compare.compare(answer, t.fields, t.in.Exclusive); r.lacks || r.extra {
-		contested = t.deviation(answer)
+		_, how = t.differences(answer)
 		t.metrics.Contested(t.owner.GVK.Kind, t.in.Kind)
 	}
-	answer, contested = t.note(ctx, answer, contested)
-	t.mu.Lock()
-	m := t.of(t.owner)
-	m.written[keyOf(t.in)] = memo{t.hash, answer.GetUID(), answer.GetResourceVersion(), contested}
+	known := t.recall(t.owner, t.in)
+	known.written = memo{t.hash, answer.GetUID(), answer.GetResourceVersion(), how}
+	known.unowned = nil
 	if t.drift == DriftFields {
-		m.repaired(keyOf(t.in), t.differs, t.now())
+		known.repairs = &repairs{known.repairs.recent(t.now()).count + 1, t.now(), t.differs}
 	}
-	t.mu.Unlock()
+	t.remember(t.owner, t.in, known)
 	return Child{Live: answer, Action: act}
 }
-
-func (t *attempt) recall() (memo, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	children := t.owners[t.owner.Object.GetUID()]
-	if children == nil {
-		return memo{}, false
-	}
-	m, known := children.written[keyOf(t.in)]
-	return m, known
-}
-
-func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 
 // Delete deletes an owned child that is no longer wanted, provided that it is
 // still in the observed version: if it has changed since, it may be unowned, or
@@ -892,21 +721,4 @@ func managedElsewhere(live client.Object) string {
 func sameGroup(apiVersion, group string) bool {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	return err == nil && gv.Group == group
-}
-
-// isNewerThan reports whether the remembered write is later than the child in the
-// cache. That may be an earlier object of this name, with another UID: it was deleted
-// before the write.
-func (m memo) isNewerThan(live client.Object) bool {
-	c, err := resourceversion.CompareResourceVersion(m.version, live.GetResourceVersion())
-	return err == nil && c > 0
-}
-
-// fulfils reports whether the object is what the remembered write of the same
-// intent resulted in. Then it need not be compared with the intent again. The
-// hash does not cover what an intent leaves out of it, or decides once it sees
-// the object.
-func (m memo) fulfils(t *attempt, live client.Object) bool {
-	return m.hash == t.hash && m.contested == "" && m.uid == live.GetUID() && m.version == live.GetResourceVersion() &&
-		t.in.HashIntent == nil && t.in.IfExists == nil
 }

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,7 +135,7 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mutate = func(o client.Object) { o.(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }
 	w.pass(deployment())
-	w.wrote("apply", "note")
+	w.wrote("apply")
 	diff(t, "counted", 1, w.contested)
 
 	for range 3 {
@@ -145,7 +144,7 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	w.wrote()
 
 	w.pass(deployment(replicas(3))) // the spec changed, so the change is worth another attempt
-	w.wrote("apply", "note")
+	w.wrote("apply")
 	w.pass(deployment(replicas(3)))
 	w.wrote()
 
@@ -156,7 +155,7 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
 	w.pass(deployment(replicas(3)))
 	w.pass(deployment(replicas(3)))
-	w.wrote("apply", "note") // removed
+	w.wrote("apply")
 	diff(t, "replicas", int32(3), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
 }
 
@@ -240,8 +239,8 @@ func TestApplier_RequestsAnUnownedChildOnceInFiveSeconds(t *testing.T) {
 	if err := try("after it was deleted", "apply"); err != nil {
 		t.Error(err)
 	}
-	if n := len(w.applier.owners[ownerUID].unowned); n > 0 {
-		t.Errorf("%d unowned children are remembered, want 0", n)
+	if w.applier.recall(owner(), deployment()).unowned != nil {
+		t.Error("the child is remembered as unowned")
 	}
 }
 
@@ -409,49 +408,6 @@ func TestApplier_Fallback(t *testing.T) {
 			t.Errorf("got %v, want the refusal", err)
 		}
 		w.wrote("apply")
-	})
-	t.Run("is applied at once if its resource was refused recently", func(t *testing.T) {
-		w := newWorld(t)
-		now := time.Now()
-		w.applier.now = func() time.Time { return now }
-		w.refuse = func(_ string, n int) error {
-			if w.bodies[n-1]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] != nil {
-				return taken
-			}
-			return nil
-		}
-		n := 0
-		create := func(what string, writes ...string) {
-			t.Helper()
-			w.writes, w.bodies, w.actions = nil, nil, nil
-			n++
-			of := owner()
-			of.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns", n), Name: "web", UID: types.UID(fmt.Sprint("owner-", n))}}
-			in := withFallback()
-			in.Namespace = of.Object.GetNamespace()
-			in.config.(*corev1ac.ServiceApplyConfiguration).WithNamespace(in.Namespace)
-			in.Fallback = func(err error) (Intent, bool) {
-				other := service(0)
-				other.Namespace = in.Namespace
-				other.config.(*corev1ac.ServiceApplyConfiguration).WithNamespace(in.Namespace)
-				return other, fault.NodePort(err)
-			}
-			in.Contended = "node port 30010"
-			if _, err := w.applier.Apply(t.Context(), of, in); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			diff(t, what, writes, w.writes)
-		}
-		create("the first one", "apply", "apply")
-		create("of another owner", "apply")
-		now = now.Add(forgetRefusal - time.Second)
-		create("within a minute", "apply")
-		now = now.Add(2 * time.Second)
-		create("after a minute", "apply", "apply")
-		create("again within a minute", "apply")
-		if n := len(w.applier.contended.refused); n != 1 {
-			t.Errorf("%d refusals are remembered, want 1", n)
-		}
 	})
 	t.Run("is tried once", func(t *testing.T) {
 		w := newWorld(t)

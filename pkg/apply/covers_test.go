@@ -334,5 +334,5 @@ func TestComparer_RoundsQuantitiesAsTheServerDoes(t *testing.T) {
 	w.pass(in("100500u"))
 	w.wrote()
 	w.pass(in("102m"))
-	w.wrote("apply", "note")
+	w.wrote("apply")
 }

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,13 +89,18 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	r := t.compare.compare(live, t.fields, t.in.Exclusive)
 	bound := !retained(t.owner, t.in) && retainedByPatch(live) // although it must not be
 	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
-	switch {
-	case applied && !r.lacks && !r.extra && !bound:
+	if applied && !r.lacks && !r.extra && !bound {
 		return evaluation{action: Unchanged}, nil
-	case !bound && t.isContested(live):
+	}
+	fields, how := t.differences(live)
+	if !bound && t.isAnswered(how) {
 		return evaluation{action: Unchanged}, nil
-	case applied:
-		t.drift, t.differs = DriftFields, t.differing(live, bound)
+	}
+	if bound {
+		fields = append(fields, "metadata.ownerReferences")
+	}
+	if applied {
+		t.drift, t.differs = DriftFields, strings.Join(fields, ", ")
 	}
 	return evaluation{action: Changed, claim: r.extra || bound}, nil
 }

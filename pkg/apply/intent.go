@@ -64,11 +64,6 @@ type Intent struct {
 	// applied: an object that was just deleted may occupy a resource, such as a
 	// node port, for a moment longer.
 	FallbackAfter time.Duration
-	// Contended, if set, names a resource that children of several owners compete
-	// for, such as the preferred node port. After it was refused to one of them,
-	// the fallback of all of them is applied at once for a while, so that not each
-	// costs a refused request.
-	Contended string
 	// Replace reports whether a refusal means that the live object cannot be
 	// changed into the stated one, so that it has to be deleted and created
 	// again. If nil, the child is never replaced.

@@ -196,16 +196,10 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, 
 	var set client.PatchOptions
 	set.ApplyOptions(opts)
 	verb := "patch " + string(p.Type())
-	if set.FieldManager == contestedManager {
-		verb = "note"
-	}
 	if err := w.send(verb); err != nil {
 		return err
 	}
-	if err := c.Patch(ctx, o, p, opts...); err != nil || w.mutate == nil || verb != "note" {
-		return err
-	}
-	return w.mutated(ctx, c, o)
+	return c.Patch(ctx, o, p, opts...)
 }
 
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

@@ -58,10 +58,6 @@ const (
 	// by the change of a ConfigMap or Secret instead of the object. Its value is
 	// the hash of the pod template.
 	AnnotationSharedRollout = Domain + "/shared-rollout"
-	// AnnotationContested is set on a child that something else, such as a
-	// mutating webhook, changes in each request of the operator. Its value is
-	// the hash of how the child then differs from the applied intent.
-	AnnotationContested = Domain + "/contested"
 )
 
 // Indexes of the caches.

@@ -5,9 +5,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // rival is a world with a clock, and another client that changes the replicas.
@@ -57,7 +60,7 @@ func (r *rival) replicas() int32 {
 	return *stored(r.world, "web", &appsv1.Deployment{}).Spec.Replicas
 }
 
-func TestApplier_RestoresDisputedFieldsOnceAMinute(t *testing.T) {
+func TestApplier_RestoresADisputedChildOnceAMinute(t *testing.T) {
 	r := newRival(t)
 	r.disputes()
 	r.reports(r.scales(15*time.Second), 45*time.Second)
@@ -84,7 +87,6 @@ func TestApplier_EndsADisputeAfterTwoMinutesWithoutARepair(t *testing.T) {
 	if c := r.pass(deployment()); c.Dispute != nil {
 		t.Errorf("still reported: %v", c.Dispute)
 	}
-	diff(t, "remembered", 0, len(r.applier.owners[ownerUID].disputes))
 	diff(t, "the next repair", Changed, r.scales(0).Action)
 }
 
@@ -99,11 +101,27 @@ func TestApplier_DoesNotReportChangesThatAreRare(t *testing.T) {
 	}
 }
 
-func TestApplier_RestoresOtherFieldsDuringADispute(t *testing.T) {
+// Two clients that change different fields, or one that changes another field each
+// time, are one dispute.
+func TestApplier_CountsRepairsOfAllFieldsOfAChild(t *testing.T) {
 	r := newRival(t)
-	r.disputes()
+	for i := range promptRepairs {
+		byHand(r.world, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+			if i%2 == 0 {
+				d.Spec.Replicas = new(int32(5))
+			} else {
+				d.Spec.Template.Spec.Containers[0].Image = "other:1"
+			}
+		})
+		diff(t, "a prompt repair", Changed, r.pass(deployment()).Action)
+	}
 	byHand(r.world, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other:1" })
-	diff(t, "action", Changed, r.pass(deployment()).Action)
+	r.writes = nil
+	c := r.pass(deployment())
+	r.wrote()
+	r.reports(c, disputeInterval) // with the fields of the last repair
+	r.clock = r.clock.Add(disputeInterval)
+	diff(t, "action after a minute", Changed, r.pass(deployment()).Action)
 }
 
 func TestApplier_AppliesANewIntentDuringADispute(t *testing.T) {
@@ -138,10 +156,109 @@ func TestApplier_ForgetsTheDisputeAboutAChildThatIsGone(t *testing.T) {
 	r := newRival(t)
 	r.disputes()
 	r.applier.ForgetOthers(owner(), nil)
-	diff(t, "remembered", 0, len(r.applier.owners[ownerUID].disputes))
+	diff(t, "remembered", 0, r.applier.remembered())
 	r.disputes()
 	if err := r.applier.Delete(t.Context(), owner(), "Deployment", stored(r.world, "web", &appsv1.Deployment{})); err != nil {
 		t.Fatal(err)
 	}
 	diff(t, "owners", 0, len(r.applier.owners))
+}
+
+// webhooks are changes that the next apply would not undo.
+var webhooks = map[string]func(*appsv1.Deployment){
+	"changes a value": func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) },
+	"adds a value": func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}}
+	},
+	"replaces an element": func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar"}}
+	},
+}
+
+// mutateBy makes a webhook change each Deployment that is written.
+func (w *world) mutateBy(change func(*appsv1.Deployment)) {
+	w.mutate = func(o client.Object) { change(o.(*appsv1.Deployment)) }
+}
+
+func TestApplier_WritesContestedChildrenOnceAfterARestart(t *testing.T) {
+	for name, webhook := range webhooks {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mutateBy(webhook)
+			for i, process := range []string{"the first process", "the second process"} {
+				w.pass(deployment())
+				if n := len(w.writes); n == 0 || w.writes[n-1] != "apply" {
+					t.Errorf("%s sent %q, want an apply", process, w.writes)
+				}
+				diff(t, "counted", i+1, w.contested)
+				w.writes = nil
+				for range promptRepairs + 1 {
+					c := w.pass(deployment())
+					diff(t, "action", Unchanged, c.Action)
+					if c.Dispute != nil {
+						t.Errorf("reported: %v", c.Dispute)
+					}
+				}
+				w.wrote()
+				w.restart()
+			}
+		})
+	}
+}
+
+func TestApplier_RepairsWhatDiffersFromTheContestedState(t *testing.T) {
+	for name, webhook := range webhooks {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mutateBy(webhook)
+			w.pass(deployment())
+			contested := stored(w, "web", &appsv1.Deployment{})
+
+			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+				d.Spec.Replicas = new(int32(7))
+				d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "B", Value: "1"}}
+			})
+			diff(t, "action", Changed, w.pass(deployment()).Action)
+			diff(t, "spec", contested.Spec, stored(w, "web", &appsv1.Deployment{}).Spec)
+			w.writes = nil
+			w.pass(deployment())
+			w.wrote()
+		})
+	}
+}
+
+// The answer to one intent says nothing about another one.
+func TestApplier_AppliesAnotherIntentToAContestedChild(t *testing.T) {
+	w := newWorld(t)
+	w.mutateBy(webhooks["changes a value"])
+	w.pass(deployment())
+	w.pass(deployment(replicas(3)))
+	w.wrote("apply", "apply")
+	w.mutate = nil
+	w.pass(deployment(replicas(4)))
+	w.pass(deployment(replicas(4)))
+	w.wrote("apply")
+}
+
+func TestApplier_LeavesAChildThatAWebhookChangesDifferentlyEachTime(t *testing.T) {
+	w := newWorld(t)
+	n := int32(9)
+	w.mutateBy(func(d *appsv1.Deployment) { n++; d.Spec.Replicas = &n })
+	w.pass(deployment())
+	w.wrote("apply")
+	for range 3 {
+		diff(t, "action", Unchanged, w.pass(deployment()).Action)
+	}
+	w.wrote()
+}
+
+// Earlier versions of the operator noted on a child how a webhook changes it.
+func TestApplier_WritesNothingBecauseOfANoteOfAnEarlierVersion(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Annotations[naming.Domain+"/contested"] = "0123456789" })
+	w.restart()
+	w.writes = nil
+	diff(t, "action", Unchanged, w.pass(deployment()).Action)
+	w.wrote()
 }
