@@ -42,21 +42,6 @@ func numbered(prefix string, n int) []string {
 	return names
 }
 
-// TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel is needed because the
-// operator's cache does not contain a child without the label, and the operator
-// does not restore the label while the object is paused.
-func TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	s.apply(someServer("replicas: 0", "deletionPolicy: Orphan", "service: {type: ClusterIP}"))
-	s.serves("webserver/web")
-	s.patch("webserver/web", `{"paused":true}`)
-	s.observed("webserver/web")
-	s.kubectl("label", "deployment/web", "service/web-service", "--overwrite", "app.kubernetes.io/managed-by=Helm")
-	s.kubectl("delete", "webserver/web", "--timeout="+patience.String())
-	s.released("deployment/web", "service/web-service")
-}
-
 // TestDeletionPolicyOrphan_RemovesEveryMark checks that orphans are ordinary
 // objects, without any trace of the operator.
 func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {

@@ -582,11 +582,7 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 		return err
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	options := []client.DeleteOption{client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground)}
-	if !naming.IsLabelled(live) {
-		options = append(options, client.DisableReadYourWritesConsistency) // the cache does not hold it
-	}
-	err := a.client.Delete(ctx, live, options...)
+	err := a.client.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s %q: %w", kind, live.GetName(), err)
 	}
@@ -601,8 +597,8 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 // The pod template keeps its annotations, because changing it would replace the
 // pods.
 func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
-	live, err := a.readAnywhere(ctx, in)
-	if err != nil {
+	live := in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
 		if apierrors.IsNotFound(err) {
 			return Unchanged, nil
 		}
@@ -627,7 +623,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 	}
 	// The cache selects by the label that is removed, so it never holds this
 	// version.
-	err = a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+	err := a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("releasing %s: %w", in, err)
@@ -635,19 +631,6 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 	a.forgetChild(owner, in.Kind, in.Key())
 	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
 	return Released, nil
-}
-
-// readAnywhere reads a child from the cache, or else from the API server: the
-// cache does not hold a child that lost the operator's label or was just
-// created.
-func (a *Applier) readAnywhere(ctx context.Context, in Intent) (client.Object, error) {
-	live := in.newLive()
-	err := a.client.Get(ctx, in.Key(), live)
-	if apierrors.IsNotFound(err) {
-		live = in.newLive()
-		err = a.live.Get(ctx, in.Key(), live)
-	}
-	return live, err
 }
 
 // withoutMarks removes the operator's labels or annotations. The

@@ -23,29 +23,6 @@ func (w *world) release(in Intent) Action {
 	return action
 }
 
-func TestApplier_ReleasesAChildThatTheCacheDoesNotHold(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*appsv1.Deployment)
-		label  string // the remaining value of app.kubernetes.io/managed-by
-	}{
-		"its label was removed":     {func(d *appsv1.Deployment) { delete(d.Labels, naming.LabelManagedBy) }, ""},
-		"its label was overwritten": {func(d *appsv1.Deployment) { d.Labels[naming.LabelManagedBy] = "Helm" }, "Helm"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.pass(deployment())
-			byHand(w, "web", &appsv1.Deployment{}, tc.change)
-			w.writes = nil
-			diff(t, "action", Released, w.release(deployment()))
-			w.wrote("patch application/merge-patch+json")
-			d := stored(w, "web", &appsv1.Deployment{})
-			diff(t, "owners", 0, len(d.OwnerReferences))
-			diff(t, "annotations", []string{}, append([]string{}, sortedKeys(d.Annotations)...))
-			diff(t, "label", tc.label, d.Labels[naming.LabelManagedBy])
-		})
-	}
-}
-
 func TestApplier_ReleasesAChildThatDoesNotExist(t *testing.T) {
 	w := newWorld(t)
 	diff(t, "action", Unchanged, w.release(deployment()))

@@ -47,21 +47,11 @@ func retains(owner Owner) bool {
 // the child. It costs one request per such child when the deletion policy
 // changes.
 func (a *Applier) Retain(ctx context.Context, owner Owner, in Intent) error {
-	return a.retain(ctx, a.client, owner, in)
-}
-
-// RetainUncached is Retain for a child that the cache may not hold, because it has lost
-// its label. It costs one request more.
-func (a *Applier) RetainUncached(ctx context.Context, owner Owner, in Intent) error {
-	return a.retain(ctx, a.live, owner, in)
-}
-
-func (a *Applier) retain(ctx context.Context, from client.Reader, owner Owner, in Intent) error {
 	if in.DeleteOnOrphan {
 		return nil
 	}
 	live := in.newLive()
-	if err := from.Get(ctx, in.Key(), live); err != nil {
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}
@@ -94,12 +84,8 @@ func (a *Applier) RetainLive(ctx context.Context, owner Owner, kind string, live
 	}
 	changed := live.DeepCopyObject().(client.Object)
 	changed.SetOwnerReferences(refs)
-	options := []client.PatchOption{client.FieldOwner(retainManager)}
-	if !naming.IsLabelled(live) {
-		options = append(options, client.DisableReadYourWritesConsistency) // the cache never holds it
-	}
 	log.FromContext(ctx).Info("Changing only the owner references of a child that is not applied", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
-	if err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), options...); client.IgnoreNotFound(err) != nil {
+	if err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(retainManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("retaining %s %q: %w", kind, live.GetName(), err)
 	}
 	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)

@@ -71,20 +71,9 @@ type memory struct {
 	postponed postponed // the status, while it has not been written
 	races     int       // consecutive reconciles that ended with a write conflict
 
-	deleted  time.Time          // when this process first observed that the object is being deleted
-	lost     map[apply.Ref]bool // children that were deleted before they were released
-	vanished map[childKey]bool  // children that disappeared from the cache and may still exist
-	pruned   map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
-	// absent reports that this process has read the workload from the API server, and it
-	// did not exist, or had the label and another owner. If it is created later, it has
-	// the label, and cannot lose it without an event.
-	absent bool
-	// searched reports that this process has searched for children of the paused object
-	// that must be retained. Later, none loses its label without an event.
-	searched bool
-	// sought reports the same of the children that could not be applied while the object
-	// was not paused.
-	sought bool
+	deleted time.Time          // when this process first observed that the object is being deleted
+	lost    map[apply.Ref]bool // children that were deleted before they were released
+	pruned  map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
 	// suspect reports that children may have been deleted by others, perhaps
 	// because the object was: since the last complete reconcile, or while no
 	// operator was running.
@@ -168,7 +157,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		err = fmt.Errorf("observing: %w", err)
 		model = unobserved{obj} // a failed read does not prove that anything is missing
 	} else {
-		model, fulfilled, err = c.observeAndWrite(ctx, model)
+		fulfilled, err = c.apply(ctx, model)
 	}
 	if err == nil && r.hasNeedlessFinalizer(obj) {
 		err = r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
@@ -230,10 +219,6 @@ type reconciliation struct {
 	read  *reads
 	seen  uidRecorder // what was observed
 	out   Outcome
-	// vanished are the children that have disappeared from the cache, and unread is why
-	// those without the label are not known.
-	vanished map[childKey]bool
-	unread   error
 }
 
 // observe returns the model of the object, which waits for the rollouts of other
@@ -250,30 +235,16 @@ func (c *reconciliation) observe(ctx context.Context, reads *reads) (Model, erro
 	return model, err
 }
 
-// observeAndWrite applies the model's plan. If children exist that are not in
-// the cache, and that applying them would not find, it observes again including
-// them, and returns the new model. fulfilled reports that there was nothing to
-// write.
-func (c *reconciliation) observeAndWrite(ctx context.Context, model Model) (_ Model, fulfilled bool, err error) {
+// apply applies the model's plan. fulfilled reports that there was nothing to write.
+func (c *reconciliation) apply(ctx context.Context, model Model) (fulfilled bool, err error) {
 	plan, err := model.Plan()
-	var found map[childKey]client.Object
-	found, c.unread = c.findUnlabelled(ctx, plan, err != nil)
-	if len(found) > 0 {
-		c.seen.unlabelled = found
-		again, unobserved := c.observe(ctx, nil)
-		if unobserved != nil {
-			return model, false, fmt.Errorf("observing: %w", unobserved)
-		}
-		model = again
-		plan, err = model.Plan()
-	}
 	unwritten := c.write(ctx, plan)
 	// A plan that comes with an error may lack children. For those, the memory saves
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
 	c.applier.ForgetOthers(c.owner, c.remembered(plan))
-	err = errors.Join(err, c.unread, unwritten)
-	return model, err == nil && len(found) == 0 && c.confirm(plan, c.out, c.read), err
+	err = errors.Join(err, unwritten)
+	return err == nil && c.confirm(plan, c.out, c.read), err
 }
 
 // remembered returns the children of a plan of which the last write still matters:
@@ -299,7 +270,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	var disputes []error
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		k := childKey{in.Kind, in.Key()}
-		if o, ok := c.seen.of[k]; ok && c.seen.unlabelled[k] == nil {
+		if o, ok := c.seen.of[k]; ok {
 			in.ObservedUID = new(o.GetUID())
 		}
 		child, err := c.applier.Apply(ctx, c.owner, in)
@@ -329,13 +300,8 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 	var errs []error
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
-		live := c.seen.unlabelled[k]
-		switch {
-		case settled[k] || !c.optional.available(in.Kind):
-		case live == nil:
-			errs = append(errs, c.retainUnapplied(ctx, k, in))
-		case !in.DeleteOnOrphan:
-			errs = append(errs, c.applier.RetainLive(ctx, c.owner, in.Kind, live))
+		if !settled[k] && c.optional.available(in.Kind) {
+			errs = append(errs, c.applier.Retain(ctx, c.owner, in))
 		}
 		settled[k] = true
 	}
@@ -352,11 +318,7 @@ func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[chil
 			errs = append(errs, c.applier.RetainLive(ctx, c.owner, k.kind, live))
 		}
 	}
-	err := errors.Join(errs...)
-	if err == nil && c.unread == nil && orphans(c.obj) && !c.kind.Paused(c.obj) {
-		c.change(client.ObjectKeyFromObject(c.obj), func(m *memory) { m.sought = true })
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 // forEachChild calls do for the children of a plan whose types are available,
@@ -390,9 +352,6 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		child, differs, err := c.applier.NeedsApply(ctx, c.owner, in)
 		k := childKey{in.Kind, in.Key()}
-		if err == nil && child == nil && c.seen.unlabelled[k] != nil {
-			child = c.seen.unlabelled[k]
-		}
 		if err == nil && child != nil {
 			c.out.keep(k, child, !differs)
 		}
@@ -469,12 +428,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 // that an object with another policy still retains, and runs the kind's own teardown.
 // If late is true, it continues after errors of steps that the deletion does not need.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
-	children := client.Reader(r.client)
-	if r.kind.Paused(obj) && orphans(obj) {
-		// Those that are not wanted any more are not in the plan unless they are observed.
-		children = unlabelledReader{children, r.applier, owner}
-	}
-	model, err := r.kind.observeChildren(ctx, Reader{Reader: children, lacks: r.optional.lacks}, obj)
+	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
 	if err != nil && !late {
 		return fmt.Errorf("observing: %w", err)
 	}

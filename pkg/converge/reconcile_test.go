@@ -1635,11 +1635,14 @@ func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 	}
 	fails := errors.New("no answer")
 	l.restart()
-	l.applier = apply.NewApplier(l.client, interceptor.NewClient(l.client, interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return fails
+	l.applier = apply.NewApplier(interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if k.Name == "broken" {
+				return fails
+			}
+			return c.Get(ctx, k, o, opts...)
 		},
-	}), apply.NoRecorder{})
+	}), l.client, apply.NoRecorder{})
 	if _, err := l.try("Observe", "Desired", "patch", "status"); !errors.Is(err, fails) {
 		t.Errorf("got %v", err)
 	}

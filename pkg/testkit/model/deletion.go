@@ -205,8 +205,8 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 				w.violate("orphan", "%s %s still has the deleted owner", was.GetKind(), was.GetName())
 			}
 		}
-		if !released {
-			continue
+		if !released || !naming.IsLabelled(&was) {
+			continue // one that lost the label is not searched for
 		}
 		for k := range live.GetAnnotations() {
 			if strings.HasPrefix(k, naming.Domain) {

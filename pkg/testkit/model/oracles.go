@@ -242,7 +242,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 		bad("existence", "the object does not exist any more, and it was not deleted")
 		return found, nil
 	}
-	if w.isGivenAway(s) {
+	if w.isGivenAway(s) || w.isOverlooked(s) {
 		return found, nil
 	}
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
@@ -369,6 +369,17 @@ func (w *World) isGivenAway(s *scene) bool {
 	return child != nil && isGivenAway(child, s.object.GetUID())
 }
 
+// isOverlooked reports whether the workload lacks the label by which the operator finds
+// it, and is not applied, which would restore the label.
+func (w *World) isOverlooked(s *scene) bool {
+	child := s.workload()
+	if child == nil || naming.IsLabelled(child) {
+		return false
+	}
+	_, available := w.works(s.spec, s.in)
+	return s.spec["paused"] == true || s.spec["suspend"] == true || !available
+}
+
 func isGivenAway(child metav1.Object, object types.UID) bool {
 	if metav1.GetControllerOf(child) != nil {
 		return false
@@ -479,7 +490,7 @@ func (w *World) judgeChildren(s *scene, e expectation, children map[Ref]*unstruc
 		switch {
 		case want && c == nil:
 			bad("children", "there is no %s: the spec asks for it", ref)
-		case !want && c != nil && c.GetDeletionTimestamp() == nil:
+		case !want && c != nil && c.GetDeletionTimestamp() == nil && naming.IsLabelled(c):
 			bad("children", "%s exists, and the spec does not ask for it", ref)
 		case want && (metav1.GetControllerOf(c) == nil || metav1.GetControllerOf(c).UID != s.object.GetUID()):
 			bad("ownership", "%s does not belong to the object", ref)
