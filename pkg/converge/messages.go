@@ -11,16 +11,6 @@ var (
 		Text: "{child} differs from the spec and is not changed, because spec.paused is true.",
 		When: "The spec or a child was changed while the object is paused. Set spec.paused to false to have it changed.",
 	})
-	msgTeardown = message.Define(message.Message{
-		In: message.Waits, Reasons: []string{common.ReasonWaiting},
-		Text: "The teardown has not finished.",
-		When: "The object is being deleted.",
-	})
-	msgTeardownGivenUp = message.Define(message.Message{
-		In: []string{message.Event}, Reasons: []string{common.ReasonError},
-		Text: "The teardown did not finish within {duration} and was given up.",
-		When: "The object is deleted without it. The message about the error follows.",
-	})
 	msgChildLost = message.Define(message.Message{
 		In: []string{message.Event}, Reasons: []string{common.ReasonChildDeleted},
 		Text: "{child} was deleted before it could be released, so it is not kept. Create it again if it is still needed.",

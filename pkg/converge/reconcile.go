@@ -373,7 +373,7 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	return errors.Join(errs...)
 }
 
-// patience is how long a deletion waits for reads and teardown. After that it
+// patience is how long a deletion waits for reads. After that it
 // continues without those that it does not need, and is reported as Stalled if
 // it needs them.
 const patience = 10 * time.Minute
@@ -425,7 +425,7 @@ func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner
 }
 
 // release releases the children of an object whose policy is Orphan, deletes those
-// that an object with another policy still retains, and runs the kind's own teardown.
+// that an object with another policy still retains.
 // If late is true, it continues after errors of steps that the deletion does not need.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
 	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
@@ -442,22 +442,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner,
 			return fmt.Errorf("naming the children: %w", err)
 		}
 	}
-	if err := r.endChildren(ctx, obj, owner, model, also); err != nil {
-		return err
-	}
-	if r.kind.Teardown == nil {
-		return nil
-	}
-	done, err := r.kind.Teardown(ctx, r.client, obj)
-	if err == nil && !done {
-		err = fault.Waiting(5*time.Second, msgTeardown)
-	}
-	if err != nil && late {
-		log.FromContext(ctx).Error(err, "Giving up the teardown")
-		r.event(obj, "Warning", msgTeardownGivenUp.Reason(), "Delete", message.Join(msgTeardownGivenUp.With(patience), fault.Classify(err).Message))
-		return nil
-	}
-	return err
+	return r.endChildren(ctx, obj, owner, model, also)
 }
 
 // endChildren releases the children if the policy is Orphan, or else ends those that
@@ -561,7 +546,7 @@ func (r *Reconciler) lose(obj client.Object, in apply.Intent) (isNew bool) {
 
 // needsFinalizer reports whether the object must not be deleted before its teardown.
 func (r *Reconciler) needsFinalizer(obj Object) bool {
-	return orphans(obj) || r.kind.Teardown != nil
+	return orphans(obj)
 }
 
 // addFinalizer adds the finalizer if the object needs it. Usually the mutating

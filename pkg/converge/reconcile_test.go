@@ -162,13 +162,20 @@ type testKind struct {
 
 func (k testKind) erase() AnyKind {
 	k.Model = func(w *webserverv1.WebServer, observed int) Model {
-		return ModelFuncs{
-			PlanFunc:         func() (Plan, error) { return k.Desired(w, observed) },
-			UpdateStatusFunc: func(out Outcome) { k.Report(w, observed, out) },
-		}
+		return testModel{k, w, observed}
 	}
 	return Erase(k.Kind)
 }
+
+type testModel struct {
+	kind     testKind
+	object   *webserverv1.WebServer
+	observed int
+}
+
+func (m testModel) Plan() (Plan, error) { return m.kind.Desired(m.object, m.observed) }
+
+func (m testModel) UpdateStatus(out Outcome) { m.kind.Report(m.object, m.observed, out) }
 
 // restart simulates a new process, or makes a change of the kind effective.
 func (l *loop) restart() {
@@ -880,24 +887,17 @@ func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
 func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
 	hold := func(w *webserverv1.WebServer) { w.Finalizers = []string{"others.io/hold"} }
 	for name, tc := range map[string]struct {
-		object   *webserverv1.WebServer
-		teardown bool
-		adds     bool
-		want     []string
+		object *webserverv1.WebServer
+		adds   bool
+		want   []string
 	}{
-		"added for Orphan":          {object(hold, orphaning), false, true, []string{"others.io/hold", naming.Finalizer}},
-		"stays for Orphan":          {object(finalized, orphaning), false, false, []string{naming.Finalizer, "others.io/hold"}},
-		"not there for Delete":      {object(hold), false, false, []string{"others.io/hold"}},
-		"added for a teardown":      {object(hold), true, true, []string{"others.io/hold", naming.Finalizer}},
-		"stays for a kind's needs":  {object(finalized), true, false, []string{naming.Finalizer, "others.io/hold"}},
-		"none at all is none added": {object(), false, false, nil},
+		"added for Orphan":          {object(hold, orphaning), true, []string{"others.io/hold", naming.Finalizer}},
+		"stays for Orphan":          {object(finalized, orphaning), false, []string{naming.Finalizer, "others.io/hold"}},
+		"not there for Delete":      {object(hold), false, []string{"others.io/hold"}},
+		"none at all is none added": {object(), false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, tc.object)
-			if tc.teardown {
-				l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return true, nil }
-				l.restart()
-			}
 			rest := []string{"Observe", "Desired", "apply", "Report", "status"}
 			if tc.adds {
 				rest = append([]string{"patch"}, rest...)
@@ -1121,41 +1121,6 @@ func TestReconciler_DoesNotTearDownAStaleObjectAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.pass()
-}
-
-func TestTeardown_KeepsTheFinalizerUntilDone(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	done, fails := false, error(nil)
-	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) {
-		l.calls = append(l.calls, "Teardown")
-		return done, fails
-	}
-	l.restart()
-	if r := l.pass("Observe", "Desired", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
-		t.Errorf("comes back after %s", r.RequeueAfter)
-	}
-	l.said("Warning Waiting The object cannot be deleted yet. The teardown has not finished.",
-		"Normal Waiting Reconciling: The object cannot be deleted yet. The teardown has not finished.")
-
-	fails = errors.New("no answer")
-	if _, err := l.try("Observe", "Desired", "Teardown", "status"); !errors.Is(err, fails) {
-		t.Errorf("got %v", err)
-	}
-	fails = nil
-	l.refuse["Observe"] = errors.New("no cache")
-	if _, err := l.try("Observe"); err == nil {
-		t.Error("the teardown went on blindly")
-	}
-	delete(l.refuse, "Observe")
-	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
-		t.Fatal("the finalizer went before the teardown was done")
-	}
-
-	done = true
-	l.pass("Observe", "Desired", "Teardown", "patch")
-	if slices.Contains(l.stored().Finalizers, naming.Finalizer) {
-		t.Error("the finalizer is still there")
-	}
 }
 
 func TestTeardown_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
@@ -1648,19 +1613,5 @@ func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 	}
 	if !l.released() || !l.holds() {
 		t.Error("the child that can be released is not, or the object does not wait for the other")
-	}
-}
-
-func TestTeardown_GivesUpWhatAKindDoesAfterATime(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return false, nil }
-	l.restart()
-	l.pass("Observe", "Desired", "status")
-	l.heard()
-	l.clock = l.clock.Add(patience)
-	l.pass("Observe", "Desired", "patch")
-	l.said("Warning Error The teardown did not finish within 10m0s and was given up. The teardown has not finished.")
-	if l.holds() {
-		t.Error("the object cannot be deleted")
 	}
 }

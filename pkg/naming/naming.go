@@ -17,8 +17,8 @@ const Domain = "platform-operator.io"
 const (
 	// FieldManager is the field manager of server-side apply.
 	FieldManager = "platform-operator"
-	// Finalizer is set on an object only while its teardown has work that garbage
-	// collection cannot do.
+	// Finalizer is set on an object only while the operator has to release its children
+	// before it is deleted.
 	Finalizer = Domain + "/teardown"
 	// LabelManagedBy is set on every child. The caches select by it, so a child
 	// without it is never observed.

@@ -35,6 +35,16 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
+// testModel is a model that consists of two functions.
+type testModel struct {
+	plan         func() (converge.Plan, error)
+	updateStatus func(converge.Outcome)
+}
+
+func (m testModel) Plan() (converge.Plan, error) { return m.plan() }
+
+func (m testModel) UpdateStatus(out converge.Outcome) { m.updateStatus(out) }
+
 // env is the API server of the tests in this package.
 var env *testkit.Env
 
@@ -84,7 +94,7 @@ func version(env string, contract bool) converge.AnyKind {
 			return workload.ObserveRollout(ctx, r, a, a.Name, "app", labels(a))
 		},
 		Model: func(a *application, s rollout.Observed) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return testModel{plan: func() (converge.Plan, error) {
 				d, err := decide(a, s)
 				if err != nil {
 					return converge.Plan{}, err
@@ -97,7 +107,7 @@ func version(env string, contract bool) converge.AnyKind {
 					Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
 					Template: serves,
 				})}}), nil
-			}, UpdateStatusFunc: func(out converge.Outcome) {
+			}, updateStatus: func(out converge.Outcome) {
 				d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
 				decision, _ := decide(a, s)
 				state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out)

@@ -40,6 +40,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
+// testModel is a model that consists of two functions.
+type testModel struct {
+	plan         func() (converge.Plan, error)
+	updateStatus func(converge.Outcome)
+}
+
+func (m testModel) Plan() (converge.Plan, error) { return m.plan() }
+
+func (m testModel) UpdateStatus(out converge.Outcome) {
+	if m.updateStatus != nil {
+		m.updateStatus(out)
+	}
+}
+
 type app = demoapplicationv1.DemoApplication
 
 // kind creates a Deployment with the spec's image. If keep is true, it reports
@@ -71,7 +85,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 			return converge.GetOwned(ctx, r, a, a.Name, &appsv1.Deployment{})
 		},
 		Model: func(a *app, d *appsv1.Deployment) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return testModel{plan: func() (converge.Plan, error) {
 				plan := converge.Plan{Apply: append([]apply.Intent{resources.Deployment(resources.Rolling{
 					Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a),
 				})}, k.also...)}
@@ -82,7 +96,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 					return plan, fault.Stalled(message.New("NotFound", "there is no ConfigMap x"))
 				}
 				return plan, nil
-			}, UpdateStatusFunc: func(converge.Outcome) {
+			}, updateStatus: func(converge.Outcome) {
 				if k.keep && k.env != "" {
 					a.Status.PendingChanges = []string{"spec.containers[web].env would be added"}
 				}
