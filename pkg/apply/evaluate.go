@@ -2,12 +2,15 @@ package apply
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -83,37 +86,100 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	// The managed fields in the cache are reduced to the names of the managers.
 	// If the operator is not among them, the child was created by another
 	// operator.
-	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
+	if !slices.ContainsFunc(live.GetManagedFields(), compare.IsOurs) {
 		return evaluation{action: TakenOver, claim: true}, nil
 	}
-	r := t.compare.compare(live, t.fields, t.in.Exclusive)
+	r := compare.Compare(live, t.fields, t.in.Exclusive)
 	bound := !retained(t.owner, t.in) && retainedByPatch(live) // although it must not be
 	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
-	if applied && !r.lacks && !r.extra && !bound {
+	if applied && r == (compare.Result{}) && !bound {
 		return evaluation{action: Unchanged}, nil
 	}
-	fields, how := t.differences(live)
-	if !bound && t.isAnswered(how) {
+	differences := compare.Differences(live, t.fields, t.in.Exclusive)
+	if !bound && t.isAnswered(differences) {
 		return evaluation{action: Unchanged}, nil
-	}
-	if bound {
-		fields = append(fields, "metadata.ownerReferences")
 	}
 	if applied {
-		t.drift, t.differs = DriftFields, strings.Join(fields, ", ")
+		t.drift, t.differs = DriftFields, pathsOf(differences, bound)
 	}
-	return evaluation{action: Changed, claim: r.extra || bound}, nil
+	return evaluation{action: Changed, claim: r.Extra || bound}, nil
 }
 
 // claims selects the fields that an action claims from other managers: all that
 // a legacy operator wrote, or those that a child may hold only if the intent
 // states them.
-func (t *attempt) claims(act Action) scope {
+func (t *attempt) claims(act Action) compare.Scope {
 	if act == TakenOver {
-		return everythingOfLegacyOperators
+		return compare.LegacyOperators
 	}
-	exclusive := within(t.in.Exclusive, t.fields)
+	exclusive := compare.Exclusive(t.in.Exclusive, t.fields)
 	return func(e metav1.ManagedFieldsEntry, path string) bool {
 		return exclusive(e, path) || ownersByPatch(e, path)
 	}
+}
+
+// Difference is a field that Apply would change.
+type Difference = compare.Difference
+
+// Preview describes what Apply would do to a child.
+type Preview struct {
+	// Action is Unchanged, Created, Changed or TakenOver.
+	Action Action
+	// Live is the live child, or nil if it does not exist.
+	Live client.Object
+	// Differences lists the reasons, sorted by path. It is empty if the child
+	// would be left unchanged or created.
+	Differences []Difference
+}
+
+// Diff returns what Apply would do to a child, and which fields are the
+// reason. It writes nothing. For an unowned child it returns the error that
+// Apply would return. Unlike NeedsApply, it also reads children from the API
+// server that the cache does not hold, because Apply would adopt them.
+//
+// Fields that would be removed are reported only if the reader returns complete
+// managed fields, which the operator's own cache does not.
+func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, error) {
+	t, err := a.begin(ctx, owner, in)
+	if err != nil {
+		return Preview{}, err
+	}
+	live, err := a.readAnywhere(ctx, in)
+	if apierrors.IsNotFound(err) {
+		return Preview{Action: Created}, nil
+	}
+	if err != nil {
+		return Preview{}, fmt.Errorf("reading %s: %w", in, err)
+	}
+	e, err := t.evaluate(ctx, live)
+	if err != nil {
+		return Preview{Action: Changed, Live: live}, err
+	}
+	p := Preview{Action: e.action, Live: live}
+	if e.action == Unchanged {
+		return p, nil
+	}
+	var claims compare.Scope
+	if e.claim {
+		claims = t.claims(e.action)
+	}
+	var stays any
+	if t.in.ReleaseFields != nil {
+		stays = t.in.ReleaseFields(live)
+	}
+	gone, err := compare.Removed(live, t.fields, claims, stays)
+	p.Differences = inOrder(append(compare.Differences(live, t.fields, nil), gone...))
+	return p, err
+}
+
+// inOrder sorts differences and removes duplicates. A difference of the hash of
+// the last applied intent follows from the others, so it is kept only if it is
+// the only one.
+func inOrder(all []Difference) []Difference {
+	slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
+	all = slices.CompactFunc(all, func(a, b Difference) bool { return a.Path == b.Path })
+	if len(all) > 1 {
+		all = slices.DeleteFunc(all, func(d Difference) bool { return d.Path == "metadata.annotations."+naming.AnnotationApplied })
+	}
+	return all
 }

@@ -52,7 +52,7 @@ type memo struct {
 	hash    string
 	uid     types.UID
 	version string // the resource version, "" if nothing was written
-	answer  string // how the answer differed from the intent, see attempt.differences
+	answer  string // how the answer differed from the intent, by compare.Fingerprint
 }
 
 // unowned is an object with the name of a child that the owner does not own.

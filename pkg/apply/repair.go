@@ -1,17 +1,12 @@
 package apply
 
 import (
-	"encoding/json"
-	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/hash"
 )
 
 // Something else may change a child again each time it has been restored, such as a
@@ -75,39 +70,19 @@ func disputed(in Intent, r repairs, after time.Duration) error {
 
 // isAnswered reports whether a child differs from the intent exactly as it did in the
 // answer of the last write of this intent.
-func (t *attempt) isAnswered(how string) bool {
-	return how != "" && how == t.recall(t.owner, t.in).written.answer
+func (t *attempt) isAnswered(differences []Difference) bool {
+	last := t.recall(t.owner, t.in).written
+	return last.answer != "" && last.hash == t.hash && last.answer == compare.Fingerprint(differences)
 }
 
-// differences returns the fields of a live child that an apply would restore, in order,
-// and a hash of how they differ, which is "" if none does.
-func (t *attempt) differences(live client.Object) (fields []string, how string) {
-	var found []string
-	w := t.compare.walk(t.in.Exclusive)
-	w.report = func(path, verb string, live reflect.Value) {
-		fields = append(fields, path)
-		found = append(found, fmt.Sprintf("%s would %s: %s", path, verb, encode(live)))
+// pathsOf returns the fields that a repair restores.
+func pathsOf(differences []Difference, owners bool) string {
+	var paths []string
+	for _, d := range differences {
+		paths = append(paths, d.Path)
 	}
-	w.reportExtra = func(path string, live reflect.Value) {
-		fields = append(fields, path)
-		found = append(found, fmt.Sprintf("%s has more: %s", path, encode(live)))
+	if owners {
+		paths = append(paths, "metadata.ownerReferences")
 	}
-	w.root(live, t.fields)
-	if len(found) == 0 {
-		return nil, ""
-	}
-	slices.Sort(fields)
-	slices.Sort(found)
-	return slices.Compact(fields), hash.Bytes(t.hash, []byte(strings.Join(found, "\n")))
-}
-
-func encode(v reflect.Value) []byte {
-	if !v.IsValid() {
-		return nil
-	}
-	raw, err := json.Marshal(v.Interface())
-	if err != nil {
-		return []byte(err.Error()) // the values of API types can be encoded
-	}
-	return raw
+	return strings.Join(slices.Compact(paths), ", ")
 }

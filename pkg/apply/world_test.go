@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -126,7 +127,7 @@ func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 		reflect.ValueOf(o).Elem().SetZero()
 		return notFound
 	}
-	ReduceManagedFields(o)
+	compare.ReduceManagedFields(o)
 	return nil
 }
 

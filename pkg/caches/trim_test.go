@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
@@ -198,7 +198,7 @@ func TestTrim_KeepsWhatIsComparedOrReported(t *testing.T) {
 		t.Errorf("pod of an ImmortalContainer (-whole +trimmed):\n%s", diff)
 	}
 
-	if d := trimmed("deployment").(*appsv1.Deployment); !apply.HasAppliedReplicas(d) {
+	if d := trimmed("deployment").(*appsv1.Deployment); !compare.HasAppliedReplicas(d) {
 		t.Errorf("managed fields of the Deployment: %v", d.ManagedFields)
 	}
 

@@ -1,4 +1,4 @@
-package apply
+package compare
 
 import (
 	"bytes"
@@ -21,21 +21,21 @@ import (
 // Therefore their ownership is first transferred to the operator. The apply
 // that follows then removes those of them that the intent does not state.
 
-// scope reports whether a field of a managed fields entry is to be claimed.
-type scope func(entry metav1.ManagedFieldsEntry, path string) bool
+// Scope reports whether a field of a managed fields entry is to be claimed.
+type Scope func(entry metav1.ManagedFieldsEntry, path string) bool
 
-// everythingOfLegacyOperators claims all fields that were written by plain updates, as
+// LegacyOperators is the scope of all fields that were written by plain updates, as
 // legacy operators did, except by Kubernetes' own controllers and by kubectl:
 // the annotation of kubectl rollout restart must survive, because its removal
 // would restart the pods again.
-func everythingOfLegacyOperators(e metav1.ManagedFieldsEntry, _ string) bool {
-	return e.Operation == metav1.ManagedFieldsOperationUpdate && !keepsOwnership(e.Manager)
+func LegacyOperators(e metav1.ManagedFieldsEntry, _ string) bool {
+	return e.Operation == metav1.ManagedFieldsOperationUpdate && !strings.HasPrefix(e.Manager, "kubectl") && !strings.HasPrefix(e.Manager, "kube-")
 }
 
-// within claims the fields under the exclusive paths, from every manager. For a
-// path whose list is exclusive only in its elements, it claims the elements
-// that are not stated.
-func within(exclusive []string, stated map[string]any) scope {
+// Exclusive returns the scope of the fields under the exclusive paths, of every
+// manager. For a path whose list is exclusive only in its elements, these are the
+// elements that are not stated.
+func Exclusive(exclusive []string, stated map[string]any) Scope {
 	owned := map[string]map[string]bool{}
 	for _, e := range exclusive {
 		if list, only := strings.CutSuffix(e, elementsOnly); only {
@@ -43,21 +43,15 @@ func within(exclusive []string, stated map[string]any) scope {
 		}
 	}
 	return func(_ metav1.ManagedFieldsEntry, path string) bool {
-		for _, e := range exclusive {
+		return slices.ContainsFunc(exclusive, func(e string) bool {
 			list, only := strings.CutSuffix(e, elementsOnly)
 			rest, under := strings.CutPrefix(path, list)
-			switch {
-			case !under:
-			case only:
+			if only {
 				name, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
-				if strings.HasPrefix(rest, "[") && !owned[e][name] {
-					return true
-				}
-			case rest == "" || rest[0] == '.' || rest[0] == '[':
-				return true
+				return under && strings.HasPrefix(rest, "[") && !owned[e][name]
 			}
-		}
-		return false
+			return under && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
 	}
 }
 
@@ -79,49 +73,34 @@ func namesIn(stated map[string]any, list string) map[string]bool {
 	return names
 }
 
-func keepsOwnership(manager string) bool {
-	return strings.HasPrefix(manager, "kubectl") || strings.HasPrefix(manager, "kube-")
-}
-
-// claim transfers ownership of the fields in scope to the operator. It returns
+// Claim transfers ownership of the fields in scope to the operator. It returns
 // the JSON patch to be sent, or nil if no field has to be transferred. The
 // patch contains the resource version of live, so that it cannot undo a change
 // in between.
-func claim(live client.Object, in scope) (client.Patch, error) {
-	ours := fieldpath.NewSet()
-	oursAt, version := -1, ""
-	entries := live.GetManagedFields()
-	kept := make([]metav1.ManagedFieldsEntry, 0, len(entries)+1)
-	moved := false
-	for _, e := range entries {
-		if e.Subresource != "" || e.FieldsV1 == nil {
+func Claim(live client.Object, in Scope) (client.Patch, error) {
+	mine := metav1.ManagedFieldsEntry{Manager: naming.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1"}
+	ours, claimed := fieldpath.NewSet(), false
+	var kept []metav1.ManagedFieldsEntry
+	for _, e := range live.GetManagedFields() {
+		set, err := fieldsIn(e)
+		switch {
+		case err != nil:
+			return nil, err
+		case set == nil:
 			kept = append(kept, e)
 			continue
-		}
-		set := fieldpath.NewSet()
-		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
-			return nil, fmt.Errorf("reading the fields of manager %q: %w", e.Manager, err)
-		}
-		if isOurs(e) {
-			ours = ours.Union(set)
-			oursAt, version = len(kept), e.APIVersion
-			kept = append(kept, e)
+		case IsOurs(e):
+			ours, mine = ours.Union(set), e
 			continue
 		}
-		taken := fieldpath.NewSet()
-		set.Iterate(func(p fieldpath.Path) {
-			if in(e, pathString(p)) {
-				taken.Insert(p.Copy())
-			}
-		})
+		taken := inScope(e, set, in)
 		if taken.Empty() {
 			kept = append(kept, e)
 			continue
 		}
-		moved = true
-		ours = ours.Union(taken)
-		if version == "" {
-			version = e.APIVersion
+		ours, claimed = ours.Union(taken), true
+		if mine.APIVersion == "" {
+			mine.APIVersion = e.APIVersion
 		}
 		if rest := set.Difference(taken); !rest.Empty() {
 			if err := setFields(&e, rest); err != nil {
@@ -130,26 +109,14 @@ func claim(live client.Object, in scope) (client.Patch, error) {
 			kept = append(kept, e)
 		}
 	}
-	if !moved {
+	if !claimed {
 		return nil, nil
-	}
-	mine := metav1.ManagedFieldsEntry{
-		Manager: naming.FieldManager, Operation: metav1.ManagedFieldsOperationApply,
-		APIVersion: version, FieldsType: "FieldsV1",
-	}
-	if oursAt >= 0 {
-		mine = kept[oursAt]
 	}
 	if err := setFields(&mine, ours); err != nil {
 		return nil, err
 	}
-	if oursAt >= 0 {
-		kept[oursAt] = mine
-	} else {
-		kept = append(kept, mine)
-	}
 	patch, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/managedFields", "value": kept},
+		{"op": "replace", "path": "/metadata/managedFields", "value": append(kept, mine)},
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
 	})
 	if err != nil {
@@ -158,41 +125,28 @@ func claim(live client.Object, in scope) (client.Patch, error) {
 	return client.RawPatch("application/json-patch+json", patch), nil
 }
 
-// ReduceManagedFields reduces the managed fields of an object to what this package needs of
-// an object in a cache: who wrote and how, which shows whether another client created a
-// child, and whether the operator applied the replicas of a Deployment.
-func ReduceManagedFields(o metav1.Object) {
-	_, isDeployment := o.(*appsv1.Deployment)
-	entries := o.GetManagedFields()
-	for i, e := range entries {
-		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
-		if isDeployment && isOurs(e) && hasReplicas(e.FieldsV1) {
-			entries[i].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)
+// fieldsIn returns the fields of an entry that an apply can remove, or nil for the fields
+// of a subresource.
+func fieldsIn(e metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	if e.Subresource != "" || e.FieldsV1 == nil {
+		return nil, nil
+	}
+	set := fieldpath.NewSet()
+	if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
+		return nil, fmt.Errorf("reading the fields of manager %q: %w", e.Manager, err)
+	}
+	return set, nil
+}
+
+// inScope returns the fields of an entry that are to be claimed.
+func inScope(e metav1.ManagedFieldsEntry, set *fieldpath.Set, in Scope) *fieldpath.Set {
+	taken := fieldpath.NewSet()
+	set.Iterate(func(p fieldpath.Path) {
+		if in(e, pathString(p)) {
+			taken.Insert(p.Copy())
 		}
-	}
-	o.SetManagedFields(entries)
-}
-
-// HasAppliedReplicas reports whether the operator's last apply of a Deployment contains the
-// number of replicas, so that the API server removes it when the operator no longer applies
-// it.
-func HasAppliedReplicas(live *appsv1.Deployment) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return isOurs(e) && hasReplicas(e.FieldsV1)
 	})
-}
-
-func hasReplicas(set *metav1.FieldsV1) bool {
-	var fields struct {
-		Spec struct {
-			Replicas *struct{} `json:"f:replicas"`
-		} `json:"f:spec"`
-	}
-	return set != nil && json.Unmarshal(set.GetRawBytes(), &fields) == nil && fields.Spec.Replicas != nil
-}
-
-func isOurs(e metav1.ManagedFieldsEntry) bool {
-	return e.Manager == naming.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+	return taken
 }
 
 func setFields(e *metav1.ManagedFieldsEntry, s *fieldpath.Set) error {
@@ -206,9 +160,45 @@ func setFields(e *metav1.ManagedFieldsEntry, s *fieldpath.Set) error {
 	return nil
 }
 
-// pathString writes a field path in the form of exclusive paths: list elements
-// by their name, "spec.template.spec.containers[webserver].env". An element of
-// a list with another key is written as the path of the list.
+// ReduceManagedFields reduces the managed fields of an object to what this package needs of
+// an object in a cache: who wrote and how, which shows whether another client created a
+// child, and whether the operator applied the replicas of a Deployment.
+func ReduceManagedFields(o metav1.Object) {
+	_, isDeployment := o.(*appsv1.Deployment)
+	entries := o.GetManagedFields()
+	for i, e := range entries {
+		entries[i] = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource}
+		if isDeployment && IsOurs(e) && hasReplicas(e.FieldsV1) {
+			entries[i].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)
+		}
+	}
+	o.SetManagedFields(entries)
+}
+
+// HasAppliedReplicas reports whether the operator's last apply of a Deployment contains the
+// number of replicas, so that the API server removes it when the operator no longer applies
+// it.
+func HasAppliedReplicas(live *appsv1.Deployment) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return IsOurs(e) && hasReplicas(e.FieldsV1)
+	})
+}
+
+func hasReplicas(set *metav1.FieldsV1) bool {
+	var fields struct {
+		Spec struct {
+			Replicas *struct{} `json:"f:replicas"`
+		} `json:"f:spec"`
+	}
+	return set != nil && json.Unmarshal(set.GetRawBytes(), &fields) == nil && fields.Spec.Replicas != nil
+}
+
+// IsOurs reports whether an entry is that of the operator's applies.
+func IsOurs(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == naming.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+}
+
+// pathString writes a field path in the notation of Difference.Path.
 func pathString(p fieldpath.Path) string {
 	var b strings.Builder
 	for _, e := range p {
@@ -218,14 +208,10 @@ func pathString(p fieldpath.Path) string {
 				b.WriteByte('.')
 			}
 			b.WriteString(*e.FieldName)
-		case e.Key != nil:
-			for _, k := range *e.Key {
-				if k.Name == "name" {
-					b.WriteByte('[')
-					b.WriteString(k.Value.AsString())
-					b.WriteByte(']')
-				}
-			}
+		case e.Key != nil && len(*e.Key) > 0:
+			fmt.Fprintf(&b, "[%v]", (*e.Key)[0].Value.Unstructured())
+		case e.Value != nil:
+			fmt.Fprintf(&b, "[%v]", (*e.Value).Unstructured())
 		}
 	}
 	return b.String()

@@ -1,4 +1,4 @@
-package apply
+package compare
 
 import (
 	"encoding/json"
@@ -6,23 +6,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
 var (
-	holds = result{}
-	lacks = result{lacks: true}
-	extra = result{extra: true}
-	both  = result{lacks: true, extra: true}
+	holds = Result{}
+	lacks = Result{Lacks: true}
+	extra = Result{Extra: true}
+	both  = Result{Lacks: true, Extra: true}
 )
 
 func decoded(t *testing.T, doc string) map[string]any {
@@ -51,7 +49,7 @@ func live(t *testing.T, doc string) *corev1.Pod {
 func TestCompare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stated, live string
-		want         result
+		want         Result
 	}{
 		"nothing stated":                 {`{}`, `spec: {nodeName: n1}`, holds},
 		"kind is not in a cached object": {`{apiVersion: v1, kind: Pod}`, `{}`, holds},
@@ -147,8 +145,7 @@ func TestCompare(t *testing.T) {
 		"emptyDir became another": {`spec: {volumes: [{name: v, emptyDir: {}}]}`, `spec: {volumes: [{name: v, hostPath: {path: /}}]}`, lacks},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c comparer
-			if got := c.compare(live(t, tc.live), decoded(t, tc.stated), nil); got != tc.want {
+			if got := Compare(live(t, tc.live), decoded(t, tc.stated), nil); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
@@ -184,7 +181,7 @@ func TestCompare_ExclusivePaths(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stated, live string
 		exclusive    []string
-		want         result
+		want         Result
 	}{
 		"not stated, not there":  {`spec: {containers: [{name: a}]}`, `spec: {containers: [{name: a}]}`, []string{env, args}, holds},
 		"not stated, but there":  {`spec: {containers: [{name: a}]}`, `spec: {containers: [{name: a, args: [x]}]}`, []string{env, args}, extra},
@@ -214,8 +211,7 @@ func TestCompare_ExclusivePaths(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c comparer
-			if got := c.compare(live(t, tc.live), decoded(t, tc.stated), tc.exclusive); got != tc.want {
+			if got := Compare(live(t, tc.live), decoded(t, tc.stated), tc.exclusive); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
@@ -228,7 +224,7 @@ func TestCompare_TypesThatPodsLack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		live   any
 		stated string
-		want   result
+		want   Result
 	}{
 		"bytes":        {&corev1.Secret{Data: map[string][]byte{"k": []byte("hello")}}, `data: {k: aGVsbG8=}`, holds},
 		"other bytes":  {&corev1.Secret{Data: map[string][]byte{"k": []byte("hellO")}}, `data: {k: aGVsbG8=}`, lacks},
@@ -263,21 +259,19 @@ func TestCompare_TypesThatPodsLack(t *testing.T) {
 		"bare quantity": {&corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1")}}}, `spec: {hard: {pods: 1}}`, lacks},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c comparer
-			if got := c.compare(tc.live, decoded(t, tc.stated), nil); got != tc.want {
+			if got := Compare(tc.live, decoded(t, tc.stated), nil); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}
 }
 
-// A comparer is shared by all workers.
-func TestComparer_IsSafeForConcurrentUse(t *testing.T) {
-	var c comparer
+// The fields of types are shared by all workers.
+func TestCompare_IsSafeForConcurrentUse(t *testing.T) {
 	stated := decoded(t, ports("80", "TCP"))
-	done := make(chan result)
+	done := make(chan Result)
 	for range 8 {
-		go func() { done <- c.compare(live(t, ports("80", "TCP")), stated, nil) }()
+		go func() { done <- Compare(live(t, ports("80", "TCP")), stated, nil) }()
 	}
 	for range 8 {
 		if got := <-done; got != holds {
@@ -286,53 +280,37 @@ func TestComparer_IsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// BenchmarkCompare measures the comparison, which every reconcile does for
-// every child: `go test -bench Compare -benchmem`.
-func BenchmarkCompare(b *testing.B) {
-	in := deployment()
-	completed, err := in.complete(owner().Object, owner().GVK, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	stated, err := completed.stated()
-	if err != nil {
-		b.Fatal(err)
-	}
-	raw, err := json.Marshal(stated)
-	if err != nil {
-		b.Fatal(err)
-	}
-	d := &appsv1.Deployment{}
-	if err := json.Unmarshal(raw, d); err != nil {
-		b.Fatal(err)
-	}
-	var c comparer
-	if got := c.compare(d, stated, in.Exclusive); got != holds {
-		b.Fatalf("got %+v", got)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.compare(d, stated, in.Exclusive)
-	}
-}
-
-// The API server rounds quantities up to a thousandth.
-func TestComparer_RoundsQuantitiesAsTheServerDoes(t *testing.T) {
-	w := newWorld(t)
-	w.mutate = func(o client.Object) {
-		o.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("101m")
-	}
-	in := func(cpu string) Intent {
-		return deployment(func(d *appsv1ac.DeploymentApplyConfiguration) {
-			d.Spec.Template.Spec.Containers[0].WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}))
+// Differences is empty if and only if Compare reports that nothing is lacking.
+func TestDifferences_AgreeWithCompare(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stated, live string
+		want         []string
+	}{
+		"equal":                  {`spec: {nodeName: n1}`, `spec: {nodeName: n1}`, nil},
+		"other string":           {`spec: {nodeName: n1}`, `spec: {nodeName: n2}`, []string{"spec.nodeName would change"}},
+		"absent string":          {`spec: {nodeName: n1}`, `spec: {restartPolicy: Always}`, []string{"spec.nodeName would be added"}},
+		"absent struct":          {`spec: {nodeName: n1}`, `{}`, []string{"spec would be added"}},
+		"unknown field":          {`spec: {fromTheFuture: 1}`, `spec: {nodeName: n1}`, []string{"spec.fromTheFuture would change"}},
+		"quantity":               {`spec: {overhead: {cpu: 1000m}}`, `spec: {overhead: {cpu: 1}}`, nil},
+		"other quantity":         {`spec: {overhead: {cpu: 1000m}}`, `spec: {overhead: {cpu: 2}}`, []string{"spec.overhead.cpu would change"}},
+		"set":                    {`metadata: {finalizers: [a, b]}`, `metadata: {finalizers: [b, c]}`, []string{"metadata.finalizers[a] would be added"}},
+		"by two keys":            {`spec: {containers: [{name: a, ports: [{containerPort: 53, protocol: UDP}]}]}`, `spec: {containers: [{name: a, ports: [{containerPort: 53, protocol: TCP}]}]}`, []string{"spec.containers[a].ports[53] would be added"}},
+		"in order":               {`spec: {tolerations: [{key: a}]}`, `spec: {tolerations: [{key: b}]}`, []string{"spec.tolerations[0].key would change"}},
+		"a map stated, no map":   {`spec: {nodeName: {}}`, `spec: {nodeName: n1}`, []string{"spec.nodeName would change"}},
+		"a list stated, no list": {`spec: {nodeName: [a]}`, `spec: {nodeName: n1}`, []string{"spec.nodeName would change"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stated, live := decoded(t, tc.stated), live(t, tc.live)
+			var got []string
+			for _, d := range Differences(live, stated, nil) {
+				got = append(got, d.String())
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("differences (-want +got):\n%s", d)
+			}
+			if lacks := Compare(live, stated, nil).Lacks; lacks != (got != nil) {
+				t.Errorf("Compare says lacks=%v", lacks)
+			}
 		})
 	}
-	w.pass(in("100500u"))
-	w.wrote("apply")
-	diff(t, "contested", 0, w.contested)
-	w.restart()
-	w.pass(in("100500u"))
-	w.wrote()
-	w.pass(in("102m"))
-	w.wrote("apply")
 }

@@ -1,4 +1,4 @@
-package apply
+package compare
 
 import (
 	"encoding/json"
@@ -51,46 +51,46 @@ func owned(t *testing.T, entries []metav1.ManagedFieldsEntry) map[string][]strin
 }
 
 func TestClaim(t *testing.T) {
-	envOfWeb := within([]string{"spec.template.spec.containers[web].env"}, nil)
+	envOfWeb := Exclusive([]string{"spec.template.spec.containers[web].env"}, nil)
 	oursBefore := entry(naming.FieldManager, byApply, imageOnly)
 
 	for name, tc := range map[string]struct {
-		scope  scope
+		scope  Scope
 		before []metav1.ManagedFieldsEntry
 		want   []metav1.ManagedFieldsEntry // nil if no field has to be transferred
 	}{
 		"all fields of a legacy operator": {
-			everythingOfLegacyOperators,
+			LegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasAndEnv)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasAndEnv)},
 		},
 		"of several managers, in addition to owned fields": {
-			everythingOfLegacyOperators,
+			LegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly), oursBefore, entry("webserver-operator", update, env)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasOnly), entry(naming.FieldManager, byApply, imageOnly), entry(naming.FieldManager, byApply, env)},
 		},
 		"kubectl keeps a restart": {
-			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("kubectl-rollout", update, restartedAt)}, nil,
+			LegacyOperators, []metav1.ManagedFieldsEntry{entry("kubectl-rollout", update, restartedAt)}, nil,
 		},
 		"kubectl keeps a restart in addition to the legacy operator": {
-			everythingOfLegacyOperators,
+			LegacyOperators,
 			[]metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly), entry("kubectl-rollout", update, restartedAt)},
 			[]metav1.ManagedFieldsEntry{entry(naming.FieldManager, byApply, replicasOnly), entry("kubectl-rollout", update, restartedAt)},
 		},
 		"Kubernetes controllers keep their fields": {
-			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("kube-controller-manager", update, replicasOnly)}, nil,
+			LegacyOperators, []metav1.ManagedFieldsEntry{entry("kube-controller-manager", update, replicasOnly)}, nil,
 		},
 		"who applies keeps it": {
-			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("argocd-controller", byApply, replicasOnly)}, nil,
+			LegacyOperators, []metav1.ManagedFieldsEntry{entry("argocd-controller", byApply, replicasOnly)}, nil,
 		},
 		"the status is never claimed": {
-			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, statusFields, "status")}, nil,
+			LegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, statusFields, "status")}, nil,
 		},
 		"a scale stays with who scaled": {
-			everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly, "scale")}, nil,
+			LegacyOperators, []metav1.ManagedFieldsEntry{entry("manager", update, replicasOnly, "scale")}, nil,
 		},
-		"nothing is managed": {everythingOfLegacyOperators, nil, nil},
-		"all owned already":  {everythingOfLegacyOperators, []metav1.ManagedFieldsEntry{oursBefore}, nil},
+		"nothing is managed": {LegacyOperators, nil, nil},
+		"all owned already":  {LegacyOperators, []metav1.ManagedFieldsEntry{oursBefore}, nil},
 
 		"only the exclusive path": {
 			envOfWeb,
@@ -115,7 +115,7 @@ func TestClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "42", ManagedFields: tc.before}}
 			untouched := d.DeepCopy()
-			patch, err := claim(d, tc.scope)
+			patch, err := Claim(d, tc.scope)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestClaim(t *testing.T) {
 			}
 			ourEntries := 0
 			for _, e := range after {
-				if isOurs(e) {
+				if IsOurs(e) {
 					ourEntries++
 				}
 				if e.APIVersion != "apps/v1" || e.FieldsType != "FieldsV1" {
@@ -166,7 +166,7 @@ func TestClaim(t *testing.T) {
 
 func TestClaim_NamesTheManagerOfUnreadableFields(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{entry("manager", update, `{"x`)}}}
-	if _, err := claim(d, everythingOfLegacyOperators); err == nil || !strings.Contains(err.Error(), `"manager"`) {
+	if _, err := Claim(d, LegacyOperators); err == nil || !strings.Contains(err.Error(), `"manager"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -177,7 +177,7 @@ func TestPathString(t *testing.T) {
 		"spec.replicas": fieldpath.MakePathOrDie("spec", "replicas"),
 		"spec.template.spec.containers[web].env": fieldpath.MakePathOrDie("spec", "template", "spec", "containers",
 			fieldpath.KeyByFields("name", name), "env"),
-		"spec.ports.nodePort":     fieldpath.MakePathOrDie("spec", "ports", fieldpath.KeyByFields("port", number, "protocol", "TCP"), "nodePort"),
+		"spec.ports[80].nodePort": fieldpath.MakePathOrDie("spec", "ports", fieldpath.KeyByFields("port", number, "protocol", "TCP"), "nodePort"),
 		"spec.tolerations.effect": fieldpath.MakePathOrDie("spec", "tolerations", 0, "effect"),
 		"":                        {},
 	} {
