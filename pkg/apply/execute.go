@@ -117,7 +117,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if err := t.decode(); err != nil {
 		return Child{}, err
 	}
-	t.in.withRV(onlyCreate)
+	t.in.meta.WithResourceVersion(onlyCreate)
 	sent := t.in.request()
 	err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
 	if err == nil {
@@ -265,8 +265,8 @@ func (t *attempt) sendOnce(ctx context.Context, live client.Object) (client.Obje
 	if err := t.owner.stillFresh(); err != nil {
 		return nil, err
 	}
-	t.in.withUID(live.GetUID())
-	t.in.withRV(version)
+	t.in.meta.WithUID(live.GetUID())
+	t.in.meta.WithResourceVersion(version)
 	sent := t.in.request()
 	if err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
 		return nil, fmt.Errorf("applying %s: %w", t.in, err)

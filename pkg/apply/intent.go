@@ -22,19 +22,9 @@ import (
 // of the same intent would change anyway.
 const hashVersion = "1"
 
-// Configuration is a typed apply configuration of a namespaced object, such as
-// *DeploymentApplyConfiguration.
-type Configuration[C any] interface {
-	configuration
-	WithLabels(map[string]string) C
-	WithAnnotations(map[string]string) C
-	WithOwnerReferences(...*metav1ac.OwnerReferenceApplyConfiguration) C
-	WithUID(types.UID) C
-	WithResourceVersion(string) C
-}
-
-// configuration is what a client requires of an apply configuration.
-type configuration interface {
+// Configuration is a typed apply configuration of a namespaced object with metadata, such
+// as *DeploymentApplyConfiguration.
+type Configuration interface {
 	runtime.ApplyConfiguration
 	GetName() *string
 	GetNamespace() *string
@@ -127,15 +117,11 @@ type Intent struct {
 	// only if the intent is sent.
 	Changes []Change
 
-	config   runtime.ApplyConfiguration
-	newLive  func() client.Object
-	request  func() request
-	notes    map[string]note // by key
-	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
-	setNote  func(key, value string)
-	annotate func(hash string)
-	withUID  func(types.UID)
-	withRV   func(string)
+	config  Configuration
+	meta    *metav1ac.ObjectMetaApplyConfiguration // of config
+	newLive func() client.Object
+	request func() request
+	notes   map[string]note // by key
 }
 
 // note is an annotation that Annotate or Record added.
@@ -164,24 +150,16 @@ func Named(kind string, live client.Object) Intent {
 
 // New returns an intent for a typed apply configuration. live returns an empty
 // object of the same type, into which the child is read.
-func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
+func New[L client.Object](config Configuration, live func() L) Intent {
 	return Intent{
 		Kind:      deref(config.GetKind()),
 		Namespace: deref(config.GetNamespace()),
 		Name:      deref(config.GetName()),
 		config:    config,
+		meta:      metaOf(config),
 		notes:     map[string]note{},
 		newLive:   func() client.Object { return live() },
-		request:   func() request { return &exchange[L]{configuration: config} },
-		decorate: func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
-			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
-			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
-			config.WithOwnerReferences(refs...)
-		},
-		setNote:  func(key, value string) { config.WithAnnotations(map[string]string{key: value}) },
-		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
-		withUID:  func(uid types.UID) { config.WithUID(uid) },
-		withRV:   func(rv string) { config.WithResourceVersion(rv) },
+		request:   func() request { return &exchange[L]{Configuration: config} },
 	}
 }
 
@@ -189,7 +167,11 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 // that replaces this one through IfExists or Fallback.
 func (in Intent) Annotate(key, value string) {
 	in.notes[key] = note{value: value}
-	in.setNote(key, value)
+	in.setAnnotation(key, value)
+}
+
+func (in Intent) setAnnotation(key, value string) {
+	in.meta.WithAnnotations(map[string]string{key: value})
 }
 
 // Record adds an annotation that is only written together with other changes: a
@@ -279,13 +261,20 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 		}
 	}
 	c := completed{raw: raw, hash: hashVersion + "-" + hash.Bytes(hashVersion, hashed)}
-	in.annotate(c.hash)
+	in.setAnnotation(naming.AnnotationApplied, c.hash)
 	for k, n := range in.notes {
 		if n.record {
-			in.setNote(k, n.value)
+			in.setAnnotation(k, n.value)
 		}
 	}
 	return c, nil
+}
+
+// decorate adds the label, the annotation and the references of an owner.
+func (in Intent) decorate(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
+	in.meta.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
+	in.setAnnotation(naming.AnnotationOwner, string(owner))
+	in.meta.WithOwnerReferences(refs...)
 }
 
 // request is a configuration that can be sent, and that receives the answer.
@@ -299,14 +288,14 @@ type request interface {
 // the type of the object: to decode it into the configuration, and to convert
 // that, takes three times as long.
 type exchange[L client.Object] struct {
-	configuration
+	Configuration
 	// ResourceVersion is that of the answer. The client reads it by reflection.
 	ResourceVersion *string
 	live            L
 }
 
 // MarshalJSON returns what is sent.
-func (e *exchange[L]) MarshalJSON() ([]byte, error) { return json.Marshal(e.configuration) }
+func (e *exchange[L]) MarshalJSON() ([]byte, error) { return json.Marshal(e.Configuration) }
 
 // UnmarshalJSON decodes the answer.
 func (e *exchange[L]) UnmarshalJSON(raw []byte) error {

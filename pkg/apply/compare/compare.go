@@ -163,24 +163,31 @@ func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool
 		}
 		live = live.Elem()
 	}
-	if w.reports && path != "" && (live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0) {
+	if w.reports && path != "" && isUnset(live) {
 		// Report the topmost field that is not set, rather than those below it.
 		var quiet walk
 		return w.expect(quiet.covers(live, stated, path, f), path, added, reflect.Value{})
 	}
-	s, isMap := stated.(map[string]any)
-	list, isList := stated.([]any)
-	switch kind := live.Kind(); {
-	case stated == nil:
+	switch s := stated.(type) {
+	case nil:
 		return true
-	case isMap && kind == reflect.Struct && !isEncoded(live.Type()):
-		return w.coversStruct(live, s, path)
-	case isMap && kind == reflect.Map:
-		return w.coversMap(live, s, path)
-	case isList && kind == reflect.Slice:
-		return w.coversList(live, list, path, f)
+	case map[string]any:
+		if live.Kind() == reflect.Map {
+			return w.coversMap(live, s, path)
+		}
+		if live.Kind() == reflect.Struct && !isEncoded(live.Type()) {
+			return w.coversStruct(live, s, path)
+		}
+	case []any:
+		if live.Kind() == reflect.Slice {
+			return w.coversList(live, s, path, f)
+		}
 	}
 	return w.expect(coversScalar(live, stated), path, changed, live)
+}
+
+func isUnset(live reflect.Value) bool {
+	return live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0
 }
 
 func (w *walk) coversMap(live reflect.Value, stated map[string]any, path string) bool {

@@ -16,21 +16,9 @@ import (
 // manager owns them. claims may be nil. stays, which may be nil, states fields that keep
 // their value. live needs complete managed fields.
 func Removed(live client.Object, stated map[string]any, claims Scope, stays any) ([]Difference, error) {
-	ours, others := fieldpath.NewSet(), fieldpath.NewSet()
-	for _, e := range live.GetManagedFields() {
-		set, err := fieldsIn(e)
-		switch {
-		case err != nil:
-			return nil, err
-		case set == nil:
-		case IsOurs(e):
-			ours = ours.Union(set)
-		case claims == nil:
-			others = others.Union(set)
-		default:
-			taken := inScope(e, set, claims)
-			ours, others = ours.Union(taken), others.Union(set.Difference(taken))
-		}
+	ours, others, err := owners(live, claims)
+	if err != nil {
+		return nil, err
 	}
 	now, err := Decoded(live)
 	if err != nil {
@@ -49,16 +37,38 @@ func Removed(live client.Object, stated map[string]any, claims Scope, stays any)
 		if !there || isStated || isLeft || keepsValue(v, p) || heldBelow(others, p, true) || heldBelow(all, p, false) {
 			return // decided by the fields below it, or nothing changes
 		}
-		top := len(p)
-		for i := range p { // the topmost path that is not stated
-			if _, ok := at(stated, p[:i+1]); !ok && !heldBelow(others, p[:i+1], true) {
-				top = i + 1
+		top := 1 // the length of the topmost path that is not stated
+		for top < len(p) {
+			if _, ok := at(stated, p[:top]); !ok && !heldBelow(others, p[:top], true) {
 				break
 			}
+			top++
 		}
 		gone = append(gone, Difference{Path: pathString(p[:top]), Verb: removed})
 	})
 	return gone, nil
+}
+
+// owners returns the fields that the operator owns or would claim, and those of other
+// managers.
+func owners(live client.Object, claims Scope) (ours, others *fieldpath.Set, err error) {
+	ours, others = fieldpath.NewSet(), fieldpath.NewSet()
+	for _, e := range live.GetManagedFields() {
+		set, err := fieldsIn(e)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case set == nil:
+		case IsOurs(e):
+			ours = ours.Union(set)
+		case claims == nil:
+			others = others.Union(set)
+		default:
+			taken := inScope(e, set, claims)
+			ours, others = ours.Union(taken), others.Union(set.Difference(taken))
+		}
+	}
+	return ours, others, nil
 }
 
 // heldBelow reports whether a set holds a path below p, or p itself if at is
