@@ -32,11 +32,11 @@ func coversScalar(live reflect.Value, stated any) bool {
 	case t == quantityType:
 		return coversQuantity(live.Interface().(resource.Quantity), stated)
 	case t == intstrType:
-		if v := live.Interface().(intstr.IntOrString); v.Type == intstr.String {
+		v := live.Interface().(intstr.IntOrString)
+		if v.Type == intstr.String {
 			return stated == any(v.StrVal)
-		} else {
-			return stated == any(float64(v.IntVal))
 		}
+		return stated == any(float64(v.IntVal))
 	case t.Kind() == reflect.Struct && isEncoded(t):
 		raw, err := json.Marshal(live.Interface())
 		var content any
