@@ -98,31 +98,39 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, ou
 	case nodeLost(p):
 		return notRunning(msgNodeLost, p.Spec.NodeName)
 	case i.Spec.Suspend:
-		s := notRunning(msgSuspending)
-		if running(p) && p.DeletionTimestamp.IsZero() {
-			s.Available = up()
-		}
-		return s
-	}
-	switch {
+		return suspending(p)
 	case !p.DeletionTimestamp.IsZero(), gated(p) && !releasable(i, p):
 		return notRunning(msgPodDeleted)
 	case ended(p):
 		return notRunning(msgPodEnded, why(p))
 	case !running(p):
-		if mounts, again := unmounted(p, out.Now); again > 0 {
-			out.RequeueAfter(again)
-		} else if len(mounts) > 0 {
-			return notRunning(msgNotMounted, strings.Join(mounts, ", "))
-		}
-		f := waitsFor(p)
-		return conditions.State{Available: f, Ready: f}
-	case admitted(p) && edited(i, p):
+		return waiting(p, out)
+	case outdated(i, p):
 		return conditions.State{Available: up(), Ready: conditions.False(msgPodReplaced)}
 	case !seen(p) || edited(i, p) || runs != image(p):
 		return conditions.State{Available: up(), Ready: conditions.False(msgNewImage)}
 	}
 	return conditions.State{Available: up(), Ready: up()}
+}
+
+// suspending returns the state of a pod that is deleted because of spec.suspend.
+func suspending(p *corev1.Pod) conditions.State {
+	s := notRunning(msgSuspending)
+	if running(p) && p.DeletionTimestamp.IsZero() {
+		s.Available = up()
+	}
+	return s
+}
+
+// waiting returns the state of a pod that does not run yet.
+func waiting(p *corev1.Pod, out converge.Outcome) conditions.State {
+	if mounts, again := unmounted(p, out.Now); again > 0 {
+		out.RequeueAfter(again)
+	} else if len(mounts) > 0 {
+		return notRunning(msgNotMounted, strings.Join(mounts, ", "))
+	}
+	f := waitsFor(p)
+	return conditions.State{Available: f, Ready: f}
 }
 
 func up() conditions.Condition {
