@@ -12,7 +12,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
@@ -144,11 +143,8 @@ func (d *Decision) containers() containers {
 // visible.
 func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of containers) *failure {
 	var worst *failure
-	for _, p := range slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
-		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
-			continue
-		}
-		if f := diagnosePod(&p, of); f != nil && (worst == nil || f.severity > worst.severity) {
+	for _, p := range slices.SortedFunc(slices.Values(podsOf(pods, template)), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
+		if f := diagnosePod(p, of); f != nil && (worst == nil || f.severity > worst.severity) {
 			worst = f
 		}
 	}

@@ -43,14 +43,7 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
-	m := d.memory
-	m.serves(d.Serving)
-	if !d.unasked && !m.failed.is(d.Desired) {
-		m.failed = reference{}
-	}
-	if m.failed.is(d.Desired) {
-		m.failed = referenceTo(d.Desired) // a status of an earlier version, or the annotation, is incomplete
-	}
+	m := d.recall()
 	complete := state.Ready.Status
 	proven := complete && dep.Status.AvailableReplicas > 0
 	if proven {
@@ -77,6 +70,19 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	status.Revisions = m.revisions()
 	return state
+}
+
+// recall returns what is known about the revisions before the Deployment is considered.
+func (d *Decision) recall() memory {
+	m := d.memory
+	m.serves(d.Serving)
+	switch {
+	case m.failed.is(d.Desired):
+		m.failed = referenceTo(d.Desired) // a status of an earlier version, or the annotation, is incomplete
+	case !d.unasked:
+		m.failed = reference{}
+	}
+	return m
 }
 
 // ReportDiffering is Report for a Deployment that is not as it was decided: it was not
@@ -131,30 +137,45 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 		}
 		return 0
 	}
-	left, seen, of := allowed, false, d.containers()
-	for _, p := range pods {
-		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
-			continue
-		}
-		seen = true
-		since := podstate.StartedAt(&p)
-		if since.After(now) && !waiting.IsZero() || waiting.After(since) {
-			since = waiting
-		}
+	left, own, of := allowed, podsOf(pods, d.Serving.hash), d.containers()
+	for _, p := range own {
+		since := countedFrom(p, waiting, now)
 		its := remains(since)
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
-		} else if f := diagnosePod(&p, of); f != nil && !f.transient {
+		} else if f := diagnosePod(p, of); f != nil && !f.transient {
 			return 0
 		}
 	}
-	if !seen && dep.Status.UpdatedReplicas > 0 {
+	if len(own) == 0 && dep.Status.UpdatedReplicas > 0 {
 		// They were created and deleted, and it is not known why they did not serve,
 		// unless something else has prevented them from starting until now.
 		return remains(waiting)
 	}
 	return left
+}
+
+// podsOf returns the pods of a template, except those that are being deleted.
+func podsOf(pods []corev1.Pod, template string) []*corev1.Pod {
+	var own []*corev1.Pod
+	for i := range pods {
+		if p := &pods[i]; p.Annotations[naming.AnnotationTemplate] == template && p.DeletionTimestamp == nil {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// countedFrom returns since when a pod has had time to start: since it was started, by
+// the clock of its node, or since the object has been waiting for its pods, if that was
+// later or the clock of the node is ahead.
+func countedFrom(p *corev1.Pod, waiting, now time.Time) time.Time {
+	since := podstate.StartedAt(p)
+	if since.After(now) && !waiting.IsZero() || waiting.After(since) {
+		return waiting
+	}
+	return since
 }
 
 // waiting returns since when the object has been waiting for its pods, by the
@@ -177,12 +198,9 @@ func (d *Decision) waiting(now time.Time) time.Time {
 // for its volumes has left.
 func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
 	left, of := podstate.MountsWithin, d.containers()
-	for _, p := range pods {
-		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
-			continue
-		}
-		if f := diagnosePod(&p, of); f != nil && f.mounting {
-			left = min(left, podstate.MountTimeLeft(&p, now))
+	for _, p := range podsOf(pods, d.Serving.hash) {
+		if f := diagnosePod(p, of); f != nil && f.mounting {
+			left = min(left, podstate.MountTimeLeft(p, now))
 		}
 	}
 	return left
@@ -277,9 +295,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 // serves reports whether the revision that was rolled back to is available. That
 // something is available is not enough: it may be pods of the failed revision.
 func (d *Decision) serves(state conditions.State, pods []corev1.Pod) bool {
-	return state.Ready.Status || state.Available.Status && slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-		return p.Annotations[naming.AnnotationTemplate] == d.Serving.hash && p.DeletionTimestamp == nil && podstate.Ready(&p)
-	})
+	return state.Ready.Status || state.Available.Status && slices.ContainsFunc(podsOf(pods, d.Serving.hash), podstate.Ready)
 }
 
 // serves returns the image of a container that is serving, by its name and by
@@ -291,10 +307,7 @@ func serves(dep *appsv1.Deployment, pods []corev1.Pod, container, template strin
 		}
 	}
 	var ids []string
-	for _, p := range pods {
-		if p.DeletionTimestamp != nil || p.Annotations[naming.AnnotationTemplate] != template {
-			continue
-		}
+	for _, p := range podsOf(pods, template) {
 		for _, s := range p.Status.ContainerStatuses {
 			if s.Name == container && s.Ready && s.ImageID != "" {
 				ids = append(ids, s.ImageID)
