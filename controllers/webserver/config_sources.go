@@ -121,7 +121,7 @@ func (m material) snapshots() []configsource.Snapshot {
 // generated reports whether nginx runs with a generated configuration, which is
 // tested, and not with that of the image.
 func generated(w *webserverv1.WebServer) bool {
-	return configured(w) || nginxconf.Official(w.Spec.Image)
+	return configured(w) || nginxconf.IsOfficialImage(w.Spec.Image)
 }
 
 // configured reports whether the spec requires a generated configuration.

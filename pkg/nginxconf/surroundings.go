@@ -36,9 +36,9 @@ const (
 // prefix is the folder of relative paths in the official image.
 const prefix = "/etc/nginx"
 
-// Official reports whether an image is the official one of nginx. The
+// IsOfficialImage reports whether an image is the official one of nginx. The
 // configuration of other images is not known.
-func Official(image string) bool {
+func IsOfficialImage(image string) bool {
 	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		name = name[:i]

@@ -69,7 +69,7 @@ func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, 
 // is left if the Deployment does not report when it is over.
 func (d *Decision) late(dep *appsv1.Deployment, pods []corev1.Pod, f *failure, now time.Time) (late bool, left time.Duration) {
 	late = resources.PastDeadline(dep)
-	if f != nil && f.transient || !late && (f == nil || !d.untimed(dep)) {
+	if f != nil && f.transient || !late && (f == nil || !d.hasNoDeadline(dep)) {
 		return late, 0
 	}
 	left = d.timeLeft(dep, pods, f, now)
@@ -91,7 +91,7 @@ func (p *progress) mounts() bool { return p.transient() && p.failure.mounting &&
 
 // Every rollout mounts volumes for a moment, which is not worth reporting.
 func (p *progress) reportMounts() {
-	if left := p.decision.patience(p.pods, p.out.Now); left > 0 {
+	if left := p.decision.mountTimeLeft(p.pods, p.out.Now); left > 0 {
 		p.out.RequeueAfter(left)
 		return
 	}

@@ -97,10 +97,10 @@ func (d *Decision) ReportDiffering(status *common.RolloutStatus, dep *appsv1.Dep
 	return state
 }
 
-// untimed reports whether the Deployment controller does not apply a deadline
+// hasNoDeadline reports whether the Deployment controller does not apply a deadline
 // to pods none of which has been available yet: the first pods of a template
 // that was rolled out at zero replicas.
-func (d *Decision) untimed(dep *appsv1.Deployment) bool {
+func (d *Decision) hasNoDeadline(dep *appsv1.Deployment) bool {
 	return resources.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
 }
 
@@ -117,8 +117,8 @@ func (d *Decision) untimed(dep *appsv1.Deployment) bool {
 // the Deployment controller removes that condition later.
 func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *failure, now time.Time) time.Duration {
 	passed, allowed := resources.DeadlinePassed(dep)
-	untimed := d.untimed(dep)
-	if untimed {
+	noDeadline := d.hasNoDeadline(dep)
+	if noDeadline {
 		passed = time.Time{}
 	}
 	// Pod timestamps are from the clocks of nodes. By the operator's own clock,
@@ -132,7 +132,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	}
 	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
 	if cause != nil && cause.reason == ReasonRefused {
-		if untimed {
+		if noDeadline {
 			return remains(waiting)
 		}
 		return 0
@@ -194,9 +194,9 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// patience returns how much of podstate.MountsWithin the pod that has waited longest
-// for its volumes has left.
-func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
+// mountTimeLeft returns how long the pods may wait for their volumes before that is
+// reported. The pod that has waited longest decides.
+func (d *Decision) mountTimeLeft(pods []corev1.Pod, now time.Time) time.Duration {
 	left, of := podstate.MountsWithin, d.containers()
 	for _, p := range podsOf(pods, d.Serving.hash) {
 		if f := diagnosePod(p, of); f != nil && f.mounting {
