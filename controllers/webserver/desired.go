@@ -79,9 +79,12 @@ func (x *object) Spec() workload.Spec {
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: labels(w), Container: containerName,
 		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
-		Scratch:        []string{cacheVolume, runVolume, tmpVolume},
-		IgnoreLogLines: `the "user" directive makes sense only`, // every nginx logs it that does not run as root
-		Replicas:       replicas(w), LastReplicas: w.Status.Replicas,
+		Scratch: []string{cacheVolume, runVolume, tmpVolume},
+		IgnoreLogLines: []string{
+			`the "user" directive makes sense only`, // every nginx logs it that does not run as root
+			"/nginx.conf test failed",               // it follows every error in the configuration
+		},
+		Replicas: replicas(w), LastReplicas: w.Status.Replicas,
 		Rollout: w.Spec.Rollout, RolloutStatus: &w.Status.RolloutStatus,
 		PodDisruptionBudget: w.Spec.PodDisruptionBudget, NetworkPolicy: w.Spec.NetworkPolicy, Ports: openPorts(w),
 		Service: serviceName(w), Port: servicePort(w),

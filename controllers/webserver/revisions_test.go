@@ -126,8 +126,12 @@ func TestRevision_RollbackRestoresItsContent(t *testing.T) {
 	if c := configValid(w); c.Status != metav1.ConditionUnknown || c.Reason != "Testing" {
 		t.Errorf("while it is tested: %+v", c)
 	}
-	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [warn] the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
-nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`)}
+	o.Pods = []corev1.Pod{refusing(o.Deployment, `2026/11/27 18:12:26 [warn] 1#1: the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
+nginx: [warn] the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
+2026/11/27 18:12:26 [emerg] 1#1: unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1
+nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1
+nginx: configuration file /etc/nginx/nginx.conf test failed
+`)}
 	o, _ = pass(t, w, o, underway) // records the failure
 	o, _ = pass(t, w, o, underway) // rolls back
 	if diff := cmp.Diff(before, o.Deployment.Spec.Template); diff != "" {

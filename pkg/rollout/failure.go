@@ -86,12 +86,14 @@ func (f failure) message() string {
 	return message.Quote(f.summary, podstate.Excerpt(f.details))
 }
 
-// without returns f without those lines of its details that contain mark.
-func (f *failure) without(mark string) *failure {
-	if f == nil || mark == "" {
+// without returns f without those lines of its details that contain one of the parts.
+func (f *failure) without(parts []string) *failure {
+	if f == nil || len(parts) == 0 {
 		return f
 	}
-	lines := slices.DeleteFunc(strings.Split(f.details, "\n"), func(l string) bool { return strings.Contains(l, mark) })
+	lines := slices.DeleteFunc(strings.Split(f.details, "\n"), func(line string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(line, part) })
+	})
 	f.details = strings.Join(lines, "\n")
 	return f
 }
