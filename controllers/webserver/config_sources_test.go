@@ -378,7 +378,7 @@ func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
 	w := referring("cfg", "", "")
 	o := Observed{Sources: map[string]configsource.Source{"cfg": {Err: errors.New("no answer")}}}
-	o.Deployment = liveDeployment(counts(3, 3, 3, 3))
+	o.Deployment = liveDeployment(allAvailable(3))
 	_, err := desired(w, o, platform)
 	report(w, o, outcome(err, nil, nil), platform)
 	got := brief(w)

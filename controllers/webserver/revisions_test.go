@@ -71,7 +71,7 @@ func rolledOut(d *appsv1.Deployment) {
 		n = *d.Spec.Replicas
 	}
 	d.Status = appsv1.DeploymentStatus{}
-	counts(n, n, n, n)(d)
+	allAvailable(n)(d)
 }
 
 // underway sets the status of a Deployment that has no updated pods yet.
@@ -546,7 +546,7 @@ func TestReport_Exposed(t *testing.T) {
 			w := sample()
 			w.Spec.Expose = tc.expose
 			w.Status.Conditions = []metav1.Condition{{Type: "Exposed", Status: "True", Reason: "Accepted"}}
-			tc.o.Deployment = liveDeployment(counts(3, 3, 3, 3))
+			tc.o.Deployment = liveDeployment(allAvailable(3))
 			report(w, tc.o, outcome(nil, tc.o.Deployment, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })), platform)
 			if got := brief(w)["Exposed"]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
