@@ -275,11 +275,11 @@ test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, w
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
 test-model: MODEL_TIME ?= 90s
-test-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=90s (docs/model-testing.md)
+test-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=90s (docs/contributing/model-testing.md)
 	$(call say,'random chains of operations')
 	@MODEL_TIME=$(MODEL_TIME) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) ./pkg/testkit/model
 
-# MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/model-testing.md.
+# MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/contributing/model-testing.md.
 .PHONY: campaign-model
 campaign-model: MODEL_TIME ?= 1h
 campaign-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=2h
@@ -325,7 +325,7 @@ campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a 
 # A short slice of it is a part of make test-e2e. INCIDENTS='webhook|node' selects some,
 # and writes no table.
 .PHONY: campaign-incident
-campaign-incident: bin/cluster ## Let things go wrong, and write into docs/incidents.md which alerts fire; 20 minutes
+campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contributing/incidents.md which alerts fire; 20 minutes
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	@bin/cluster addon --build-only prometheus
@@ -334,7 +334,7 @@ campaign-incident: bin/cluster ## Let things go wrong, and write into docs/incid
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
-bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, compared with a plain Deployment; half an hour
+bench-rollouts: bin/cluster ## Write docs/contributing/benchmarks.md: load through every rollout, compared with a plain Deployment; half an hour
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'load through every rollout')
@@ -347,7 +347,7 @@ SCALE_FLAGS ?=
 
 .PHONY: bench-scale
 bench-scale: SCALE ?= 1000
-bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU and memory with SCALE=1000 WebServers, of BEFORE=commit too; some minutes
+bench-scale: build bin/cluster ## Write docs/contributing/benchmarks.md: requests, CPU and memory with SCALE=1000 WebServers, of BEFORE=commit too; some minutes
 ifneq ($(BEFORE),)
 	$(call say,'building the operator of $(BEFORE)')
 	@rm -rf bin/before; mkdir -p bin/before

@@ -106,6 +106,24 @@ func TestLinks_LeadSomewhere(t *testing.T) {
 	}
 }
 
+func TestIndex_ListsEveryPage(t *testing.T) {
+	index, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"*.md", "api/*.md", "contributing/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%d pages, error %v", len(pages), err)
+		}
+		for _, page := range pages {
+			if page != "README.md" && !strings.Contains(string(index), "]("+filepath.ToSlash(page)+")") {
+				t.Errorf("README.md does not list %s", page)
+			}
+		}
+	}
+}
+
 func TestBroken(t *testing.T) {
 	files := map[string]string{
 		"docs/a.md":        "# A `b` c\n\n## One, two\n",

@@ -463,7 +463,7 @@ func shorten(t *testing.T) map[string]time.Duration {
 	return durations
 }
 
-// TestCampaignIncidents lets incidents happen, and writes docs/incidents.md if all of
+// TestCampaignIncidents lets incidents happen, and writes docs/contributing/incidents.md if all of
 // them were noticed as expected.
 func TestCampaignIncidents(t *testing.T) {
 	if os.Getenv("CAMPAIGN") == "" {
@@ -513,7 +513,7 @@ func TestCampaignIncidents(t *testing.T) {
 }
 
 const (
-	incidentsPage  = "../docs/incidents.md"
+	incidentsPage  = "../docs/contributing/incidents.md"
 	incidentsBegin = "<!-- incidents: written by make campaign-incident; changes by hand are overwritten -->"
 	incidentsEnd   = "<!-- incidents: end -->"
 )
@@ -542,7 +542,7 @@ func writeIncidents(t *testing.T, runs []*incidentRun, durations map[string]time
 		for _, d := range r.diagnosis {
 			shown = append(shown, "`"+strings.ReplaceAll(d, "|", `\|`)+"`")
 		}
-		fmt.Fprintf(&b, "| %s | [%s](runbooks/%s.md) | %s | %s | %s | %s | %s |\n", name, strings.TrimPrefix(r.alert, "PlatformOperator"), r.alert,
+		fmt.Fprintf(&b, "| %s | [%s](../runbooks/%s.md) | %s | %s | %s | %s | %s |\n", name, strings.TrimPrefix(r.alert, "PlatformOperator"), r.alert,
 			seconds(durations[r.alert]), seconds(r.fired), seconds(r.resolved), others, strings.Join(shown, ", "))
 	}
 	if len(notes) > 0 {

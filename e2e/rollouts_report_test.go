@@ -40,16 +40,16 @@ func (m measurement) String() string {
 	return fmt.Sprintf("%s %s, keep-alive %t\n  managed: %v\n  control: %v", m.kind, m.way, m.way.keepAlive, m.ours, m.control)
 }
 
-// report is the table in docs/benchmarks.md.
+// report is the table in docs/contributing/benchmarks.md.
 type report struct {
 	rows    []measurement
 	skipped []string
 }
 
 const (
-	benchmarks = "../docs/benchmarks.md"
+	benchmarks = "../docs/contributing/benchmarks.md"
 	// The data that the page refers to.
-	rolloutsData = "../docs/benchmarks/rollouts.csv"
+	rolloutsData = "../docs/contributing/benchmarks/rollouts.csv"
 	// The file is overwritten between these two lines, and can be edited around
 	// them.
 	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand are overwritten -->"
@@ -147,7 +147,7 @@ func (r report) markdown(machine string) string {
 	}
 	for _, f := range r.rows {
 		if f.ours.Failures[load.Handshake] > 0 {
-			notes = append(notes, f.name+": nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](api/webserver.md#tls).")
+			notes = append(notes, f.name+": nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](../api/webserver.md#tls).")
 			break
 		}
 	}

@@ -35,7 +35,7 @@ func TestReadRollouts_RefusesOtherData(t *testing.T) {
 }
 
 func TestRolloutsTable_ShowsTheDataInDocs(t *testing.T) {
-	f, err := os.Open("../../docs/benchmarks/rollouts.csv")
+	f, err := os.Open("../../docs/contributing/benchmarks/rollouts.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func TestRolloutsTable_ShowsTheDataInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/benchmarks.md")
+	page, err := os.ReadFile("../../docs/contributing/benchmarks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if table := RolloutsTable(rows); !bytes.Contains(page, []byte(table)) {
-		t.Errorf("docs/benchmarks.md does not have the table of the data:\n%s", table)
+		t.Errorf("docs/contributing/benchmarks.md does not have the table of the data:\n%s", table)
 	}
 }

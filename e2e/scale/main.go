@@ -1,5 +1,5 @@
 // Command scale measures the operator with many objects on a real control plane and a
-// simulated node, and writes docs/benchmarks.md: how many requests it sends, and how much
+// simulated node, and writes docs/contributing/benchmarks.md: how many requests it sends, and how much
 // CPU and memory it uses. It compares two programs of the operator if it is given two.
 // make bench-scale runs it.
 //
@@ -54,7 +54,7 @@ func main() {
 	flag.StringVar(&o.cluster, "cluster", "bin/cluster", "the program that starts the cluster")
 	flag.StringVar(&o.operator, "operator", "bin/platform-operator", "the operator")
 	flag.StringVar(&o.before, "before", "", "another operator, which is compared with it")
-	flag.StringVar(&o.docs, "docs", "docs", "folder of benchmarks.md; empty prints the report only")
+	flag.StringVar(&o.docs, "docs", "docs/contributing", "folder of benchmarks.md; empty prints the report only")
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
 	flag.StringVar(&o.phase, "phase", "", "internal: requests or load")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")

@@ -158,7 +158,7 @@ The alerts use the [metrics](metrics.md) of the operator. They are delivered as
 
 PlatformOperatorWebhookUnreachable uses a metric of the API server,
 ` + "`apiserver_admission_webhook_rejection_count`" + `, and fires only if Prometheus scrapes it.
-[Incidents](incidents.md) shows how long the alerts took to fire in a cluster.
+[Incidents](contributing/incidents.md) shows how long the alerts took to fire in a cluster.
 
 The rules use the classic buckets of histograms. A Prometheus that scrapes native histograms
 needs ` + "`always_scrape_classic_histograms: true`" + `.

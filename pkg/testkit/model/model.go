@@ -16,5 +16,5 @@
 //	script.go      that chain as a kubectl script
 //	campaign.go    many chains in parallel, and a summary
 //
-// docs/model-testing.md explains how to run it and how to add an operation.
+// docs/contributing/model-testing.md explains how to run it and how to add an operation.
 package model
