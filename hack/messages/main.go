@@ -1,4 +1,4 @@
-// Command messages writes docs/conditions.md, the table of all messages of
+// Command messages writes docs/conditions.md, all messages of
 // conditions, events and status.lastActions. The messages are those of the packages
 // that the operator consists of (see pkg/message).
 package main
@@ -36,15 +36,14 @@ objects. What is in brackets is a text of another component, quoted verbatim, an
 be missing. [The style guide](style.md) says how messages are written.
 
 * ` + "`Stalled`" + ` and ` + "`Reconciling`" + ` exist only while they are true, and have the reason and
-  the message of ` + "`Ready`" + `. Exceptions are in the table.
+  the message of ` + "`Ready`" + `. Exceptions are in the lists.
 * ` + "`Ready`" + ` is ` + "`Unknown`" + ` with the reason and message of the problem if the object could not be
   observed, or cannot be deleted yet.
 * A change of ` + "`Ready`" + `, ` + "`Reconciling`" + ` or ` + "`Stalled`" + ` is also an event, whose note begins with the
   type of the condition. A rollout that a new object or an edit starts is announced when it
   ends, or when something holds it up.
 
-| Kind | Where | Reason | Message | When, and what to do |
-|---|---|---|---|---|
+Each entry has the reason, the message, and when it occurs and what to do.
 `
 
 // page returns the content of docs/conditions.md.
@@ -60,12 +59,21 @@ func page(all []*message.Message) []byte {
 	})
 	var b bytes.Buffer
 	b.WriteString(intro)
+	section, subsection := "", ""
 	for _, m := range all {
+		if kinds(m) != section {
+			section, subsection = kinds(m), ""
+			fmt.Fprintf(&b, "\n## %s\n", section)
+		}
+		if places(m) != subsection {
+			subsection = places(m)
+			fmt.Fprintf(&b, "\n### %s\n\n", subsection)
+		}
 		text := m.Text
 		if m.Quote != "" {
 			text = message.Join(strings.TrimSuffix(text, ".")+"[: "+m.Quote+"].", m.Remedy)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", kinds(m), places(m), reasons(m), cell(text), cell(m.When))
+		fmt.Fprintf(&b, "* %s: **%s** %s\n", reasons(m), escape(text), escape(m.When))
 	}
 	return b.Bytes()
 }
@@ -83,7 +91,7 @@ func names(m *message.Message) []string {
 
 func kinds(m *message.Message) string {
 	if len(m.Kinds) == 0 {
-		return "all"
+		return "All kinds"
 	}
 	return strings.Join(names(m), ", ")
 }
@@ -99,7 +107,7 @@ func code(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// cell escapes what would end the cell of a table or be taken for HTML.
-func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s)
+// escape prevents text from being taken for HTML or emphasis.
+func escape(s string) string {
+	return strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(s)
 }
