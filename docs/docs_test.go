@@ -2,6 +2,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,11 +67,11 @@ func broken(files map[string]string, name string) []string {
 func repository(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+	tree := os.DirFS("..")
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name := filepath.ToSlash(strings.TrimPrefix(file, ".."+string(filepath.Separator)))
 		if entry.IsDir() {
 			files[name] = ""
 			if name == ".git" || name == "bin" {
@@ -80,7 +81,7 @@ func repository(t *testing.T) map[string]string {
 		}
 		files[name] = ""
 		if slices.Contains([]string{".md", ".go", ".yaml", ".yml", ".sh", ".tpl"}, path.Ext(name)) || path.Base(name) == "Makefile" {
-			raw, err := os.ReadFile(file)
+			raw, err := fs.ReadFile(tree, name)
 			if err != nil {
 				return err
 			}
@@ -154,12 +155,12 @@ func malformed(name, page, index string) error {
 	}
 	date, rest, ok := strings.Cut(strings.TrimPrefix(rest, "* **Date:** "), "\n")
 	if _, err := time.Parse(time.DateOnly, date[:min(len(date), len(time.DateOnly))]); err != nil || !ok {
-		return fmt.Errorf("the title must be followed by a line such as * **Date:** 2026-11-20")
+		return errors.New("the title must be followed by a line such as * **Date:** 2026-11-20")
 	}
 	status, _, _ := strings.Cut(rest, "\n")
 	status = strings.TrimPrefix(status, "* **Status:** ")
 	if first, _, _ := strings.Cut(status, " "); !slices.Contains([]string{"proposed", "accepted", "superseded"}, first) {
-		return fmt.Errorf("the date must be followed by a line such as * **Status:** accepted")
+		return errors.New("the date must be followed by a line such as * **Status:** accepted")
 	}
 	return nil
 }
