@@ -26,8 +26,8 @@ import (
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/inspect"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // world makes a cluster with the objects of a case the one that commands
@@ -147,7 +147,7 @@ func checkMessages(t *testing.T, ref string) {
 	}
 	known := controllers.Kinds(config.Default())
 	kind := known[slices.Index(controllers.Names(known), o.Kind)]
-	if err := message.CheckStatus(kind.MessageKinds(), o.Conditions, o.LastActions); err != nil {
+	if err := messages.CheckStatus(kind.MessageKinds(), o.Conditions, o.LastActions); err != nil {
 		t.Error(err)
 	}
 }

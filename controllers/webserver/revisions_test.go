@@ -23,9 +23,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -478,7 +478,7 @@ func TestReport_LearnsNothingFromAPodTemplateThatWasChanged(t *testing.T) {
 			before := w.Status.DeepCopy()
 			then(&o)
 			o.Deployment.Spec.Template.Spec.Containers[0].Image = "other:1"
-			report(w, o, outcome(fault.Waiting(0, message.New(common.ReasonPaused, "paused")), nil, nil), platform)
+			report(w, o, outcome(fault.Waiting(0, messages.New(common.ReasonPaused, "paused")), nil, nil), platform)
 			if diff := cmp.Diff(before.RolloutStatus, w.Status.RolloutStatus); diff != "" {
 				t.Errorf("status of the rollout (-before +after):\n%s", diff)
 			}

@@ -20,8 +20,8 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // liveDeployment returns a Deployment with 3 replicas. All counts in its status are 0, as
@@ -187,11 +187,11 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 		},
 
 		"the Deployment is unowned": {
-			asIs, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")),
+			asIs, nil, fault.Stalled(messages.New(common.ReasonConflict, "taken")),
 			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
 		},
 		"the Service is refused; the pods serve": {
-			asIs, liveDeployment(allAvailable(3)), fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")),
+			asIs, liveDeployment(allAvailable(3)), fault.Stalled(messages.New(common.ReasonNodePortUnavailable, "taken")),
 			conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"},
 		},
 		"quota": {
@@ -207,7 +207,7 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Invalid", "Stalled": "True Invalid"},
 		},
 		"an earlier child is still going": {
-			asIs, nil, fault.Waiting(fault.Probe, message.New(common.ReasonWaiting, "for it")),
+			asIs, nil, fault.Waiting(fault.Probe, messages.New(common.ReasonWaiting, "for it")),
 			conditions{"Available": unavailable, "Ready": "False Waiting", "Reconciling": "True Waiting"},
 		},
 		"the API server has trouble with the Service": {

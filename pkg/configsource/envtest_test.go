@@ -30,9 +30,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // testModel is a model that consists of two functions.
@@ -89,7 +89,7 @@ func reader(p *passes) converge.AnyKind {
 		Model: func(w *webserverv1.WebServer, s configsource.Source) converge.Model {
 			return testModel{plan: func() (converge.Plan, error) {
 				if !s.Found {
-					return converge.Plan{}, fault.Stalled(message.New("ReferenceNotFound", "there is no {name}"), w.Spec.Image)
+					return converge.Plan{}, fault.Stalled(messages.New("ReferenceNotFound", "there is no {name}"), w.Spec.Image)
 				}
 				text := s.Content.Data["text"]
 				h := fnv.New32()

@@ -36,8 +36,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // loop reconciles a kind with one ConfigMap, parts of which a test can replace,
@@ -280,7 +280,7 @@ func TestReconciler_RunsItsStepsInOrder(t *testing.T) {
 }
 
 func TestReconciler_UpdatesTheStatusAfterAFailure(t *testing.T) {
-	taken := fault.Stalled(message.New(common.ReasonConflict, "taken"))
+	taken := fault.Stalled(messages.New(common.ReasonConflict, "taken"))
 	for name, tc := range map[string]struct {
 		fails string
 		err   error
@@ -315,7 +315,7 @@ func TestReconciler_UpdatesTheStatusAfterAFailure(t *testing.T) {
 func TestReconciler_AppliesAPlanReturnedWithAnError(t *testing.T) {
 	l := newLoop(t, object())
 	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
-		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled(message.New("NotFound", "something else is missing"))
+		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled(messages.New("NotFound", "something else is missing"))
 	}
 	l.restart()
 	l.pass("Observe", "apply", "Report", "status")
@@ -742,7 +742,7 @@ func TestReconciler_WritesOneStatusForAQuickRollout(t *testing.T) {
 		"no longer serving": {state: conditions.State{Available: down, Ready: down}},
 		"a child is missing": {
 			state:  conditions.State{Available: up, Ready: rolling},
-			refuse: fault.Waiting(time.Second, message.New("Missing", "it waits")),
+			refuse: fault.Waiting(time.Second, messages.New("Missing", "it waits")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -875,7 +875,7 @@ func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
 	pass("Normal Up Ready: up")
 
 	l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:3" })
-	l.refuse["Desired"] = fault.Waiting(time.Second, message.New("Missing", "it waits"))
+	l.refuse["Desired"] = fault.Waiting(time.Second, messages.New("Missing", "it waits"))
 	pass("Normal Missing Reconciling: it waits")
 	delete(l.refuse, "Desired")
 	l.state = conditions.State{Available: up.Available, Ready: rolling}
@@ -1299,7 +1299,7 @@ func TestReconciler_LeavesTheStatusIfNothingCouldBeObserved(t *testing.T) {
 	}
 	l.said("Normal Error Reconciling: The API server did not carry out a request (no answer). It is retried.")
 
-	l.refuse["Observe"] = fault.Stalled(message.New(common.ReasonForbidden, "forbidden"))
+	l.refuse["Observe"] = fault.Stalled(messages.New(common.ReasonForbidden, "forbidden"))
 	l.pass("Observe", "status")
 	l.said("Warning Forbidden Stalled: forbidden")
 	if c := l.stored().Status.Conditions; meta.FindStatusCondition(c, common.ConditionReconciling) != nil {
@@ -1337,7 +1337,7 @@ func TestReconciler_ForgetsChildrenThatAnUndecidedPlanDoesNotName(t *testing.T) 
 	if n := l.applier.Remembered(uid, "ConfigMap"); n != 1 {
 		t.Fatalf("%d children are remembered, want 1", n)
 	}
-	undecided := fault.Stalled(message.New(common.ReasonReferenceNotFound, "undecided"))
+	undecided := fault.Stalled(messages.New(common.ReasonReferenceNotFound, "undecided"))
 	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) { return Plan{}, undecided }
 	l.Reconciler.kind = l.kind.erase()
 	if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -1440,8 +1440,8 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 		lose(l) // counted from zero again
 	})
 	for name, other := range map[string]error{
-		"of a child in addition to one that waits":      fault.Waiting(time.Minute, message.New(common.ReasonWaiting, "later")),
-		"of a child in addition to one that is stalled": fault.Stalled(message.New(common.ReasonConflict, "taken")),
+		"of a child in addition to one that waits":      fault.Waiting(time.Minute, messages.New(common.ReasonWaiting, "later")),
+		"of a child in addition to one that is stalled": fault.Stalled(messages.New(common.ReasonConflict, "taken")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object())

@@ -19,8 +19,8 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // child returns the child as it is stored.
@@ -53,7 +53,7 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 		},
 		"undecided": func(l *loop) {
 			l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
-				return Plan{}, fault.Stalled(message.New("NotFound", "something is missing"))
+				return Plan{}, fault.Stalled(messages.New("NotFound", "something is missing"))
 			}
 		},
 		"held back": func(l *loop) {

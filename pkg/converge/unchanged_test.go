@@ -15,6 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
@@ -141,7 +142,7 @@ func TestReconciler_DecidesAgainUnlessNothingWasToDo(t *testing.T) {
 	})
 	t.Run("a problem", func(t *testing.T) {
 		l := resting(t)
-		l.refuse["Desired"] = fault.Stalled(message.New(common.ReasonConflict, "taken"))
+		l.refuse["Desired"] = fault.Stalled(messages.New(common.ReasonConflict, "taken"))
 		l.edit(func(*webserverv1.WebServer) {})
 		l.pass("Observe", "Observe", "Desired", "Report", "status")
 		l.pass("Observe", "Desired", "Report")

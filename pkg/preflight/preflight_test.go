@@ -35,9 +35,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // testModel is a model that consists of two functions.
@@ -93,7 +93,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 					plan = converge.Plan{Prune: []client.Object{d}}
 				}
 				if k.err {
-					return plan, fault.Stalled(message.New("NotFound", "there is no ConfigMap x"))
+					return plan, fault.Stalled(messages.New("NotFound", "there is no ConfigMap x"))
 				}
 				return plan, nil
 			}, updateStatus: func(converge.Outcome) {

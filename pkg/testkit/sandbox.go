@@ -26,7 +26,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // Main is the TestMain of a package that needs an API server, which it may share
@@ -153,7 +153,7 @@ func (l *Sandbox) checkMessages() {
 		if err := json.Unmarshal(r.Body, &o); err != nil {
 			l.Errorf("reading %s: %v", r, err)
 		}
-		if err := message.CheckStatus(l.subject.Messages, o.Status.Conditions, o.Status.LastActions); err != nil {
+		if err := messages.CheckStatus(l.subject.Messages, o.Status.Conditions, o.Status.LastActions); err != nil {
 			l.Errorf("%s: %v", r, err)
 		}
 	}
