@@ -310,11 +310,11 @@ campaign-operator: bin/cluster ## What make test shows without a cluster: watche
 campaign-production: ## The end-to-end tests with the values for production, admission policies included; 15 minutes
 	@$(MAKE) test-e2e HELM_FLAGS="-f $(CHART)/values-production.yaml -f e2e/values-production.yaml $(HELM_FLAGS)"
 
-# make test checks that each rule of the schemas refuses a spec of the corpus; this
-# removes the rules.
+# make test checks that each CEL rule is needed by a spec of the corpus; this removes the
+# statements in Go that refuse something.
 .PHONY: campaign-admission
-campaign-admission: ## Take each rule of admission away in turn: a case of the corpus must notice; some minutes
-	$(call say,'admission with each of its rules missing')
+campaign-admission: ## Remove each statement in Go that refuses something: a case of the corpus must notice; some minutes
+	$(call say,'admission without each of its statements')
 	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./webhooks/admissiontest/corpus/
 
 .PHONY: campaign-rbac

@@ -22,15 +22,8 @@ func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 // defaultGracePeriod is the grace period of pods whose spec sets none, in seconds.
 const defaultGracePeriod = 30
 
-// RestrictedPod returns the pod security context that the Pod Security Standard
-// "restricted" requires, for processes with the given user and group ID.
-func RestrictedPod(user int64) *corev1ac.PodSecurityContextApplyConfiguration {
-	pod, _ := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, User: user})
-	return pod
-}
-
-// RestrictedContainer returns the container security context that the standard
-// requires, with a read-only root file system.
+// RestrictedContainer returns the container security context that the Pod Security
+// Standard "restricted" requires, with a read-only root file system.
 func RestrictedContainer() *corev1ac.SecurityContextApplyConfiguration {
 	_, container := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, ReadOnlyRootFilesystem: true})
 	return container

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 var tables = flag.String("tables", "", "write the tables of all rules to this file (make admission)")
@@ -83,7 +82,7 @@ func page(t *testing.T) string {
 	t.Helper()
 	var byClass strings.Builder
 	said, bounds, beyond := table{}, table{}, table{}
-	var bad, good, alone, made int
+	var bad, good, alone int
 	for _, k := range Kinds() {
 		d := definition(t, k, k.Versions[0])
 		cases := read(t, k)
@@ -111,7 +110,7 @@ func page(t *testing.T) string {
 			for _, l := range c.Refused.By {
 				n.by[l]++
 				if l == Go || l == Policy {
-					beyond.add(k, schema.Place(c.Refused.Field[l]), c.Refused.Says[l])
+					beyond.add(k, Place(c.Refused.Field[l]), c.Refused.Says[l])
 				}
 			}
 		}
@@ -124,8 +123,8 @@ func page(t *testing.T) string {
 			fmt.Fprintln(&byClass)
 		}
 		fields := map[string][]string{}
-		for _, r := range d.Rules() {
-			if r.Keyword == schema.KeywordCEL {
+		for _, r := range d.Rules {
+			if r.Keyword == KeywordCEL {
 				said.add(k, cmp.Or(r.Path, "metadata.name"), r.Message)
 			} else {
 				fields[r.Path] = append(fields[r.Path], inWords(t, r))
@@ -134,8 +133,6 @@ func page(t *testing.T) string {
 		for field, rules := range fields {
 			bounds.add(k, field, strings.Join(rules, "; "))
 		}
-		b, _ := Bounds(k, d, cases)
-		made += len(b)
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, `# Rules of admission
@@ -143,8 +140,7 @@ func page(t *testing.T) string {
 Written by `+"`make admission`"+` from `+"`e2e/testdata/specs`"+` and the CRDs in
 `+"`config/crd/bases`"+`.
 
-**%d of %d specs are rejected**, %d of them also while the webhook is not available. %d more
-are derived from the bounds of the schemas.
+**%d of %d specs are rejected**, %d of them also while the webhook is not available.
 
 ## Cases
 
@@ -152,7 +148,7 @@ An object that is rejected by several layers counts for each of them.
 
 | kind | class | accepted | rejected |%s
 |---|---|---|---|%s
-`, bad, bad+good, alone, made, headings(), strings.Repeat("---|", len(Layers())))
+`, bad, bad+good, alone, headings(), strings.Repeat("---|", len(Layers())))
 	out.WriteString(byClass.String())
 	out.WriteString("\n## CEL rules\n\nWith the message that the user receives.\n\n")
 	said.print(&out)
@@ -179,30 +175,30 @@ func orNone(n int) string {
 }
 
 // inWords returns a bound in plain English.
-func inWords(t *testing.T, r schema.Rule) string {
+func inWords(t *testing.T, r Rule) string {
 	t.Helper()
 	switch r.Keyword {
-	case schema.KeywordRequired:
+	case KeywordRequired:
 		return "required"
-	case schema.KeywordEnum:
+	case KeywordEnum:
 		return "one of " + r.Text
-	case schema.KeywordPattern:
+	case KeywordPattern:
 		return "matches `" + r.Text + "`"
-	case schema.KeywordFormat:
+	case KeywordFormat:
 		return "a " + r.Text
-	case schema.KeywordMinimum:
+	case KeywordMinimum:
 		return r.Text + " or more"
-	case schema.KeywordMaximum:
+	case KeywordMaximum:
 		return r.Text + " or less"
-	case schema.KeywordMinLength:
+	case KeywordMinLength:
 		return "at least " + r.Text + " characters"
-	case schema.KeywordMaxLength:
+	case KeywordMaxLength:
 		return "at most " + r.Text + " characters"
-	case schema.KeywordMinItems, schema.KeywordMinProperties:
+	case KeywordMinItems, KeywordMinProperties:
 		return "at least " + r.Text + " entries"
-	case schema.KeywordMaxItems, schema.KeywordMaxProperties:
+	case KeywordMaxItems, KeywordMaxProperties:
 		return "at most " + r.Text + " entries"
-	case schema.KeywordUnique:
+	case KeywordUnique:
 		return "entries differ in " + r.Text
 	}
 	t.Errorf("%s: there are no words for %s", r.Path, r.Keyword)
