@@ -371,12 +371,6 @@ campaign-shared: bin/cluster ## A ConfigMap that 500 WebServers use becomes bad:
 	$(call say,'a bad ConfigMap of real pods under load')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=20m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignSharedConfigMap$$' -v ./e2e/
 
-.PHONY: campaign-certificates
-campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
-	$(call say,'admission while certificate and CA rotate')
-	@CALLS=10000 KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) \
-		-run '^(TestWebhook_NoCallFailsDuringRotation|TestWebhook_CallsFailWithoutOverlap)$$' -v ./pkg/certificates
-
 ##@ Cluster
 
 .PHONY: cluster-up

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
 )
 
 var tables = flag.String("tables", "", "write the tables of all rules to this file (make admission)")
