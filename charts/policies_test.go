@@ -83,7 +83,6 @@ var fixtures = []struct{ kind, namespace, name, with string }{
 	{"Deployment", "team-a", "estranged", `{metadata: {ownerReferences: null, annotations: {platform-operator.io/owner-uid: 0a}}}`},
 	{"Deployment", "team-a", "misowned", `{metadata: {annotations: {platform-operator.io/owner-uid: 0a}, ownerReferences: [{apiVersion: example.com/v1, kind: WebServer, name: web, uid: 0a, controller: true}]}}`},
 	{"Deployment", "team-a", "given", `{metadata: {annotations: {platform-operator.io/owner-uid: 0a}, ownerReferences: [{apiVersion: example.com/v1, kind: App, name: app, uid: 0b, controller: true}]}}`},
-	{"Deployment", "team-a", "retained", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Namespace, name: team-a, uid: 0c}]}}`},
 	{"Deployment", "team-a", "foreign", `{metadata: {labels: null, ownerReferences: [{apiVersion: v1, kind: Namespace, name: team-a, uid: 0c}]}}`},
 	{"Deployment", "team-a", "unowned", unowned},
 	{"Deployment", "kube-system", "system", unowned},

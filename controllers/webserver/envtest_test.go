@@ -196,9 +196,9 @@ func TestWebServer_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	env.Orphaning(t, furnishedSpecimen())
 }
 
-func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
-	env.OrphaningRaced(t, furnishedSpecimen())
+	env.PolicyChanged(t, furnishedSpecimen())
 }
 
 func TestWebServer_OrphansIfNoPlanCanBeMade(t *testing.T) {

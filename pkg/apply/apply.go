@@ -3,9 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,15 +24,10 @@ type Owner struct {
 	// Elapsed returns the time since the reconcile began, before its first read.
 	// It limits how long a reconcile may write. If nil, there is no limit.
 	Elapsed func() time.Duration
-	// Suspect reports that children may have been deleted because the owner was:
-	// a child disappeared, or the operator was started after the owner had been
-	// reconciled. The cache may not have observed the deletion of the owner yet.
-	// If nil, only children that the Applier remembers are suspected.
-	Suspect func() bool
-	// Foreground reports that the owner was deleted in the foreground. The garbage
-	// collector then removes the reference to it from each child that its Namespace
-	// owns, too, as in a deletion that orphans.
-	Foreground bool
+	// Reconciled reports that the owner was reconciled before. A child that does not
+	// exist may then have been deleted because the owner was, which the cache may not
+	// have observed yet.
+	Reconciled bool
 }
 
 // maxAge is how long after its start a reconcile may still write. A leader that
@@ -70,9 +62,6 @@ const (
 	TakenOver Action = "taken-over"
 	Deleted   Action = "deleted"
 	Released  Action = "released"
-	// Lost is returned for a child that was being deleted before it could be
-	// released. It is never counted, because nothing is written.
-	Lost Action = "lost"
 )
 
 // Child is a child after the reconcile: the live object as held by the cache or
@@ -213,7 +202,7 @@ func (a *Applier) endRefusals(owner Owner, in Intent) {
 // NeedsApply returns the live child, or nil if it does not exist, and whether Apply
 // would write it. It reads only the cache, and writes nothing.
 func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
-	t, err := a.begin(ctx, owner, in)
+	t, err := a.begin(owner, in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -224,7 +213,7 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 		}
 		return nil, false, fmt.Errorf("reading %s: %w", in, err)
 	}
-	e, err := t.evaluate(ctx, live)
+	e, err := t.evaluate(live)
 	if err != nil {
 		return nil, true, err
 	}
@@ -232,7 +221,7 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 }
 
 func (a *Applier) applyOnce(ctx context.Context, owner Owner, in Intent) (Child, error) {
-	t, err := a.begin(ctx, owner, in)
+	t, err := a.begin(owner, in)
 	if err != nil {
 		return Child{}, err
 	}
@@ -248,7 +237,7 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	if !metav1.IsControlledBy(live, owner.Object) && owner.Object.GetDeletionTimestamp().IsZero() {
+	if !metav1.IsControlledBy(live, owner.Object) && live.GetAnnotations()[naming.AnnotationOrphanOf] == "" && owner.Object.GetDeletionTimestamp().IsZero() {
 		// The garbage collector may have removed the owner reference to orphan the
 		// child.
 		if err := a.ownerExists(ctx, owner); err != nil {
@@ -267,59 +256,6 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	return nil
 }
 
-// Release removes the owner references and all labels and annotations of the
-// operator from a child, so that it is kept when the owner is deleted. An
-// unowned child is not changed.
-//
-// The pod template keeps its annotations, because changing it would replace the
-// pods.
-func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
-	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
-		if apierrors.IsNotFound(err) {
-			return Unchanged, nil
-		}
-		return "", fmt.Errorf("reading %s: %w", in, err)
-	}
-	uid := owner.Object.GetUID()
-	if !metav1.IsControlledBy(live, owner.Object) && !handedOver(live, uid) && !retainedByNobody(live) {
-		return Unchanged, nil
-	}
-	if !live.GetDeletionTimestamp().IsZero() {
-		log.FromContext(ctx).Info("A child was deleted before it could be released", "child", in.String())
-		return Lost, nil
-	}
-	before := live.DeepCopyObject().(client.Object)
-	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return r.UID == uid || naming.IsNamespace(r, live.GetNamespace())
-	}))
-	live.SetLabels(withoutMarks(live.GetLabels()))
-	live.SetAnnotations(withoutMarks(live.GetAnnotations()))
-	if in.OnRelease != nil {
-		in.OnRelease(live)
-	}
-	// The cache selects by the label that is removed, so it never holds this
-	// version.
-	err := a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("releasing %s: %w", in, err)
-	}
-	a.forgetChild(owner, in.Kind, in.Key())
-	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
-	return Released, nil
-}
-
-// withoutMarks removes the operator's labels or annotations. The
-// app.kubernetes.io/managed-by label is kept if it has the value of another
-// tool.
-func withoutMarks(m map[string]string) map[string]string {
-	maps.DeleteFunc(m, func(k, v string) bool {
-		return strings.HasPrefix(k, naming.Domain+"/") || k == naming.LabelManagedBy && v == naming.ManagedBy
-	})
-	return m
-}
-
 // checkOwnership returns nil if the child is controlled by the owner or was handed
 // over to it, and is not being deleted. Otherwise it returns the error to
 // report. A child of another object is a conflict even while it is being deleted:
@@ -336,7 +272,7 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 		return fault.Stalled(msgOtherOwner, in, holder.Kind, holder.Name)
 	case deleting:
 		return fault.Waiting(fault.Probe, msgChildDeleted, in)
-	case tool == "" && handedOver(live, uid):
+	case tool == "" && handedOver(live, owner):
 		return nil
 	case earlier:
 		return fault.Waiting(fault.Probe, msgEarlier, in, holder.Kind)
@@ -347,21 +283,13 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 	}
 }
 
-// handedOver reports whether an object without a controller is meant for the
-// given owner and has no other owner. Either its owner reference was removed,
-// or a user handed it over by setting the annotation.
-func handedOver(live client.Object, owner types.UID) bool {
-	return metav1.GetControllerOf(live) == nil && live.GetAnnotations()[naming.AnnotationOwner] == string(owner) && !naming.HasOtherOwner(live, owner)
-}
-
-// retainedByNobody reports whether a child that its Namespace retains names no
-// owner: the garbage collector removed the owner reference, and another client
-// the annotation. Only the operator writes that reference together with its
-// label. No object can use such a child, so the one whose plan names it releases
-// it.
-func retainedByNobody(live client.Object) bool {
-	return naming.IsLabelled(live) && len(live.GetOwnerReferences()) > 0 &&
-		live.GetAnnotations()[naming.AnnotationOwner] == "" && !naming.HasOtherOwner(live, "")
+// handedOver reports whether an object without a controller belongs to the given owner: it
+// outlives the owner, or an earlier one of the same name, its owner reference was removed, or
+// a user handed it over by setting the annotation.
+func handedOver(live client.Object, owner Owner) bool {
+	marks := live.GetAnnotations()
+	return metav1.GetControllerOf(live) == nil &&
+		(marks[naming.AnnotationOwner] == string(owner.Object.GetUID()) || marks[naming.AnnotationOrphanOf] == orphanOf(owner))
 }
 
 // managedElsewhere returns the name or the label of the tool that manages an

@@ -537,7 +537,7 @@ func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	before := stored(w, "web", &appsv1.Deployment{})
 	w.writes = nil
 
-	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote("patch application/merge-patch+json")
@@ -548,7 +548,7 @@ func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	diff(t, "spec", before.Spec, d.Spec)
 	diff(t, "counted", []Action{Created, Released}, w.actions)
 
-	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Errorf("releasing again: %v", err)
 	}
 	w.wrote()
@@ -558,7 +558,7 @@ func TestApplier_ReleaseSkipsUnownedObjects(t *testing.T) {
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}})
-	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote()
@@ -631,9 +631,7 @@ func TestCheckOwnership(t *testing.T) {
 		"handed over to another": {
 			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: "owner-2"}}, "stall Conflict", []string{"has no owner"},
 		},
-		"handed over, another owns it too": {
-			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{uncontrolled}}, "stall Conflict", nil,
-		},
+		"handed over, another owns it too": {live: metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{uncontrolled}}},
 		"handed over, another controls it": {
 			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: ownedBy("v1", "ConfigMap", "c", "c")}, "stall Conflict", []string{`ConfigMap "c"`},
 		},
@@ -705,7 +703,7 @@ func TestMemo_ComparesVersions(t *testing.T) {
 func TestIntent_Hash(t *testing.T) {
 	hash := func(in Intent) string {
 		t.Helper()
-		c, err := in.complete(owner().Object, owner().GVK, "")
+		c, err := in.complete(owner())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -720,7 +718,7 @@ func TestIntent_Hash(t *testing.T) {
 		t.Error("another intent has the same hash")
 	}
 	other := deployment()
-	c, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK, "")
+	c, err := other.complete(Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, GVK: owner().GVK})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -753,9 +751,9 @@ func TestIntent_Object(t *testing.T) {
 func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	for name, tc := range map[string]struct {
-		owner   func(*corev1.ConfigMap)
-		suspect bool
-		want    []string
+		owner      func(*corev1.ConfigMap)
+		reconciled bool
+		want       []string
 	}{
 		"it lives":                   {func(*corev1.ConfigMap) {}, true, []string{"apply"}},
 		"the owner is deleted":       {nil, true, nil},
@@ -767,7 +765,7 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 			w := newWorld(t)
 			w.replaceOwner(tc.owner)
 			o := owner()
-			o.Suspect = func() bool { return tc.suspect }
+			o.Reconciled = tc.reconciled
 			_, err := w.applier.Apply(t.Context(), o, deployment())
 			w.wrote(tc.want...)
 			v := fault.Classify(err)
@@ -944,7 +942,7 @@ func TestOwns(t *testing.T) {
 		"without owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, true},
 		"without label":      {func(d *appsv1.Deployment) { d.Labels = nil }, true},
 		"another controller": {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "other" }, false},
-		"another owner":      {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Controller = "other", nil }, false},
+		"another owner":      {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Controller = "other", nil }, true},
 		"given away":         {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, false},
 		"managed by another": {func(d *appsv1.Deployment) {
 			d.OwnerReferences, d.Labels = nil, map[string]string{naming.LabelManagedBy: "Helm"}

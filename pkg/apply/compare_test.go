@@ -18,7 +18,7 @@ import (
 // every child: `go test -bench Compare -benchmem`.
 func BenchmarkCompare(b *testing.B) {
 	in := deployment()
-	completed, err := in.complete(owner().Object, owner().GVK, "")
+	completed, err := in.complete(owner())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func prepare(tb testing.TB) map[string]func() {
 	if err := json.Unmarshal(raw, &live); err != nil {
 		tb.Fatal(err)
 	}
-	c, err := in().complete(owner.Object, owner.GVK, "")
+	c, err := in().complete(owner)
 	if err != nil {
 		tb.Fatal(err)
 	}

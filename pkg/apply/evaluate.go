@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/apply/compare"
@@ -34,17 +33,14 @@ type attempt struct {
 }
 
 // begin completes an intent.
-func (a *Applier) begin(ctx context.Context, owner Owner, in Intent) (*attempt, error) {
+func (a *Applier) begin(owner Owner, in Intent) (*attempt, error) {
 	t := &attempt{Applier: a, owner: owner, in: in}
-	return t, t.complete(ctx)
+	return t, t.complete()
 }
 
-func (t *attempt) complete(ctx context.Context) error {
-	namespace, err := t.namespaceUID(ctx, t.owner, t.in)
-	if err != nil {
-		return err
-	}
-	t.completed, err = t.in.complete(t.owner.Object, t.owner.GVK, namespace)
+func (t *attempt) complete() error {
+	var err error
+	t.completed, err = t.in.complete(t.owner)
 	t.fields = nil
 	return err
 }
@@ -68,12 +64,12 @@ type evaluation struct {
 
 // evaluate compares a live child, which may come from the cache, with the
 // intent. It writes nothing. The error says why the child may not be written.
-func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation, error) {
+func (t *attempt) evaluate(live client.Object) (evaluation, error) {
 	if t.in.IfExists != nil {
 		// Also for a child whose owner reference was removed: it exists, although it
 		// is not observed as a child of the owner.
 		t.in = t.in.instead(t.in.IfExists(live))
-		if err := t.complete(ctx); err != nil {
+		if err := t.complete(); err != nil {
 			return evaluation{}, err
 		}
 	}
@@ -90,19 +86,18 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 		return evaluation{action: TakenOver, claim: true}, nil
 	}
 	r := compare.Compare(live, t.fields, t.in.Exclusive)
-	bound := !retained(t.owner, t.in) && retainedByPatch(live) // although it must not be
 	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
-	if applied && r == (compare.Result{}) && !bound {
+	if applied && r == (compare.Result{}) {
 		return evaluation{action: Unchanged}, nil
 	}
 	differences := compare.Differences(live, t.fields, t.in.Exclusive)
-	if !bound && t.isAnswered(differences) {
+	if t.isAnswered(differences) {
 		return evaluation{action: Unchanged}, nil
 	}
 	if applied {
-		t.drift, t.differs = DriftFields, pathsOf(differences, bound)
+		t.drift, t.differs = DriftFields, pathsOf(differences)
 	}
-	return evaluation{action: Changed, claim: r.Extra || bound}, nil
+	return evaluation{action: Changed, claim: r.Extra}, nil
 }
 
 // claims selects the fields that an action claims from other managers: all that
@@ -112,10 +107,7 @@ func (t *attempt) claims(act Action) compare.Scope {
 	if act == TakenOver {
 		return compare.LegacyOperators
 	}
-	exclusive := compare.Exclusive(t.in.Exclusive, t.fields)
-	return func(e metav1.ManagedFieldsEntry, path string) bool {
-		return exclusive(e, path) || ownersByPatch(e, path)
-	}
+	return compare.Exclusive(t.in.Exclusive, t.fields)
 }
 
 // Difference is a field that Apply would change.
@@ -140,7 +132,7 @@ type Preview struct {
 // Fields that would be removed are reported only if the reader returns complete
 // managed fields, which the operator's own cache does not.
 func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, error) {
-	t, err := a.begin(ctx, owner, in)
+	t, err := a.begin(owner, in)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -151,7 +143,7 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	if err != nil {
 		return Preview{}, fmt.Errorf("reading %s: %w", in, err)
 	}
-	e, err := t.evaluate(ctx, live)
+	e, err := t.evaluate(live)
 	if err != nil {
 		return Preview{Action: Changed, Live: live}, err
 	}

@@ -48,7 +48,7 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if last.fulfils(t, live) {
 		return Child{Live: live, Action: Unchanged}, nil
 	}
-	e, err := t.evaluate(ctx, live)
+	e, err := t.evaluate(live)
 	if err != nil {
 		return Child{}, err
 	}
@@ -103,10 +103,8 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
-	// A child that this process has written was deleted, even if the event of that has
-	// not been handled: the cache changes before.
 	last := t.recall(t.owner, t.in).written
-	if (last.version != "" || t.owner.Suspect != nil && t.owner.Suspect()) && !t.in.NeverCreated {
+	if (t.owner.Reconciled || last.version != "") && !t.in.NeverCreated {
 		if err := t.ownerExists(ctx, t.owner); err != nil {
 			return Child{}, err
 		}
@@ -140,7 +138,7 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 		t.rememberUnowned(err)
 		return Child{}, err
 	}
-	e, err := t.evaluate(ctx, live)
+	e, err := t.evaluate(live)
 	if err != nil {
 		return Child{}, err
 	}
@@ -165,8 +163,7 @@ var ErrOwnerDeleted error = &fault.Error{Class: fault.Quiet, Message: "the owner
 // ownerExists returns an error unless the API server confirms that the owner
 // exists and is not being deleted. The garbage collector deletes the children
 // of a deleted owner, and their events may arrive before the owner's: recreated
-// children would only be deleted again. The check costs one read for a child
-// that was deleted, and none for a new one.
+// children would only be deleted again, or kept for ever if the policy is Orphan.
 func (a *Applier) ownerExists(ctx context.Context, owner Owner) error {
 	now := owner.Object.DeepCopyObject().(client.Object)
 	err := a.live.Get(ctx, client.ObjectKeyFromObject(now), now)
@@ -221,7 +218,7 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, act Acti
 // reference of an orphan. If only the status has changed since then, the write
 // is repeated.
 func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Child, error) {
-	if !metav1.IsControlledBy(live, t.owner.Object) {
+	if t.in.isBound(t.owner.Object) && !metav1.IsControlledBy(live, t.owner.Object) {
 		// The garbage collector may have removed the owner reference to orphan the
 		// child. Restoring the reference would delete the child with its owner.
 		if err := t.ownerExists(ctx, t.owner); err != nil {

@@ -213,7 +213,7 @@ func (in Intent) Key() client.ObjectKey {
 // Object returns the child as it would be sent, with owner, label and hash. It
 // is the output of the render command.
 func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.RawMessage, error) {
-	if _, err := in.complete(owner, gvk, ""); err != nil {
+	if _, err := in.complete(Owner{Object: owner, GVK: gvk}); err != nil {
 		return nil, err
 	}
 	return json.Marshal(in.config)
@@ -238,24 +238,26 @@ func (c completed) stated() (map[string]any, error) {
 }
 
 // complete adds the metadata that every child has to the configuration. The hash
-// covers all stated fields, but no records. If namespace is not empty, it is the UID of the
-// Namespace that owns the child in addition to owner.
-func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (completed, error) {
-	refs := []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
-		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
-		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
-		WithController(true).WithBlockOwnerDeletion(true)}
-	if namespace != "" {
-		refs = append(refs, namespaceReference(in.Namespace, namespace))
+// covers all stated fields, but no records.
+func (in Intent) complete(owner Owner) (completed, error) {
+	var refs []*metav1ac.OwnerReferenceApplyConfiguration
+	uid, of := owner.Object.GetUID(), ""
+	if gvk := owner.GVK; in.isBound(owner.Object) {
+		refs = []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
+			WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
+			WithKind(gvk.Kind).WithName(owner.Object.GetName()).WithUID(uid).
+			WithController(true).WithBlockOwnerDeletion(true)}
+	} else {
+		of = orphanOf(owner)
 	}
-	in.decorate(owner.GetUID(), refs)
+	in.decorate(uid, of, refs)
 	raw, err := json.Marshal(in.config)
 	if err != nil {
 		return completed{}, fmt.Errorf("encoding %s: %w", in, err)
 	}
 	hashed := raw
 	if in.HashIntent != nil {
-		in.HashIntent.decorate(owner.GetUID(), refs)
+		in.HashIntent.decorate(uid, of, refs)
 		if hashed, err = json.Marshal(in.HashIntent.config); err != nil {
 			return completed{}, fmt.Errorf("encoding %s: %w", in, err)
 		}
@@ -271,9 +273,12 @@ func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, name
 }
 
 // decorate adds the label, the annotation and the references of an owner.
-func (in Intent) decorate(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
+func (in Intent) decorate(owner types.UID, orphanOf string, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
 	in.meta.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
 	in.setAnnotation(naming.AnnotationOwner, string(owner))
+	if orphanOf != "" {
+		in.setAnnotation(naming.AnnotationOrphanOf, orphanOf)
+	}
 	in.meta.WithOwnerReferences(refs...)
 }
 

@@ -17,9 +17,6 @@ import (
 // depend on it, so a restart may lose it.
 type memory struct {
 	children map[childKey]facts
-	// namespace is the UID of the Namespace that retains the children. Losing it costs
-	// one read.
-	namespace types.UID
 }
 
 type childKey struct {

@@ -76,13 +76,10 @@ func (t *attempt) isAnswered(differences []Difference) bool {
 }
 
 // pathsOf returns the fields that a repair restores.
-func pathsOf(differences []Difference, owners bool) string {
+func pathsOf(differences []Difference) string {
 	var paths []string
 	for _, d := range differences {
 		paths = append(paths, d.Path)
-	}
-	if owners {
-		paths = append(paths, "metadata.ownerReferences")
 	}
 	return strings.Join(slices.Compact(paths), ", ")
 }

@@ -58,8 +58,6 @@ type Reconciler struct {
 	events   events.EventRecorder
 	now      func() time.Time
 
-	deletions deletions
-
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
 }
@@ -70,16 +68,6 @@ type memory struct {
 	uid       types.UID
 	postponed postponed // the status, while it has not been written
 	races     int       // consecutive reconciles that ended with a write conflict
-
-	deleted time.Time          // when this process first observed that the object is being deleted
-	lost    map[apply.Ref]bool // children that were deleted before they were released
-	pruned  map[types.UID]bool // children that were deleted and whose deletion is not in the cache yet
-	// suspect reports that children may have been deleted by others, perhaps
-	// because the object was: since the last complete reconcile, or while no
-	// operator was running.
-	suspect bool
-
-	freed bool // the finalizer was removed; a cached object is outdated
 
 	rest rest // what the last reconcile read, if it found nothing to do
 }
@@ -121,11 +109,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	owner := apply.Owner{
 		Object: obj, GVK: metav1.GroupVersionKind(gvk),
-		Elapsed: func() time.Duration { return r.now().Sub(began) },
+		Elapsed:    func() time.Duration { return r.now().Sub(began) },
+		Reconciled: obj.GetStatus().ObservedGeneration > 0,
 	}
 
 	if !obj.GetDeletionTimestamp().IsZero() {
-		return r.tearDown(ctx, obj, owner)
+		return r.finalize(ctx, obj, owner)
 	}
 	if err := r.addFinalizer(ctx, obj); err != nil {
 		v := r.classify(req.NamespacedName, err)
@@ -142,9 +131,6 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	key := client.ObjectKeyFromObject(obj)
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
-	suspected := r.takeSuspicion(key)
-	owner.Suspect = func() bool { return suspected || r.recall(key).suspect } // a child may disappear while this runs
-
 	read := r.read(obj)
 	read.versions = map[types.UID]string{}
 	c := reconciliation{
@@ -159,13 +145,11 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	} else {
 		fulfilled, err = c.apply(ctx, model)
 	}
-	if err == nil && r.hasNeedlessFinalizer(obj) {
+	// Until all children match the plan, some may still have no owner reference.
+	if err == nil && !orphans(obj) && controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 		err = r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
 		before = withoutSpec(obj) // the API server returned it
 		r.resumeStatus(key, obj)
-	}
-	if err != nil && suspected {
-		r.suspect(key)
 	}
 	out.Problem = r.classify(key, err)
 	if err != nil {
@@ -263,9 +247,8 @@ func (c *reconciliation) remembered(plan Plan) []apply.Intent {
 // write applies a plan. A child that cannot be written blocks only those that
 // depend on it.
 func (c *reconciliation) write(ctx context.Context, plan Plan) error {
-	settled := map[childKey]bool{} // children that match the plan
 	if c.kind.Paused(c.obj) {
-		return errors.Join(c.look(ctx, plan), c.retain(ctx, plan, settled))
+		return errors.Join(c.look(ctx, plan), c.setOwners(ctx, plan))
 	}
 	var disputes []error
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
@@ -276,7 +259,6 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 		child, err := c.applier.Apply(ctx, c.owner, in)
 		if err == nil {
 			c.out.keep(k, child.Live, !child.Differs)
-			settled[k] = true
 			disputes = append(disputes, child.Dispute)
 		}
 		return err
@@ -285,38 +267,46 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		if err == nil {
-			err = c.prune(ctx, c.owner, gvk.Kind, p)
+			err = c.applier.Delete(ctx, c.owner, gvk.Kind, p)
 		}
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.retain(ctx, plan, settled))
+	errs = append(errs, c.setOwners(ctx, plan))
 	return errors.Join(errs...)
 }
 
-// retain sets the owner references of the children that were not applied as the
-// deletion policy requires: those in the plan, and those that were observed but
-// whose desired state could not be decided.
-func (c *reconciliation) retain(ctx context.Context, plan Plan, settled map[childKey]bool) error {
+// setOwners makes the owner references of all children follow the deletion policy: those
+// that were applied, those that could not be, and those that were observed but whose desired
+// state could not be decided.
+func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
+	done := map[childKey]bool{}
 	var errs []error
+	set := func(k childKey, live client.Object, bound bool) {
+		if !done[k] && exists(live) {
+			errs = append(errs, c.applier.SetOwner(ctx, c.owner, k.kind, live, bound || !orphans(c.obj)))
+		}
+		done[k] = true
+	}
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
-		if !settled[k] && c.optional.available(in.Kind) {
-			errs = append(errs, c.applier.Retain(ctx, c.owner, in))
+		if live, ok := c.out.children[k]; ok {
+			set(k, live, in.DeleteOnOrphan)
+		} else if c.optional.available(in.Kind) {
+			errs = append(errs, c.applier.SetOwnerOf(ctx, c.owner, in))
 		}
-		settled[k] = true
+		done[k] = true
 	}
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
 		errs = append(errs, err)
-		if err == nil && c.kind.Paused(c.obj) && c.staysUnwanted(c.obj, p) {
-			errs = append(errs, c.applier.RetainLive(ctx, c.owner, gvk.Kind, p))
+		k := childKey{gvk.Kind, client.ObjectKeyFromObject(p)}
+		if c.kind.Paused(c.obj) && c.staysUnwanted(c.obj, p) {
+			set(k, p, false)
 		}
-		settled[childKey{gvk.Kind, client.ObjectKeyFromObject(p)}] = true // deleted, or together with the owner
+		done[k] = true // deleted, or together with the owner
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(c.seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
-		if live := c.seen.of[k]; !settled[k] && exists(live) {
-			errs = append(errs, c.applier.RetainLive(ctx, c.owner, k.kind, live))
-		}
+		set(k, c.seen.of[k], false)
 	}
 	return errors.Join(errs...)
 }
@@ -373,128 +363,85 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	return errors.Join(errs...)
 }
 
-// patience is how long a deletion waits for reads. After that it
-// continues without those that it does not need, and is reported as Stalled if
-// it needs them.
-const patience = 10 * time.Minute
-
-// tearDown does what is necessary before the object can be deleted. If the
-// object does not have the operator's finalizer, that is nothing, because the
-// garbage collector deletes the children.
-func (r *Reconciler) tearDown(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
-	key := client.ObjectKeyFromObject(obj)
-	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.recall(key).freed {
+// finalize releases the children of an object that is being deleted, and removes the
+// operator's finalizer. Without the finalizer there is nothing to do: the garbage collector
+// deletes the children.
+func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	foreground, known := r.deletions.inForeground(obj)
-	if !known {
-		return reconcile.Result{}, nil // the event of this version will enqueue the object
-	}
-	owner.Foreground = foreground
-	before := withoutSpec(obj)
-	late := r.deletedFor(key) >= patience
-	if err := r.release(ctx, obj, owner, late); err != nil {
+	key := client.ObjectKeyFromObject(obj)
+	if err := r.release(ctx, obj, owner); err != nil {
 		v := r.classify(key, err)
-		log.FromContext(ctx).Info("The object cannot be deleted yet", "why", err.Error())
+		log.FromContext(ctx).Info("Not all children could be released", "why", err.Error())
 		if v.Class == fault.Quiet {
 			return v.Result, v.Err
 		}
-		problem := v
-		problem.Message = message.Join(msgDeletionBlocked.With(), v.Message)
-		if late {
-			problem.Class = fault.Stall
-			if orphans(obj) {
-				problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
-			}
+		// If the policy is Delete, a child that is not released keeps the operator's marks.
+		// That is no reason to keep the object.
+		if orphans(obj) {
+			r.reportBlocked(ctx, obj, v)
+			return v.Result, v.Err
 		}
-		// Each attempt increments the event's count, so that kubectl describe
-		// shows that the deletion is still being retried.
-		r.event(obj, "Warning", v.Reason, "Delete", problem.Message)
-		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
-		if _, _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
-			log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
-		}
-		return v.Result, v.Err
 	}
-	if err := r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer); err != nil {
-		v := r.classify(key, client.IgnoreNotFound(err))
-		return v.Result, v.Err
-	}
-	r.free(key)
-	return reconcile.Result{}, nil
+	v := r.classify(key, client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)))
+	return v.Result, v.Err
 }
 
-// release releases the children of an object whose policy is Orphan, deletes those
-// that an object with another policy still retains.
-// If late is true, it continues after errors of steps that the deletion does not need.
-func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner, late bool) error {
+// reportBlocked reports that an object cannot be deleted yet.
+func (r *Reconciler) reportBlocked(ctx context.Context, obj Object, problem fault.Verdict) {
+	before := withoutSpec(obj)
+	problem.Message = message.Join(msgDeletionBlocked.With(), problem.Message)
+	if problem.Class == fault.Stall {
+		problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
+	}
+	// Each attempt increments the event's count, so that kubectl describe
+	// shows that the deletion is still being retried.
+	r.event(obj, "Warning", problem.Reason, "Delete", problem.Message)
+	conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
+	if _, _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
+		log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
+	}
+}
+
+// release releases the children that outlive the object, and deletes those that are no longer
+// wanted. It returns all errors, joined.
+func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner) error {
 	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
-	if err != nil && !late {
+	if err != nil {
 		return fmt.Errorf("observing: %w", err)
-	}
-	var also []apply.Intent
-	if err != nil { // the spec names all children except those named by their content
-		log.FromContext(ctx).Error(err, "Releasing the children without having observed them")
-		if also, err = r.ownConfigMaps(ctx, obj); err != nil {
-			return err
-		}
-		if model, err = r.kind.Offline(ctx, obj, nil); err != nil {
-			return fmt.Errorf("naming the children: %w", err)
-		}
-	}
-	return r.endChildren(ctx, obj, owner, model, also)
-}
-
-// endChildren releases the children if the policy is Orphan, or else ends those that
-// are also owned by their Namespace: the policy was Orphan until shortly before the
-// deletion, and they were not written in between. It returns all errors, joined.
-func (r *Reconciler) endChildren(ctx context.Context, obj Object, owner apply.Owner, model Model, also []apply.Intent) error {
-	end := r.applier.EndRetained
-	if orphans(obj) {
-		end = r.releaseChild
 	}
 	plan, err := model.Plan()
 	if err != nil {
 		err = fmt.Errorf("naming the children: %w", err)
 	}
 	errs := []error{err}
-	for _, in := range slices.Concat(plan.Apply, also) {
+	for _, in := range plan.Apply {
 		if in.DeleteOnOrphan || !r.optional.served(in.Kind) {
 			continue // useless without its owner, or of a type that is not served
 		}
-		errs = append(errs, end(ctx, owner, in))
+		err := r.optional.ensure(ctx, in.Kind)
+		if err == nil {
+			_, err = r.applier.Release(ctx, owner, in)
+		}
+		errs = append(errs, err)
 	}
-	for _, child := range plan.Prune {
-		errs = append(errs, r.discard(ctx, owner, child))
+	for _, p := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		switch {
+		case err != nil:
+		case orphans(obj) && !r.staysUnwanted(obj, p):
+			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
+		default:
+			_, err = r.applier.Release(ctx, owner, apply.Named(gvk.Kind, p))
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// releaseChild releases a child, and reports one that was deleted before.
-func (r *Reconciler) releaseChild(ctx context.Context, owner apply.Owner, in apply.Intent) error {
-	if err := r.optional.ensure(ctx, in.Kind); err != nil {
-		return err
-	}
-	action, err := r.applier.Release(ctx, owner, in)
-	if action == apply.Lost && r.lose(owner.Object, in) {
-		r.event(owner.Object, "Warning", msgChildLost.Reason(), "Delete", msgChildLost.With(in))
-	}
-	return err
-}
-
-// discard ends a child that is no longer wanted. The garbage collector would not
-// delete it: children of an orphaning object are also owned by their Namespace.
-func (r *Reconciler) discard(ctx context.Context, owner apply.Owner, child client.Object) error {
-	gvk, err := apiutil.GVKForObject(child, r.client.Scheme())
-	if err != nil {
-		return fmt.Errorf("looking up the kind of %q: %w", child.GetName(), err)
-	}
-	if apply.Orphaned(owner, child) && r.staysUnwanted(owner.Object.(Object), child) {
-		_, err := r.applier.Release(ctx, owner, apply.Named(gvk.Kind, child))
-		return err
-	}
-	return r.applier.Delete(ctx, owner, gvk.Kind, child)
-}
+// orphans reports whether the children of an object outlive it.
+func orphans(obj Object) bool { return obj.GetDeletionPolicy() == common.DeletionPolicyOrphan }
 
 // staysUnwanted reports whether a child that is no longer wanted outlives an object that
 // orphans its children.
@@ -508,61 +455,13 @@ func (r *Reconciler) staysUnwanted(obj Object, child client.Object) bool {
 	return r.kind.Paused(obj) // it was not deleted when the spec stopped asking for it
 }
 
-// ownConfigMaps returns intents that name the object's ConfigMaps.
-func (r *Reconciler) ownConfigMaps(ctx context.Context, obj Object) ([]apply.Intent, error) {
-	live, err := r.kind.ownConfigMaps(ctx, r.client, obj)
-	var all []apply.Intent
-	for _, c := range live {
-		all = append(all, apply.Named("ConfigMap", c))
-	}
-	return all, err
-}
-
-// deletedFor returns how long this process has known that an object is being
-// deleted. The deletion timestamp is not used, because another clock sets it.
-func (r *Reconciler) deletedFor(key types.NamespacedName) (known time.Duration) {
-	r.change(key, func(m *memory) {
-		now := r.now()
-		if m.deleted.IsZero() {
-			m.deleted = now
-		}
-		known = now.Sub(m.deleted)
-	})
-	return known
-}
-
-// lose records that a child was deleted before it could be released, and
-// reports whether that was not known before.
-func (r *Reconciler) lose(obj client.Object, in apply.Intent) (isNew bool) {
-	r.change(client.ObjectKeyFromObject(obj), func(m *memory) {
-		isNew = !m.lost[in.Ref()]
-		if m.lost == nil {
-			m.lost = map[apply.Ref]bool{}
-		}
-		m.lost[in.Ref()] = true
-	})
-	return isNew
-}
-
-// needsFinalizer reports whether the object must not be deleted before its teardown.
-func (r *Reconciler) needsFinalizer(obj Object) bool {
-	return orphans(obj)
-}
-
 // addFinalizer adds the finalizer if the object needs it. Usually the mutating
 // webhook has already done so in the user's request.
 func (r *Reconciler) addFinalizer(ctx context.Context, obj Object) error {
-	if !r.needsFinalizer(obj) || controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+	if !orphans(obj) || controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 		return nil
 	}
 	return r.patchFinalizers(ctx, obj, controllerutil.AddFinalizer)
-}
-
-// hasNeedlessFinalizer reports whether the finalizer can be removed when all children
-// match the plan. Until then, some may still be retained by their Namespace, and the
-// garbage collector would not delete them.
-func (r *Reconciler) hasNeedlessFinalizer(obj Object) bool {
-	return !r.needsFinalizer(obj) && controllerutil.ContainsFinalizer(obj, naming.Finalizer)
 }
 
 func (r *Reconciler) patchFinalizers(ctx context.Context, obj Object, change func(client.Object, string) bool) error {
@@ -743,7 +642,7 @@ func (r *Reconciler) event(obj client.Object, kind, reason, action, note string)
 }
 
 func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
-	uid, reconciled := obj.GetUID(), obj.GetStatus().ObservedGeneration > 0
+	uid := obj.GetUID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.objects[key]
@@ -752,7 +651,7 @@ func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
 			r.applier.Forget(m.uid)
 			r.refs.Forget(m.uid)
 		}
-		r.objects[key] = memory{uid: uid, suspect: reconciled}
+		r.objects[key] = memory{uid: uid}
 	}
 }
 
@@ -772,18 +671,6 @@ func (r *Reconciler) change(key types.NamespacedName, do func(*memory)) {
 	r.objects[key] = m
 }
 
-// takeSuspicion reports whether children of an object may have been deleted by
-// others since the last call. A reconcile that fails records the suspicion again.
-func (r *Reconciler) takeSuspicion(key types.NamespacedName) (was bool) {
-	r.change(key, func(m *memory) { was, m.suspect = m.suspect, false })
-	return was
-}
-
-// suspect records that children of an object may have been deleted by others.
-func (r *Reconciler) suspect(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.suspect = true })
-}
-
 // forget removes the state of an object, and reports whether there was any.
 func (r *Reconciler) forget(key types.NamespacedName) bool {
 	r.mu.Lock()
@@ -793,10 +680,6 @@ func (r *Reconciler) forget(key types.NamespacedName) bool {
 	r.refs.Forget(m.uid)
 	delete(r.objects, key)
 	return known
-}
-
-func (r *Reconciler) free(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.freed = true })
 }
 
 // settled records that the status that was decided last has been written.

@@ -25,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -92,7 +90,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 		l.calls = append(l.calls, what)
 		return l.refuse[what]
 	}
-	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns-1"}}).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
+	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				if err := said("apply"); err != nil {
@@ -202,20 +200,6 @@ func (l *loop) try(want ...string) (reconcile.Result, error) {
 		l.t.Errorf("called %q, want %q", l.calls, want)
 	}
 	return result, err
-}
-
-// Reconcile reconciles after the event of the stored version.
-func (l *loop) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	w := &webserverv1.WebServer{}
-	if l.client.Get(ctx, r.NamespacedName, w) == nil {
-		l.deliver(w)
-	}
-	return l.Reconciler.Reconcile(ctx, r)
-}
-
-// deliver calls the handler with an event of a version.
-func (l *loop) deliver(w *webserverv1.WebServer) {
-	handleObject(&l.deletions).Update(l.t.Context(), event.UpdateEvent{ObjectOld: w, ObjectNew: w}, &prioritiesOf{})
 }
 
 func (l *loop) stored() *webserverv1.WebServer {
@@ -949,16 +933,6 @@ func (l *loop) releasedChild() {
 	}
 }
 
-// collect removes the reference to the object from a child, as the garbage collector
-// does if the child has another owner, or is orphaned.
-func (l *loop) collect(c client.Object) {
-	l.t.Helper()
-	c.SetOwnerReferences(slices.DeleteFunc(c.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" }))
-	if err := l.client.Update(l.t.Context(), c); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
@@ -973,12 +947,14 @@ func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l.pass()
 }
 
-func TestReconciler_DeletesRetainedChildrenOfAnObjectWhosePolicyIsDelete(t *testing.T) {
+// A child without an owner reference is kept: the object was deleted before the change of its
+// policy was reconciled.
+func TestReconciler_ReleasesChildrenThatWereToBeDeletedLater(t *testing.T) {
 	for name, tc := range map[string]struct {
 		written bool // the children, after the policy was changed
 		want    []string
 	}{
-		"not written since": {false, []string{"Observe", "Desired", "delete", "patch"}},
+		"not written since": {false, []string{"Observe", "Desired", "patch", "patch"}}, // the child, the finalizer
 		"written since":     {true, []string{"Observe", "Desired", "patch"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -999,131 +975,33 @@ func TestReconciler_DeletesRetainedChildrenOfAnObjectWhosePolicyIsDelete(t *test
 			if diff := cmp.Diff([]string{"others.io/hold"}, l.stored().Finalizers); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
 			}
-		})
-	}
-}
-
-// kubectl delete --cascade=orphan keeps the children, also if the policy was Orphan
-// until a moment before.
-func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) {
-	for name, collected := range map[string]bool{
-		"before the garbage collector":        false,
-		"after the garbage collector is done": true,
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoop(t, object(finalized, orphaning))
-			l.pass("Observe", "Desired", "apply", "Report", "status")
-			l.edit(func(w *webserverv1.WebServer) {
-				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
-				if !collected {
-					w.Finalizers = append(w.Finalizers, metav1.FinalizerOrphanDependents)
+			if tc.written {
+				if diff := cmp.Diff([]string{"WebServer"}, l.owners()); diff != "" {
+					t.Errorf("the garbage collector does not delete the child (-want +got):\n%s", diff)
 				}
-			})
-			if collected {
-				l.collect(l.child())
+				return
 			}
-			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
-				t.Fatal(err)
-			}
-			l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
 			l.releasedChild()
 		})
 	}
 }
 
-// The garbage collector removes the reference to an object that is deleted in the
-// foreground from a child that its Namespace owns, too, as if the child were orphaned.
-func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
-	for name, tc := range map[string]struct{ late, retried, written bool }{
-		"before the garbage collector is done": {},
-		"after it is done":                     {late: true},
-		"tried again after it is done":         {late: true, retried: true},
-		"written while the collector ran":      {late: true, written: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoop(t, object(finalized, orphaning))
-			l.pass("Observe", "Desired", "apply", "Report", "status")
-			l.edit(func(w *webserverv1.WebServer) {
-				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
-				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
-			})
-			l.collect(l.child())
-			if tc.written {
-				c := l.child()
-				c.OwnerReferences = nil
-				if err := l.client.Update(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
-				t.Fatal(err)
-			}
-			w := l.stored()
-			l.deliver(w)
-			if tc.retried {
-				l.refuse["delete"] = errors.New("no answer")
-				if _, err := l.try("Observe", "Desired", "delete", "status"); err == nil {
-					t.Error("no error, so no back-off")
-				}
-				delete(l.refuse, "delete")
-				w = l.stored()
-			}
-			if tc.late {
-				controllerutil.RemoveFinalizer(w, metav1.FinalizerDeleteDependents)
-				if err := l.client.Update(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
-			}
-			l.pass("Observe", "Desired", "delete", "patch") // the child, the finalizer
-		})
-	}
-}
-
-// The cache holds a version before the handlers get its event, and they may not even
-// have got the event of the version with the finalizer of a foreground deletion.
-func TestReconciler_TearsDownAfterTheEventOfTheDeletion(t *testing.T) {
+// If the policy is Delete, nothing is lost with a child that is not released.
+func TestReconciler_DeletesAnObjectWhoseChildrenNeedNotBeReleased(t *testing.T) {
 	l := newLoop(t, object(finalized, orphaning))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 		t.Fatal(err)
 	}
-	l.calls = nil
-	result, err := l.Reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-	if err != nil || !result.IsZero() || len(l.calls) > 0 {
-		t.Errorf("before the event: called %q, got %v and %v", l.calls, result, err)
+	l.refuse["Observe"] = errors.New("no cache")
+	l.pass("Observe", "patch")
+	if l.holds() {
+		t.Error("the object cannot be deleted")
 	}
-	l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
 }
 
-func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
-	l := newLoop(t, object(orphaning, finalized))
-	l.pass("Observe", "Desired", "apply", "Report", "status")
-	c := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: "ns", Name: "web-child"}
-	if err := l.client.Get(t.Context(), key, c); err != nil {
-		t.Fatal(err)
-	}
-	c.Finalizers = []string{metav1.FinalizerDeleteDependents} // foreground deletion
-	if err := errors.Join(l.client.Update(t.Context(), c), l.client.Delete(t.Context(), c), l.client.Delete(t.Context(), l.stored())); err != nil {
-		t.Fatal(err)
-	}
-	l.heard()
-	l.pass("Observe", "Desired", "patch") // the finalizer
-	l.said(`Warning ChildDeleted ConfigMap "web-child" was deleted before it could be released, so it is not kept. Create it again if it is still needed.`)
-}
-
-func TestReconciler_DoesNotTearDownAStaleObjectAgain(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	l.pass("Observe", "Desired", "patch")
-	w := l.stored()
-	w.Finalizers = append(w.Finalizers, naming.Finalizer) // as in an outdated cache
-	if err := l.client.Update(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
-	l.pass()
-}
-
-func TestTeardown_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
+func TestRelease_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
@@ -1134,7 +1012,7 @@ func TestTeardown_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
 		t.Error("no error, so no back-off")
 	}
 	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
-		t.Error("the finalizer went though the child was not released: it would be deleted")
+		t.Error("the finalizer was removed though the child was not released")
 	}
 }
 
@@ -1514,7 +1392,7 @@ func (l *loop) released() bool {
 	if err := l.client.Get(l.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
 		l.t.Fatal(err)
 	}
-	return len(c.OwnerReferences) == 0
+	return len(c.OwnerReferences)+len(c.Labels)+len(c.Annotations) == 0
 }
 
 func (l *loop) holds() bool {
@@ -1522,7 +1400,7 @@ func (l *loop) holds() bool {
 	return slices.Contains(l.stored().Finalizers, naming.Finalizer)
 }
 
-func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
+func TestRelease_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 	l := orphaned(t)
 	l.kind.References = func(*webserverv1.WebServer) []configsource.Reference { return []configsource.Reference{{Name: "cfg"}} }
 	l.kind.Secrets = func(*webserverv1.WebServer) []string { return []string{"db"} }
@@ -1540,28 +1418,9 @@ func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 	}
 }
 
-// The spec names the children, so a failed read must not prevent the deletion
-// of an object forever.
-func TestTeardown_DoesWithoutObservingAfterATime(t *testing.T) {
-	l := orphaned(t)
-	l.refuse["Observe"] = errors.New("no cache")
-	if _, err := l.try("Observe", "status"); err == nil {
-		t.Error("no error, so no back-off")
-	}
-	l.clock = l.clock.Add(patience - time.Second)
-	if _, err := l.try("Observe"); err == nil {
-		t.Error("no error, so no back-off")
-	}
-	l.clock = l.clock.Add(time.Second)
-	l.pass("Observe", "Desired", "patch", "patch")
-	if !l.released() || l.holds() {
-		t.Error("the child was not released")
-	}
-}
-
 // A child that the user wants to keep is not abandoned: the object remains, and
 // reports the reason and the edit that completes its deletion.
-func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
+func TestRelease_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	l := orphaned(t)
 	l.refuse["patch"] = errors.New("no answer")
 	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
@@ -1572,24 +1431,25 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	if _, err := l.try("Observe", "Desired", "patch"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
 	}
-	l.clock = l.clock.Add(100 * 24 * time.Hour)
-	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
-		t.Error("no error, so no back-off")
+	l.heard()
+	l.refuse["patch"] = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "web-child", errors.New("no permission"))
+	l.pass("Observe", "Desired", "patch", "status")
+	const remedy = " Remove the cause, or set spec.deletionPolicy to Delete: then the object is deleted without releasing the remaining children."
+	if said := l.heard(); len(said) != 2 || !strings.HasSuffix(said[0], remedy) {
+		t.Errorf("events %q", said)
 	}
-	const remedy = " Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too."
-	l.said("Warning Error "+why, "Warning Error "+why+remedy, "Warning Error Stalled: "+why+remedy)
 	if l.released() || !l.holds() {
 		t.Error("the child is lost")
 	}
-	delete(l.refuse, "patch")
 	l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
-	l.pass("Observe", "Desired", "delete", "patch")
+	delete(l.refuse, "patch")
+	l.pass("Observe", "Desired", "patch", "patch")
 	if l.holds() {
 		t.Error("the object cannot be deleted")
 	}
 }
 
-func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
+func TestRelease_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 	l := orphaned(t)
 	desired := l.kind.Desired
 	l.kind.Desired = func(w *webserverv1.WebServer, seen int) (Plan, error) {

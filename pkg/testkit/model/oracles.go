@@ -492,8 +492,10 @@ func (w *World) judgeChildren(s *scene, e expectation, children map[Ref]*unstruc
 			bad("children", "there is no %s: the spec asks for it", ref)
 		case !want && c != nil && c.GetDeletionTimestamp() == nil && naming.IsLabelled(c):
 			bad("children", "%s exists, and the spec does not ask for it", ref)
-		case want && (metav1.GetControllerOf(c) == nil || metav1.GetControllerOf(c).UID != s.object.GetUID()):
+		case want && naming.OwnerUID(c) != s.object.GetUID():
 			bad("ownership", "%s does not belong to the object", ref)
+		case want && isBound(c) == (text(s.spec, "deletionPolicy") == string(common.DeletionPolicyOrphan)):
+			bad("ownership", "the owner references of %s are %v: the deletion policy is %q", ref, c.GetOwnerReferences(), text(s.spec, "deletionPolicy"))
 		}
 		if c != nil && ref.Kind == "Service" && strings.Contains(mustJSON(c.Object["spec"]), `"port":1234`) {
 			bad("drift", "%s has a port that another client set", ref)

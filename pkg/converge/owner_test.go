@@ -3,7 +3,6 @@ package converge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,19 +32,23 @@ func (l *loop) child() *corev1.ConfigMap {
 	return c
 }
 
-// owners returns the kinds of the owners of the child.
+// owners returns the kinds of the owners of the child, and whether it outlives its owner.
 func (l *loop) owners() []string {
 	l.t.Helper()
+	c := l.child()
 	kinds := []string{}
-	for _, r := range l.child().OwnerReferences {
+	for _, r := range c.OwnerReferences {
 		kinds = append(kinds, r.Kind)
+	}
+	if c.Annotations[naming.AnnotationOrphanOf] != "" {
+		kinds = append(kinds, "orphan")
 	}
 	return kinds
 }
 
-// Foreground deletion follows the deletion policy, even if the child cannot be
+// Whether a child outlives its owner follows the deletion policy, even if the child cannot be
 // written.
-func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
+func TestReconciler_SetsTheOwnerOfChildrenThatAreNotApplied(t *testing.T) {
 	for name, hold := range map[string]func(*loop){
 		"paused": func(l *loop) { l.kind.Paused = func(*webserverv1.WebServer) bool { return true } },
 		"refused": func(l *loop) {
@@ -88,7 +91,7 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 			}
 			pass()
 			l.edit(orphaning)
-			if diff := cmp.Diff([]string{"WebServer", "Namespace"}, pass()); diff != "" {
+			if diff := cmp.Diff([]string{"orphan"}, pass()); diff != "" {
 				t.Errorf("owners (-want +got):\n%s", diff)
 			}
 			l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = "" })
@@ -112,7 +115,7 @@ func TestReconciler_RetainsChildrenThatAreNotApplied(t *testing.T) {
 
 // While an object is paused, its children stay, also those that its spec no longer asks
 // for. So they also stay when it is deleted.
-func TestReconciler_RetainsUnwantedChildrenOfAPausedObject(t *testing.T) {
+func TestReconciler_KeepsUnwantedChildrenOfAPausedObject(t *testing.T) {
 	named := func(o client.Object) client.Object {
 		o.SetNamespace("ns")
 		o.SetName("unwanted")
@@ -129,50 +132,47 @@ func TestReconciler_RetainsUnwantedChildrenOfAPausedObject(t *testing.T) {
 		"ConfigMap":          {&corev1.ConfigMap{}, true},
 		"ControllerRevision": {&appsv1.ControllerRevision{}, false},
 	} {
-		for _, foreground := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, foreground %t", name, foreground), func(t *testing.T) {
-				l := newLoop(t, object(finalized, orphaning), named(tc.child))
-				stored := func() client.Object {
-					live := tc.child.DeepCopyObject().(client.Object)
-					switch err := l.client.Get(t.Context(), client.ObjectKeyFromObject(tc.child), live); {
-					case apierrors.IsNotFound(err):
-						return nil
-					case err != nil:
-						t.Fatal(err)
-					}
-					return live
-				}
-				l.kind.Paused = func(*webserverv1.WebServer) bool { return true }
-				l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
-					var plan Plan
-					if live := stored(); live != nil {
-						plan.Prune = append(plan.Prune, live)
-					}
-					return plan, nil
-				}
-				l.restart()
-				retained := []string{"Observe", "patch", "Report", "status"}
-				if !tc.stays {
-					retained = []string{"Observe", "Report", "status"}
-				}
-				l.pass(retained...)
-				l.pass("Observe", "Report")
-				before := l.stored()
-				if foreground && tc.stays { // the garbage collector removes the reference, and would delete a child without another owner
-					l.collect(stored())
-				}
-				if err := l.client.Delete(t.Context(), before); err != nil {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, object(finalized, orphaning), named(tc.child))
+			stored := func() client.Object {
+				live := tc.child.DeepCopyObject().(client.Object)
+				switch err := l.client.Get(t.Context(), client.ObjectKeyFromObject(tc.child), live); {
+				case apierrors.IsNotFound(err):
+					return nil
+				case err != nil:
 					t.Fatal(err)
 				}
-				l.pass("Observe", map[bool]string{true: "patch", false: "delete"}[tc.stays], "patch") // the child, the finalizer
-				live := stored()
-				if (live != nil) != tc.stays {
-					t.Fatalf("the child is %v", live)
+				return live
+			}
+			l.kind.Paused = func(*webserverv1.WebServer) bool { return true }
+			l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) {
+				var plan Plan
+				if live := stored(); live != nil {
+					plan.Prune = append(plan.Prune, live)
 				}
-				if live != nil && len(live.GetOwnerReferences())+len(live.GetLabels())+len(live.GetAnnotations()) > 0 {
-					t.Errorf("the child is not released: %v", live)
-				}
-			})
-		}
+				return plan, nil
+			}
+			l.restart()
+			freed := []string{"Observe", "patch", "Report", "status"}
+			if !tc.stays {
+				freed = []string{"Observe", "Report", "status"}
+			}
+			l.pass(freed...)
+			l.pass("Observe", "Report")
+			if n := len(stored().GetOwnerReferences()); (n == 0) != tc.stays {
+				t.Errorf("the child has %d owners", n)
+			}
+			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
+				t.Fatal(err)
+			}
+			l.pass("Observe", map[bool]string{true: "patch", false: "delete"}[tc.stays], "patch") // the child, the finalizer
+			live := stored()
+			if (live != nil) != tc.stays {
+				t.Fatalf("the child is %v", live)
+			}
+			if live != nil && len(live.GetOwnerReferences())+len(live.GetLabels())+len(live.GetAnnotations()) > 0 {
+				t.Errorf("the child is not released: %v", live)
+			}
+		})
 	}
 }
