@@ -16,7 +16,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
-	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // resting is a loop whose object is at rest: the next reconcile ends after the
