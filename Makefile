@@ -217,7 +217,7 @@ vulncheck: $(GOVULNCHECK) ## Ask vuln.go.dev for known vulnerabilities in what w
 		*'fetching vulnerabilities'*) echo 'cannot reach the database of vulnerabilities, https://vuln.go.dev: run this where it can be reached' >&2;; \
 		*) printf '%s\n' "$$out";; esac; exit $$rc
 
-# The end-to-end tests mostly wait, so the others run beside them.
+# The end-to-end tests mostly wait, so the others run at the same time.
 .PHONY: test
 test: ## Run all tests, the quick ones first
 	@$(MAKE) test-unit
