@@ -128,7 +128,7 @@ func changes() []rolloutCase {
 		configChanged(), configMapChanged(), contentChanged(), environmentChanged(), environmentOfConfigMapChanged(),
 		certificateRenewed(), certificateAndKeyRenewed(),
 		{
-			name: "scaled 3 to 6 to 2", kinds: bothKinds, quick: true,
+			name: "scaled 3 to 6 to 2", kinds: bothKinds,
 			disturb: func(s *scene) error {
 				return s.both(func(x target) error {
 					for _, n := range []int{6, 2} {
@@ -174,7 +174,7 @@ func changes() []rolloutCase {
 // disturbances are the cases that the cluster causes.
 func disturbances() []rolloutCase {
 	return []rolloutCase{
-		{name: "pods evicted one by one", kinds: bothKinds, quick: true, disturb: evict},
+		{name: "pods evicted one by one", kinds: bothKinds, disturb: evict},
 		{name: "node drained", kinds: bothKinds, disturb: drain},
 		{
 			name: "operator killed mid-rollout", kinds: bothKinds,
