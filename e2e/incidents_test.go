@@ -466,9 +466,7 @@ func shorten(t *testing.T) map[string]time.Duration {
 // TestCampaignIncidents lets incidents happen, and writes docs/contributing/incidents.md if all of
 // them were noticed as expected.
 func TestCampaignIncidents(t *testing.T) {
-	if os.Getenv("CAMPAIGN") == "" {
-		t.Skip("takes 20 minutes: run make campaign-incident")
-	}
+	campaign(t, "campaign-incident")
 	only := regexp.MustCompile(os.Getenv("INCIDENTS"))
 	p := newPrometheus(t)
 	durations := shorten(t)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,7 @@ import (
 // and that correcting the ConfigMap is sufficient. Its pods would slow down all other
 // tests, so it is a part of make campaign-shared.
 func TestCampaignSharedConfigMap(t *testing.T) {
-	if os.Getenv("CAMPAIGN") == "" {
-		t.Skip("run make campaign-shared")
-	}
+	campaign(t, "campaign-shared")
 	const (
 		limit   = 10 // sharedRollouts of the platform configuration
 		objects = limit + 3

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -85,8 +86,8 @@ func (r results) rows() []row {
 			return c.String(), c.Children <= o.Distinct && c.Status <= sample && c.Events <= sample && c.Reads == 0
 		})
 	}
-	add("requests at rest", "0 in "+restFor.String(), func(m measured) (string, bool) { return fmt.Sprint(m.AtRest), m.AtRest == 0 })
-	add("writes at a restart", "0", func(m measured) (string, bool) { return fmt.Sprint(m.RestartWrites), m.RestartWrites == 0 })
+	add("requests at rest", "0 in "+restFor.String(), func(m measured) (string, bool) { return strconv.Itoa(m.AtRest), m.AtRest == 0 })
+	add("writes at a restart", "0", func(m measured) (string, bool) { return strconv.Itoa(m.RestartWrites), m.RestartWrites == 0 })
 
 	add("CPU of the operator for each WebServer created", "≤ 5 ms", func(m measured) (string, bool) {
 		return spread(m.Batches, batch.each, millis, 5*time.Millisecond)
