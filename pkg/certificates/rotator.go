@@ -304,7 +304,7 @@ func (r *Rotator) AddTo(mgr manager.Manager, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("creating the controller of the certificate: %w", err)
 	}
-	errs := []error{mgr.Add(objects)}
+	errs := []error{mgr.Add(inEveryReplica{objects})}
 	for o := range watched {
 		errs = append(errs, c.Watch(source.Kind(objects, o, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: r.key}}
@@ -312,6 +312,13 @@ func (r *Rotator) AddTo(mgr manager.Manager, namespace string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// inEveryReplica starts a cache in every replica: a manager starts one that is restricted to
+// objects only in the leader.
+type inEveryReplica struct{ cache.Cache }
+
+// NeedLeaderElection returns false.
+func (inEveryReplica) NeedLeaderElection() bool { return false }
 
 // configurations returns the webhook configurations that exist and can be read.
 // The error is that of those that cannot.
