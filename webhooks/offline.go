@@ -10,7 +10,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -27,13 +29,25 @@ import (
 // rules, the validation of the kind and that of the platform configuration.
 type Offline struct {
 	platform config.Platform
-	// compiled are the CRDs that were used so far: compiling their rules is slow.
-	compiled map[runtimeschema.GroupVersionKind]*schema.Definition
+}
+
+// compiled are the CRDs that were used so far: compiling their rules is slow.
+var compiled sync.Map // of *schema.Definition by runtimeschema.GroupVersionKind
+
+func definition(c apiextensionsv1.CustomResourceDefinition, gvk runtimeschema.GroupVersionKind) (*schema.Definition, error) {
+	if d, ok := compiled.Load(gvk); ok {
+		return d.(*schema.Definition), nil
+	}
+	d, err := schema.New(c, gvk.Version)
+	if err == nil {
+		compiled.Store(gvk, d)
+	}
+	return d, err
 }
 
 // NewOffline returns a validator of manifests.
 func NewOffline(platform config.Platform) *Offline {
-	return &Offline{platform, map[runtimeschema.GroupVersionKind]*schema.Definition{}}
+	return &Offline{platform}
 }
 
 // Finding is a validation error or a warning.
@@ -58,6 +72,15 @@ func (f Finding) String() string {
 
 // ErrSkipped is the error for an object of a kind that the operator does not have.
 var ErrSkipped = errors.New("not a kind of this operator")
+
+// convert reads decoded JSON into an object.
+func convert(from map[string]any, into any) error {
+	raw, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Errorf("encoding the object: %w", err)
+	}
+	return json.Unmarshal(raw, into)
+}
 
 // Validate validates an object in JSON. An error other than ErrSkipped means that
 // the object could not be validated.
@@ -92,11 +115,7 @@ func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 	// The webhooks validate objects that the schema admits. What does not fit into
 	// the type has been reported by the schema.
 	typed := kind.New()
-	decoded, err := json.Marshal(obj)
-	if err == nil {
-		err = json.Unmarshal(decoded, typed)
-	}
-	if err != nil {
+	if err := convert(obj, typed); err != nil {
 		if len(failures) == 0 {
 			return nil, fmt.Errorf("reading the object: %w", err)
 		}
@@ -140,14 +159,13 @@ func (o *Offline) find(gvk runtimeschema.GroupVersionKind) (validate.AnyKind, *s
 		if !slices.Contains(versions, gvk.GroupVersion().String()) {
 			return validate.AnyKind{}, nil, []Finding{{Field: "apiVersion", Message: fmt.Sprintf("Unsupported value: %q: supported values: %s", gvk.GroupVersion(), strings.Join(versions, ", "))}}, nil
 		}
-		if o.compiled[gvk] == nil {
-			if o.compiled[gvk], err = schema.New(c, gvk.Version); err != nil {
-				return validate.AnyKind{}, nil, nil, err
-			}
+		def, err := definition(c, gvk)
+		if err != nil {
+			return validate.AnyKind{}, nil, nil, err
 		}
 		for _, k := range Kinds() {
 			if k.GVK.GroupKind() == gvk.GroupKind() {
-				return k, o.compiled[gvk], nil, nil
+				return k, def, nil, nil
 			}
 		}
 	}
