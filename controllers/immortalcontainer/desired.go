@@ -111,18 +111,23 @@ func (m model) next() step {
 	case alive && ended(p) && pause(m.observed) > 0 && !i.Spec.Suspend:
 		return wait
 	case alive && gated(p) && !releasable(i, p):
-		// If an earlier leader has removed the gate in the meantime, the pod
-		// differs from the observed one, and the API server rejects the delete.
-		if counted(i, p) {
-			return keep // until the count is reverted
-		}
-		return remove
+		return unreleasable(i, p)
 	case i.Spec.Suspend && p == nil:
 		return keep
 	case i.Spec.Suspend, alive && ended(p), alive && outdated(i, p):
 		return remove
 	}
 	return run
+}
+
+// unreleasable returns what happens to a pod whose gate must not be removed.
+func unreleasable(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) step {
+	if counted(i, p) {
+		return keep // until the count is reverted
+	}
+	// If an earlier leader has removed the gate in the meantime, the pod
+	// differs from the observed one, and the API server rejects the delete.
+	return remove
 }
 
 // pause returns how long to wait before replacing a pod that ended.

@@ -52,26 +52,8 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	changed := live.DeepCopyObject().(client.Object)
-	annotations := changed.GetAnnotations()
-	binds := bound && annotations[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
-	refs := slices.DeleteFunc(changed.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return isNamespace(r) || !bound && r.UID == owner.Object.GetUID()
-	})
-	switch {
-	case !bound:
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[naming.AnnotationOwner] = string(owner.Object.GetUID())
-		annotations[naming.AnnotationOrphanOf] = orphanOf(owner)
-	case binds:
-		refs = append(refs, *metav1.NewControllerRef(owner.Object, schema.GroupVersionKind(owner.GVK)))
-		fallthrough
-	default:
-		delete(annotations, naming.AnnotationOrphanOf)
-	}
-	if slices.EqualFunc(refs, live.GetOwnerReferences(), sameOwner) && maps.Equal(annotations, live.GetAnnotations()) {
+	changed, binds := owned(owner, live, bound)
+	if slices.EqualFunc(changed.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
 		return nil
 	}
 	if binds {
@@ -83,8 +65,6 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 	if err := owner.stillFresh(); err != nil {
 		return err
 	}
-	changed.SetOwnerReferences(refs)
-	changed.SetAnnotations(annotations)
 	log.FromContext(ctx).Info("Changing only the owner of a child", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
 	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(ownerManager))
 	if client.IgnoreNotFound(err) != nil {
@@ -92,6 +72,32 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 	}
 	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)
 	return nil
+}
+
+// owned returns a copy of a child with the owner reference and the annotations that it is to
+// have. binds reports whether that adds the owner reference.
+func owned(owner Owner, live client.Object, bound bool) (changed client.Object, binds bool) {
+	changed = live.DeepCopyObject().(client.Object)
+	annotations := changed.GetAnnotations()
+	binds = bound && annotations[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
+	refs := slices.DeleteFunc(changed.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return isNamespace(r) || !bound && r.UID == owner.Object.GetUID()
+	})
+	if binds {
+		refs = append(refs, *metav1.NewControllerRef(owner.Object, schema.GroupVersionKind(owner.GVK)))
+	}
+	if bound {
+		delete(annotations, naming.AnnotationOrphanOf)
+	} else {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[naming.AnnotationOwner] = string(owner.Object.GetUID())
+		annotations[naming.AnnotationOrphanOf] = orphanOf(owner)
+	}
+	changed.SetOwnerReferences(refs)
+	changed.SetAnnotations(annotations)
+	return changed, binds
 }
 
 // SetOwnerOf is SetOwner for the child that the cache holds, if there is one.
