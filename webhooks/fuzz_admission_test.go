@@ -277,8 +277,8 @@ func FuzzAdmission(f *testing.F) {
 	})
 }
 
-// Inputs that are the most expensive to parse, 256 KiB each: even a sixteenth of what a
-// quadratic algorithm takes for 1 MiB is far over the limit.
+// Inputs that are the most expensive to parse, 256 KiB each. A quadratic algorithm, which takes
+// a sixteenth of its time for 1 MiB, is still far over the limit.
 func TestAdmission_CostsLittleForLargeObjects(t *testing.T) {
 	const size = mebibyte / 4
 	fill := func(before, one, after string) string {
