@@ -33,7 +33,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -385,7 +384,7 @@ func (s *scene) refresh() {
 					return err
 				}
 			}
-			compare.ReduceManagedFields(o)
+			apply.ReduceManagedFields(o)
 			return indexer.Add(o.DeepCopyObject())
 		})
 		if err != nil {

@@ -156,9 +156,9 @@ func TestMemcached_OrphaningBudget(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
-func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
+func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
 	t.Parallel()
-	env.PolicyChanged(t, specimen())
+	env.OrphaningRaced(t, specimen())
 }
 
 func TestMemcached_OrphansIfNoPlanCanBeMade(t *testing.T) {

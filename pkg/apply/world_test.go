@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -127,7 +126,7 @@ func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 		reflect.ValueOf(o).Elem().SetZero()
 		return notFound
 	}
-	compare.ReduceManagedFields(o)
+	ReduceManagedFields(o)
 	return nil
 }
 
@@ -197,10 +196,16 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, 
 	var set client.PatchOptions
 	set.ApplyOptions(opts)
 	verb := "patch " + string(p.Type())
+	if set.FieldManager == contestedManager {
+		verb = "note"
+	}
 	if err := w.send(verb); err != nil {
 		return err
 	}
-	return c.Patch(ctx, o, p, opts...)
+	if err := c.Patch(ctx, o, p, opts...); err != nil || w.mutate == nil || verb != "note" {
+		return err
+	}
+	return w.mutated(ctx, c, o)
 }
 
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

@@ -20,6 +20,7 @@ import (
 type Spec struct {
 	Nodes            int
 	ControlPlaneOnly bool
+	FastFailover     bool
 	Audit            bool
 	DNS              bool
 	Prefix           string

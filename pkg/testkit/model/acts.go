@@ -148,7 +148,10 @@ func (w *World) undo(ctx context.Context) error {
 	if d == nil {
 		return errSkip
 	}
-	t, annotations, ok := w.cluster.Earlier(d)
+	t, annotations, ok, err := w.cluster.Earlier(ctx, d)
+	if err != nil {
+		return err
+	}
 	if !ok || !w.memory.patch(w.kind.Workload) {
 		return errSkip
 	}

@@ -3,17 +3,22 @@ package corpus
 import (
 	"sync"
 	"testing"
+
+	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
-const folder = "../../../e2e/testdata/specs"
+const (
+	folder = "../../../e2e/testdata/specs"
+	bases  = "../../../config/crd/bases"
+)
 
 // definitions returns the CRDs of all versions of all kinds. They are loaded once,
 // because compiling their rules is slow.
-var definitions = sync.OnceValues(func() (map[string]*Definition, error) {
-	all := map[string]*Definition{}
+var definitions = sync.OnceValues(func() (map[string]*schema.Definition, error) {
+	all := map[string]*schema.Definition{}
 	for _, k := range Kinds() {
 		for _, v := range k.Versions {
-			d, err := k.Definition(v)
+			d, err := k.Definition(bases, v)
 			if err != nil {
 				return nil, err
 			}
@@ -23,7 +28,7 @@ var definitions = sync.OnceValues(func() (map[string]*Definition, error) {
 	return all, nil
 })
 
-func definition(t *testing.T, k Kind, version string) *Definition {
+func definition(t *testing.T, k Kind, version string) *schema.Definition {
 	t.Helper()
 	all, err := definitions()
 	if err != nil {
