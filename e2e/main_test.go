@@ -52,8 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code) //nolint:gocritic // there is nothing left to defer
 }
 
-// campaign skips a test that is not a part of make test, and says what runs it. Tests
-// against an API server, or of a package, show the same with less.
+// campaign skips a test that is not a part of make test, and says what runs it.
 func campaign(t *testing.T, target string) {
 	t.Helper()
 	if os.Getenv("CAMPAIGN") == "" {
