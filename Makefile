@@ -33,7 +33,7 @@ GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
 # linting those takes ten minutes.
-MODULES   := . e2e/cluster cmd/licenses cmd/promrules
+MODULES   := . e2e/cluster hack/licenses hack/promrules
 CHART     := charts/platform-operator
 # What differs from this commit is linted by make check.
 BASE ?= $(or $(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null),HEAD)
@@ -114,9 +114,10 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	done
 	@cp config/webhook/manifests.yaml $(CHART)/files/webhooks.yaml
 	@cp config/policy/policies.yaml $(CHART)/files/policies.yaml
-	@go run ./cmd/messages docs/conditions.md
-	@go run ./cmd/observability .
-	@go -C cmd/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
+	@go run ./hack/apidocs docs/api
+	@go run ./hack/messages docs/conditions.md
+	@go run ./hack/observability .
+	@go -C hack/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build
 build: ## Build bin/platform-operator, static and reproducible, which is also the plugin bin/kubectl-platform
@@ -133,7 +134,13 @@ GOLDEN_PACKAGE := github.com/platform-operator/platform-operator/pkg/testkit/gol
 update-golden: bin/cluster ## Rewrite golden files; read the diff before you commit it
 	@go test $(golden) -update
 	@assets="$$(bin/cluster assets)"; HELM="$$(bin/cluster tool helm)" KUBEBUILDER_ASSETS="$$assets" \
-		go test -tags=chart ./charts -run '^(TestGolden|TestAdmissionPolicies)$$' -update
+		go test -tags=chart ./charts -run '^(TestGolden|TestAdmissionPolicies_AttemptsAreDocumented)$$' -update
+
+.PHONY: admission
+admission: ## Write bin/admission.md, tables of all rules of admission
+	@mkdir -p bin
+	@go test -count=1 ./webhooks/admissiontest/corpus -run '^TestDocumentation_Tables$$' -tables '$(CURDIR)/bin/admission.md'
+	@echo bin/admission.md
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
@@ -169,14 +176,18 @@ lint: $(GOLANGCI_LINT) bin/cluster ## Run golangci-lint in every module, and lin
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
 		(cd $$m && $(GOLANGCI_LINT) run); done
 	$(call say,'lint comments and documentation')
-	@go run ./cmd/prose -lint
+	@go run ./hack/prose -lint
 	$(call say,'lint the chart')
 	@for values in values.yaml values-production.yaml; do \
 		"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART) -f $(CHART)/$$values; done
 
 .PHONY: prose
 prose: ## Print how often expressions of docs/style.md occur per 1,000 words
-	@go run ./cmd/prose
+	@go run ./hack/prose
+
+.PHONY: size
+size: ## Print how many lines, facts, complex functions and words there are, and the goals
+	@hack/size.sh
 
 .PHONY: verify
 verify: ## Generate, format and tidy; fail if that changes a file; then lint everything and compare two builds
@@ -261,30 +272,16 @@ test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, w
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
 test-model: MODEL_TIME ?= 90s
-test-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=90s (docs/model-testing.md)
+test-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=90s (docs/contributing/model-testing.md)
 	$(call say,'random chains of operations')
 	@MODEL_TIME=$(MODEL_TIME) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) ./pkg/testkit/model
 
-# MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/model-testing.md.
+# MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/contributing/model-testing.md.
 .PHONY: campaign-model
 campaign-model: MODEL_TIME ?= 1h
 campaign-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=2h
 	@MODEL_TIME=$(if $(MODEL_CHAIN),,$(MODEL_TIME)) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
 		go test -tags=envtest -count=1 -timeout=0 -v -run '^Test(Campaign|Chain)$$' $(GO_TEST_FLAGS) ./pkg/testkit/model
-
-# MODEL_CHAINS, MODEL_KINDS, MODEL_SEED, MODEL_WORKERS and MODEL_CHAIN: see docs/model-testing.md.
-.PHONY: campaign-model-e2e
-campaign-model-e2e: bin/cluster ## Random chains of operations on a real cluster, compared with the same model; ten minutes
-	$(call say,'starting the cluster')
-	@$(MAKE) e2e-cluster
-	$(call say,'random chains of operations on a real cluster')
-	@go test -tags=e2e -count=1 -timeout=0 -v -exec '$(CURDIR)/bin/cluster exec --' -run '^TestCluster_' $(GO_TEST_FLAGS) ./pkg/testkit/model
-
-.PHONY: campaign-planted
-campaign-planted: PLANTED_TIME ?= 15m
-campaign-planted: bin/cluster ## Bring known defects back, one at a time: random chains must find each; writes a table into docs/model-testing.md
-	@MODEL_PLANTED=$(PLANTED_TIME) MODEL_PLANTED_TABLE="$(CURDIR)/docs/model-testing.md" KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
-		go test -tags=envtest -count=1 -timeout=0 -v -run '^TestPlanted_' $(GO_TEST_FLAGS) ./pkg/testkit/model
 
 # Most of these tests wait for pods rather than compute, so more of them run in
 # parallel than there are processors. Tests under load, or that restart the
@@ -310,11 +307,11 @@ campaign-operator: bin/cluster ## What make test shows without a cluster: watche
 campaign-production: ## The end-to-end tests with the values for production, admission policies included; 15 minutes
 	@$(MAKE) test-e2e HELM_FLAGS="-f $(CHART)/values-production.yaml -f e2e/values-production.yaml $(HELM_FLAGS)"
 
-# make test checks that each rule of the schemas refuses a spec of the corpus; this
-# removes the rules.
+# make test checks that each CEL rule is needed by a spec of the corpus; this removes the
+# statements in Go that refuse something.
 .PHONY: campaign-admission
-campaign-admission: ## Take each rule of admission away in turn: a case of the corpus must notice; some minutes
-	$(call say,'admission with each of its rules missing')
+campaign-admission: ## Remove each statement in Go that refuses something: a case of the corpus must notice; some minutes
+	$(call say,'admission without each of its statements')
 	@CAMPAIGN=1 go test -count=1 -timeout=2h $(GO_TEST_FLAGS) -run '^TestCampaign' -v ./webhooks/admissiontest/corpus/
 
 .PHONY: campaign-rbac
@@ -325,7 +322,7 @@ campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a 
 # A short slice of it is a part of make test-e2e. INCIDENTS='webhook|node' selects some,
 # and writes no table.
 .PHONY: campaign-incident
-campaign-incident: bin/cluster ## Let things go wrong, and write into docs/incidents.md which alerts fire; 20 minutes
+campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contributing/incidents.md which alerts fire; 20 minutes
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	@bin/cluster addon --build-only prometheus
@@ -334,31 +331,31 @@ campaign-incident: bin/cluster ## Let things go wrong, and write into docs/incid
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
-bench-rollouts: bin/cluster ## Write docs/benchmarks.md: load through every rollout, compared with a plain Deployment; half an hour
+bench-rollouts: bin/cluster ## Write docs/contributing/benchmarks.md: load through every rollout, compared with a plain Deployment; half an hour
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'load through every rollout')
 	@BENCH=1 go test -tags=e2e -count=1 -timeout=3h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestBenchRollouts$$' -v ./e2e/
 
-# -enforce fails if a goal is missed; -h lists the others.
+# BEFORE is a commit that is compared. -enforce fails if a goal is missed; -h lists the
+# other flags.
+BEFORE ?=
 SCALE_FLAGS ?=
 
 .PHONY: bench-scale
 bench-scale: SCALE ?= 1000
-bench-scale: build bin/cluster ## Write docs/benchmarks.md: requests, CPU, memory and latency with SCALE=1000 WebServers; some minutes
+bench-scale: build bin/cluster ## Write docs/contributing/benchmarks.md: requests, CPU and memory with SCALE=1000 WebServers, of BEFORE=commit too; some minutes
+ifneq ($(BEFORE),)
+	$(call say,'building the operator of $(BEFORE)')
+	@rm -rf bin/before; mkdir -p bin/before
+	@git archive $(BEFORE) | tar -xC bin/before
+	@$(MAKE) -C bin/before build VERSION=$(shell git rev-parse --short $(BEFORE))
+	@mv bin/before/bin/platform-operator bin/platform-operator-before
+	@rm -rf bin/before
+endif
 	$(call say,'measuring with $(SCALE) WebServers')
 	@go build -o bin/scale ./e2e/scale
-	@bin/scale -objects $(SCALE) -version $(VERSION) $(SCALE_FLAGS)
-
-.PHONY: campaign-scale
-campaign-scale: ## The same with 10,000 WebServers, and again in 500 namespaces; an hour
-	@$(MAKE) bench-scale SCALE=10000 SCALE_FLAGS="-namespaces=500 $(SCALE_FLAGS)"
-
-.PHONY: campaign-neighbours
-campaign-neighbours: build bin/cluster ## Write docs/benchmarks.md: what others notice of a tenant's worst object, and of a flood of the webhooks; ten minutes
-	$(call say,'a noisy tenant and a flood of the webhooks')
-	@go build -o bin/scale ./e2e/scale
-	@bin/scale -neighbours -version $(VERSION) $(SCALE_FLAGS)
+	@bin/scale -objects $(SCALE) $(if $(BEFORE),-before bin/platform-operator-before) $(SCALE_FLAGS)
 
 .PHONY: campaign-shared
 campaign-shared: SHARED_OBJECTS ?= 500
@@ -370,12 +367,6 @@ campaign-shared: bin/cluster ## A ConfigMap that 500 WebServers use becomes bad:
 	@$(MAKE) e2e-cluster
 	$(call say,'a bad ConfigMap of real pods under load')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=20m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignSharedConfigMap$$' -v ./e2e/
-
-.PHONY: campaign-certificates
-campaign-certificates: bin/cluster ## 10,000 calls of admission while its certificate and CA rotate
-	$(call say,'admission while certificate and CA rotate')
-	@CALLS=10000 KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -count=1 -timeout=30m $(GO_TEST_FLAGS) \
-		-run '^(TestWebhook_NoCallFailsDuringRotation|TestWebhook_CallsFailWithoutOverlap)$$' -v ./pkg/certificates
 
 ##@ Cluster
 

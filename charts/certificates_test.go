@@ -92,7 +92,7 @@ func TestCertManager(t *testing.T) {
 			if injected != 2 {
 				t.Errorf("%d webhook configurations", injected)
 			}
-			if diff := cmp.Diff([]any{"list", "watch"}, verbs); diff != "" {
+			if diff := cmp.Diff([]any{"get", "list", "watch"}, verbs); diff != "" {
 				t.Errorf("permissions on the Secret (-want +got):\n%s", diff)
 			}
 		})

@@ -3,28 +3,24 @@
 package charts_test
 
 import (
-	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
+	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// production are the values for production, for an API server without the CRD of
-// PrometheusRules.
-var production = []string{"-f", filepath.Join(chart, "values-production.yaml"), "--set", "metrics.prometheusRule.enabled=false"}
+// production are the values for production, for an API server without the CRDs of
+// PrometheusRules and cert-manager.
+var production = []string{
+	"-f", filepath.Join(chart, "values-production.yaml"), "--set", "metrics.prometheusRule.enabled=false", "--set", "webhooks.certManager.enabled=false",
+}
 
 // TestInstall installs, upgrades and uninstalls on a real API server without nodes.
 // It tests what the server accepts, and which fields Helm leaves unchanged.
@@ -46,7 +42,18 @@ func TestInstall(t *testing.T) {
 	}
 
 	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace}, image)
+
+	// Version 0.1 of the chart could issue the certificate. The webhooks must trust it
+	// after an upgrade, until the operator has issued the next one.
+	before := slices.Clone(install)
+	before[3] = issuingChart(t, cfg.CAData)
+	helm(t, before...)
+	issued := get(t, c, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "platform-operator")
 	helm(t, install...)
+	kept := get(t, c, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "platform-operator")
+	if diff := cmp.Diff(issued.Object["webhooks"], kept.Object["webhooks"]); diff != "" {
+		t.Errorf("helm upgrade changed the webhooks of a certificate that Helm had issued (-before +after):\n%s", diff)
+	}
 
 	// Write the certificate as the operator does.
 	secret := get(t, c, "v1", "Secret", "platform-operator-webhook-cert")
@@ -57,7 +64,7 @@ func TestInstall(t *testing.T) {
 	must(t, c.Update(t.Context(), configuration))
 
 	// An upgrade with a change, so that Helm writes.
-	helm(t, slices.Concat(install, production, []string{"--set", "log.level=debug", "--set", "nodeSelector.disk=ssd", "--set", "webhooks.certificates.issuer=Operator"})...)
+	helm(t, slices.Concat(install, production, []string{"--set", "log.level=debug", "--set", "nodeSelector.disk=ssd"})...)
 	if diff := cmp.Diff(secret.Object["data"], get(t, c, "v1", "Secret", "platform-operator-webhook-cert").Object["data"]); diff != "" {
 		t.Errorf("helm upgrade changed the certificate (-before +after):\n%s", diff)
 	}
@@ -95,120 +102,25 @@ func TestInstall(t *testing.T) {
 	helm(t, install...)
 }
 
-// TestInstall_HelmIssuesCertificate checks the certificate that Helm issues: both webhook
-// configurations trust it, upgrades keep it for a year and then replace it with an
-// overlap, and a release whose operator has issued its certificate can be converted.
-func TestInstall_HelmIssuesCertificate(t *testing.T) {
-	t.Parallel()
-	cfg, c, kubeconfig := startServer(t)
-	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace}, image)
-	helm(t, install...)
-
-	// As the operator writes it.
-	secret := get(t, c, "v1", "Secret", "platform-operator-webhook-cert")
-	ca := base64.StdEncoding.EncodeToString(cfg.CAData)
-	secret.Object["data"] = map[string]any{"ca.crt": ca, "ca.key": "a2V5", "tls.crt": "Y3J0", "tls.key": "a2V5"}
-	must(t, c.Update(t.Context(), secret, client.FieldOwner("platform-operator")))
-	for _, kind := range []string{"Mutating", "Validating"} {
-		configuration := get(t, c, "admissionregistration.k8s.io/v1", kind+"WebhookConfiguration", "platform-operator")
-		setCABundle(t, configuration, cfg.CAData)
-		must(t, c.Update(t.Context(), configuration, client.FieldOwner("platform-operator")))
-	}
-
-	install = append(slices.Concat(install, production), "--force-conflicts")
-	helm(t, install...)
-	first := issued(t, c)
-	if len(first.cas) != 2 || !bytes.Equal(first.cas[1], pemBlocks(t, cfg.CAData)[0]) {
-		t.Errorf("%d CAs are trusted after the conversion, want the new one and that of the operator", len(first.cas))
-	}
-	if first.caKey != "" {
-		t.Error("the key of the operator's CA is still in the Secret")
-	}
-
-	helm(t, append(install, "--set", "log.level=debug")...)
-	if diff := cmp.Diff(first, issued(t, c), cmp.AllowUnexported(certificate{})); diff != "" {
-		t.Errorf("an upgrade changed the certificate (-before +after):\n%s", diff)
-	}
-
-	secret = get(t, c, "v1", "Secret", "platform-operator-webhook-cert")
-	secret.SetAnnotations(map[string]string{
-		"platform-operator.io/issued":    strconv.FormatInt(time.Now().AddDate(-1, 0, -2).Unix(), 10),
-		"platform-operator.io/dns-names": secret.GetAnnotations()["platform-operator.io/dns-names"],
-		"meta.helm.sh/release-name":      "platform-operator", "meta.helm.sh/release-namespace": namespace,
-	})
-	must(t, c.Update(t.Context(), secret))
-	helm(t, install...)
-	second := issued(t, c)
-	if bytes.Equal(first.serving, second.serving) {
-		t.Error("an upgrade a year later did not renew the certificate")
-	}
-	if len(second.cas) != 2 || !bytes.Equal(second.cas[1], first.cas[0]) {
-		t.Errorf("%d CAs are trusted after the renewal, want the new one and the one before", len(second.cas))
-	}
-}
-
-// certificate is what Helm has issued.
-type certificate struct {
-	serving []byte
-	cas     [][]byte
-	caKey   string
-}
-
-// issued returns the certificate in the Secret, after checking that it serves the names
-// of both Services, and that both webhook configurations trust it.
-func issued(t *testing.T, c client.Client) certificate {
+// issuingChart returns a copy of the chart that contains the certificate and the CA
+// bundles.
+func issuingChart(t *testing.T, ca []byte) string {
 	t.Helper()
-	var secret corev1.Secret
-	must(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "platform-operator-webhook-cert"}, &secret))
-	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	folder := t.TempDir()
+	must(t, os.CopyFS(folder, os.DirFS(chart)))
+	path := filepath.Join(folder, "templates", "webhooks.yaml")
+	raw, err := os.ReadFile(path)
 	must(t, err)
-	for _, kind := range []string{"Mutating", "Validating"} {
-		configuration := get(t, c, "admissionregistration.k8s.io/v1", kind+"WebhookConfiguration", "platform-operator")
-		webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
-		must(t, err)
-		if len(webhooks) < 4 {
-			t.Fatalf("%d webhooks", len(webhooks))
-		}
-		for _, w := range webhooks {
-			bundle, _, _ := unstructured.NestedString(w.(map[string]any), "clientConfig", "caBundle")
-			raw, err := base64.StdEncoding.DecodeString(bundle)
-			must(t, err)
-			if !bytes.Equal(raw, secret.Data["ca.crt"]) {
-				t.Errorf("%s: the CA of a webhook is not that of the Secret", kind)
-			}
-		}
+	bundle := base64.StdEncoding.EncodeToString(ca)
+	issuing := strings.NewReplacer(
+		"type: Opaque\n", "type: Opaque\ndata: {tls.crt: Y3J0, tls.key: a2V5, ca.crt: "+bundle+"}\n",
+		`$caBundle := ""`, `$caBundle := "`+bundle+`"`,
+	).Replace(string(raw))
+	if n := strings.Count(issuing, bundle); n != 2 {
+		t.Fatalf("the certificate is in %d places of the template, want 2", n)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
-	for _, service := range []string{"webhook", "metrics"} {
-		host := "platform-operator-" + service + "." + namespace + ".svc"
-		for _, name := range []string{host, host + ".cluster.local"} {
-			if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
-				t.Errorf("the certificate does not serve %s: %v", name, err)
-			}
-		}
-	}
-	if left := time.Until(pair.Leaf.NotAfter); left < 4*365*24*time.Hour {
-		t.Errorf("the certificate is valid for %s only", left)
-	}
-	return certificate{pair.Leaf.Raw, pemBlocks(t, secret.Data["ca.crt"]), string(secret.Data["ca.key"])}
-}
-
-// pemBlocks returns the contents of all blocks.
-func pemBlocks(t *testing.T, data []byte) [][]byte {
-	t.Helper()
-	var all [][]byte
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			if len(bytes.TrimSpace(rest)) > 0 {
-				t.Errorf("%q is not PEM", rest)
-			}
-			return all
-		}
-		all, data = append(all, block.Bytes), rest
-	}
+	must(t, os.WriteFile(path, []byte(issuing), 0o600)) //nolint:gosec // a folder of the test
+	return folder
 }
 
 func get(t *testing.T, c client.Client, apiVersion, kind, name string) *unstructured.Unstructured {

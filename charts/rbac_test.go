@@ -30,7 +30,7 @@ func renderings(t *testing.T) map[string][]*unstructured.Unstructured {
 		"cert-manager":    parse(t, template(t, "--set", "webhooks.certManager.enabled=true")),
 		"production":      parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"))),
 		"everything on": parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"),
-			"--set", "webhooks.certificates.issuer=Operator", "--set", "metrics.serviceMonitor.enabled=true", "--set", "config.restartOnSecretChange=true")),
+			"--set", "webhooks.certManager.enabled=false", "--set", "metrics.serviceMonitor.enabled=true", "--set", "config.restartOnSecretChange=true")),
 		"everything off": parse(t, template(t, "--set", "webhooks.enabled=false", "--set", "rbac.aggregate=false",
 			"--set", "config.featureGates.GatewayAPI=false", "--set", "config.featureGates.PodMonitors=false")),
 	}

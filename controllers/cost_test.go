@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -384,7 +385,7 @@ func (s *scene) refresh() {
 					return err
 				}
 			}
-			apply.ReduceManagedFields(o)
+			compare.ReduceManagedFields(o)
 			return indexer.Add(o.DeepCopyObject())
 		})
 		if err != nil {

@@ -8,16 +8,11 @@ import (
 	"testing"
 )
 
-// TestOperator_RestoresTheCertificate checks that the operator restores the webhook
-// certificate when it is deleted or damaged, with one that the API server already
-// trusts.
+// TestOperator_RestoresTheCertificate checks that the operator issues another webhook
+// certificate when it is deleted or damaged, and that admission works meanwhile.
 func TestOperator_RestoresTheCertificate(t *testing.T) {
 	campaign(t, "campaign-operator")
 	const secret = operatorName + "-webhook-cert"
-	served := func() string {
-		t.Helper()
-		return kubectl(t, "-n", operatorNamespace, "get", "secret", secret, "-o", `jsonpath={.data.tls\.crt}`)
-	}
 	admits := func() {
 		t.Helper()
 		if err := admission(t.Context()); err != nil {
@@ -28,19 +23,15 @@ func TestOperator_RestoresTheCertificate(t *testing.T) {
 	if strings.Contains(args, "--manage-certificates=false") {
 		t.Skip("the operator does not manage the certificate")
 	}
-	before := served()
 	back := func(what string) {
 		t.Helper()
 		eventually(t, "the certificate to come back after the Secret was "+what, func() error {
 			now, err := run(t.Context(), "", "kubectl", "-n", operatorNamespace, "get", "secret", secret, "-o", `jsonpath={.data.tls\.crt} {.data.tls\.key}`)
-			if err == nil && len(strings.Fields(now)) != 2 {
-				err = errors.New("it is empty")
+			if f := strings.Fields(now); err == nil && (len(f) != 2 || len(f[0]) < 100) {
+				err = errors.New("there is none")
 			}
 			return err
 		})
-		if served() != before {
-			t.Error("it is another one")
-		}
 		admits()
 	}
 	kubectl(t, "-n", operatorNamespace, "delete", "secret", secret)

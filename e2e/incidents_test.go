@@ -119,7 +119,7 @@ func incidentsOfObjects() []incident {
 				return r.kubectl("patch", "immortal", "worker", "--type=merge", "-p", `{"spec":{"image":"nginx:crash"}}`)
 			},
 			undo:  func(r *incidentRun) error { return r.kubectl("delete", "immortal", "worker") },
-			shows: []string{"this image always fails|The container keeps ending"},
+			shows: []string{"this image always fails|The container keeps exiting"},
 			note:  "the alert lasts until the oldest of three ends of the container is an hour ago; here the object is deleted",
 			explained: map[string]string{
 				"PlatformOperatorObjectStalled":  "the object cannot become Ready",
@@ -463,7 +463,7 @@ func shorten(t *testing.T) map[string]time.Duration {
 	return durations
 }
 
-// TestCampaignIncidents lets incidents happen, and writes docs/incidents.md if all of
+// TestCampaignIncidents lets incidents happen, and writes docs/contributing/incidents.md if all of
 // them were noticed as expected.
 func TestCampaignIncidents(t *testing.T) {
 	campaign(t, "campaign-incident")
@@ -511,7 +511,7 @@ func TestCampaignIncidents(t *testing.T) {
 }
 
 const (
-	incidentsPage  = "../docs/incidents.md"
+	incidentsPage  = "../docs/contributing/incidents.md"
 	incidentsBegin = "<!-- incidents: written by make campaign-incident; changes by hand are overwritten -->"
 	incidentsEnd   = "<!-- incidents: end -->"
 )
@@ -540,7 +540,7 @@ func writeIncidents(t *testing.T, runs []*incidentRun, durations map[string]time
 		for _, d := range r.diagnosis {
 			shown = append(shown, "`"+strings.ReplaceAll(d, "|", `\|`)+"`")
 		}
-		fmt.Fprintf(&b, "| %s | [%s](runbooks/%s.md) | %s | %s | %s | %s | %s |\n", name, strings.TrimPrefix(r.alert, "PlatformOperator"), r.alert,
+		fmt.Fprintf(&b, "| %s | [%s](../runbooks/%s.md) | %s | %s | %s | %s | %s |\n", name, strings.TrimPrefix(r.alert, "PlatformOperator"), r.alert,
 			seconds(durations[r.alert]), seconds(r.fired), seconds(r.resolved), others, strings.Join(shown, ", "))
 	}
 	if len(notes) > 0 {

@@ -42,21 +42,6 @@ func numbered(prefix string, n int) []string {
 	return names
 }
 
-// TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel is needed because the
-// operator's cache does not contain a child without the label, and the operator
-// does not restore the label while the object is paused.
-func TestDeletionPolicyOrphan_ReleasesChildThatLostItsLabel(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	s.apply(someServer("replicas: 0", "deletionPolicy: Orphan", "service: {type: ClusterIP}"))
-	s.serves("webserver/web")
-	s.patch("webserver/web", `{"paused":true}`)
-	s.observed("webserver/web")
-	s.kubectl("label", "deployment/web", "service/web-service", "--overwrite", "app.kubernetes.io/managed-by=Helm")
-	s.kubectl("delete", "webserver/web", "--timeout="+patience.String())
-	s.released("deployment/web", "service/web-service")
-}
-
 // TestDeletionPolicyOrphan_RemovesEveryMark checks that orphans are ordinary
 // objects, without any trace of the operator.
 func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {
@@ -141,9 +126,109 @@ func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
 	}
 }
 
-// TestDeletionPolicyOrphan_SurvivesForegroundDeletion is needed because Kubernetes
-// deletes dependents in a foreground deletion while the operator releases them.
-// There are enough objects for the two to coincide.
+// unmarked fails the test unless each of the children exists and has no trace of the
+// operator.
+func (s blockStage) unmarked(children ...string) {
+	s.Helper()
+	s.released(children...)
+	for _, child := range children {
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal([]byte(s.kubectl("get", child, "-o", "json")), &o); err != nil {
+			s.Fatal(err)
+		}
+		raw, err := json.Marshal([]any{o.Labels, o.Annotations, o.Finalizers})
+		if err != nil {
+			s.Fatal(err)
+		}
+		if strings.Contains(string(raw), operatorName) {
+			s.Errorf("a mark of the operator is left on %s: %s", child, raw)
+		}
+	}
+}
+
+// TestDeletionPolicyOrphan_KeepsServing deletes objects whose policy was changed to Orphan, in
+// each way in which Kubernetes can delete an object, and while they are paused or not. Their
+// pods go on, and nothing of the operator is left. The garbage collector of Kubernetes, which
+// tests without a cluster do not have, decides what happens to the children.
+func TestDeletionPolicyOrphan_KeepsServing(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	type object struct {
+		name, workload string
+		children       []string
+		pod            string
+	}
+	cascades := []string{"background", "foreground", "orphan"}
+	var all strings.Builder
+	objects := map[string][]object{}
+	add := func(cascade string, k kind, name, spec string, children ...string) {
+		all.WriteString(k.manifest(name, spec))
+		objects[cascade] = append(objects[cascade], object{name: k.resource + "/" + name, workload: children[0], children: children})
+	}
+	for _, cascade := range cascades {
+		for _, n := range []string{cascade, cascade + "-paused"} {
+			add(cascade, webServerKind, "web-"+n, `{image: "nginx:1.27.4", replicas: 1, service: {type: ClusterIP}, networkPolicy: {preset: Isolated}, resources: {requests: {cpu: 5m}}}`,
+				"deployment/web-"+n, "service/web-"+n+"-service", "networkpolicy/web-"+n)
+			add(cascade, immortalKind, "worker-"+n, `{image: "nginx:1.27.4"}`, "pod/worker-"+n+"-immortalpod")
+		}
+	}
+	s.apply(all.String())
+	const template = `jsonpath={.metadata.uid} {.spec.template.metadata.annotations}`
+	for _, cascade := range cascades {
+		for i, o := range objects[cascade] {
+			s.serves(o.name)
+			objects[cascade][i].pod = s.kubectl("get", o.workload, "-o", template)
+		}
+	}
+	for _, cascade := range cascades {
+		for _, o := range objects[cascade] {
+			if strings.HasSuffix(o.name, "-paused") {
+				s.patch(o.name, `{"paused":true}`)
+				s.observed(o.name)
+			}
+			s.patch(o.name, `{"deletionPolicy":"Orphan"}`)
+		}
+	}
+	for _, cascade := range cascades {
+		for _, o := range objects[cascade] {
+			s.observed(o.name)
+			s.released(o.children...) // before the deletion
+		}
+	}
+	for _, cascade := range cascades {
+		for _, o := range objects[cascade] {
+			s.kubectl("delete", o.name, "--cascade="+cascade, "--timeout="+patience.String())
+			s.unmarked(o.children...)
+			if now := s.kubectl("get", o.workload, "-o", template); now != o.pod {
+				s.Errorf("%s was replaced: %s, before %s", o.workload, now, o.pod)
+			}
+			if kind, _, _ := strings.Cut(o.workload, "/"); kind == "deployment" {
+				s.kubectl("wait", o.workload, "--for=condition=Available", "--timeout="+patience.String())
+			}
+		}
+	}
+}
+
+// TestDeletionPolicyOrphan_DeletesAgain deletes objects whose policy was Orphan until shortly
+// before: nothing is left.
+func TestDeletionPolicyOrphan_DeletesAgain(t *testing.T) {
+	t.Parallel()
+	s := newBlockStage(t)
+	cascades := []string{"background", "foreground"}
+	for _, cascade := range cascades {
+		s.apply(webServerKind.manifest("web-"+cascade, `{image: "nginx:1.27.4", replicas: 0, deletionPolicy: Orphan, service: {type: ClusterIP}}`))
+	}
+	for _, cascade := range cascades {
+		s.serves("webserver/web-" + cascade)
+		s.patch("webserver/web-"+cascade, `{"deletionPolicy":"Delete"}`)
+		s.observed("webserver/web-" + cascade)
+		s.kubectl("delete", "webserver/web-"+cascade, "--cascade="+cascade, "--timeout="+patience.String())
+		s.kubectl("wait", "deployment/web-"+cascade, "service/web-"+cascade+"-service", "--for=delete", "--timeout="+patience.String())
+	}
+}
+
+// TestDeletionPolicyOrphan_SurvivesForegroundDeletion deletes many objects of all kinds at
+// once, while the operator releases their children.
 func TestDeletionPolicyOrphan_SurvivesForegroundDeletion(t *testing.T) {
 	t.Parallel()
 	s := newBlockStage(t)

@@ -277,7 +277,7 @@ func (p prometheus) substitutions(b board, selected map[string]string) *strings.
 }
 
 // mayBeEmpty are the panels without data although there are objects of each kind, a
-// rollout was rolled back, and a container keeps ending, with the reason. A key is a
+// rollout was rolled back, and a container keeps exiting, with the reason. A key is a
 // title, or a dashboard and a title. They are executed anyway.
 var mayBeEmpty = map[string]string{
 	"Failed applies":             "the series begin when a child cannot be written",

@@ -40,23 +40,23 @@ func (m measurement) String() string {
 	return fmt.Sprintf("%s %s, keep-alive %t\n  managed: %v\n  control: %v", m.kind, m.way, m.way.keepAlive, m.ours, m.control)
 }
 
-// report is the table in docs/benchmarks.md.
+// report is the table in docs/contributing/benchmarks.md.
 type report struct {
 	rows    []measurement
 	skipped []string
 }
 
 const (
-	benchmarks = "../docs/benchmarks.md"
-	// The data and the chart that the page refers to.
-	rolloutsData, rolloutsChart = "../docs/benchmarks/rollouts.csv", "../docs/benchmarks/rollouts.svg"
+	benchmarks = "../docs/contributing/benchmarks.md"
+	// The data that the page refers to.
+	rolloutsData = "../docs/contributing/benchmarks/rollouts.csv"
 	// The file is overwritten between these two lines, and can be edited around
 	// them.
 	rolloutsBegin = "<!-- rollouts: written by make bench-rollouts; changes by hand are overwritten -->"
 	rolloutsEnd   = "<!-- rollouts: end -->"
 )
 
-// write replaces the text between the markers, the data and the chart.
+// write replaces the text between the markers, and the data.
 func (r report) write(t *testing.T) error {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(rolloutsData), 0o755); err != nil {
@@ -66,10 +66,8 @@ func (r report) write(t *testing.T) error {
 	if err := benchmark.WriteRollouts(&data, r.data()); err != nil {
 		return err
 	}
-	for file, content := range map[string]string{rolloutsData: data.String(), rolloutsChart: benchmark.RolloutsChart(r.data())} {
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			return err
-		}
+	if err := os.WriteFile(rolloutsData, data.Bytes(), 0o644); err != nil {
+		return err
 	}
 	return benchmark.WriteSection(benchmarks, "# Benchmarks", rolloutsBegin, rolloutsEnd, r.markdown(machine(t)))
 }
@@ -120,7 +118,7 @@ func (r report) markdown(machine string) string {
 			calmAfter, failed(calm, func(f measurement) int { return f.ours.FailedAfter(f.calm) }),
 			failed(calm, func(f measurement) int { return f.control.FailedAfter(f.calm) }))
 	}
-	b.WriteString("![Failed requests by case, managed and plain](benchmarks/rollouts.svg)\n\n")
+	b.WriteString(benchmark.RolloutsTable(r.data()) + "\n")
 	b.WriteString("[The data](benchmarks/rollouts.csv) has a row for each load, with the failures by class and the latencies.\n\n")
 	var notes []string
 	unplayable := map[string][]string{} // by note
@@ -149,7 +147,7 @@ func (r report) markdown(machine string) string {
 	}
 	for _, f := range r.rows {
 		if f.ours.Failures[load.Handshake] > 0 {
-			notes = append(notes, f.name+": nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](api/webserver.md#tls).")
+			notes = append(notes, f.name+": nginx reads certificate and key one after the other, and the kubelet changed both in between: [TLS](../api/webserver.md#tls).")
 			break
 		}
 	}

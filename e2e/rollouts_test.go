@@ -408,7 +408,7 @@ func TestRollouts_FailNoRequest(t *testing.T) {
 }
 
 // TestBenchRollouts runs all cases with all kinds, and writes the results into
-// docs/benchmarks.md.
+// docs/contributing/benchmarks.md.
 func TestBenchRollouts(t *testing.T) {
 	if os.Getenv("BENCH") == "" {
 		t.Skip("takes half an hour; BENCH=1, or make bench-rollouts, runs it")

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/security.md")
+var update = flag.Bool("update", false, "write the lists of docs/security.md")
 
 // attempt is something that a tenant tries.
 type attempt struct {
@@ -36,8 +37,8 @@ func tenantTries(t *testing.T) []attempt {
 		t.Fatalf("testdata/tenant.yaml: %v", err)
 	}
 	for i, a := range all {
-		if (a.Outcome == "Refused") != (a.Says != "") || a.Because == "" {
-			t.Fatalf("%s: what is refused says something, and everything has a because", a.Try)
+		if (a.Outcome == "Refused") != (a.Says != "") || a.Because == "" || !slices.Contains([]string{"Refused", "Harmless", "Granted"}, a.Outcome) {
+			t.Fatalf("%s: what is refused says something, and everything has an outcome and a because", a.Try)
 		}
 		if a.Name == "" {
 			all[i].Name = fmt.Sprintf("try-%d", i)
@@ -51,10 +52,15 @@ func tenantTries(t *testing.T) []attempt {
 func TestTenant_AttemptsAreDocumented(t *testing.T) {
 	const page, begin, end = "../docs/security.md", "<!-- attempts: go test ./e2e -update -->\n", "<!-- end of attempts -->"
 	var table strings.Builder
-	table.WriteString("| a tenant tries | with | outcome | because |\n|---|---|---|---|\n")
-	for _, a := range tenantTries(t) {
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", a.Try, a.Kind, a.Outcome, a.Because)
+	for _, outcome := range []string{"Refused", "Harmless", "Granted"} {
+		fmt.Fprintf(&table, "\n**%s**\n\n", outcome)
+		for _, a := range tenantTries(t) {
+			if a.Outcome == outcome {
+				fmt.Fprintf(&table, "* %s (%s): %s\n", a.Try, a.Kind, a.Because)
+			}
+		}
 	}
+	table.WriteString("\n")
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

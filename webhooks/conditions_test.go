@@ -116,8 +116,8 @@ func TestMatchConditions_CallTheWebhookIfItChangesTheObject(t *testing.T) {
 		map[string]any{"deletionPolicy": map[string]any{}},
 	}
 	for _, k := range all {
-		t.Run(k.GVK.Kind, func(t *testing.T) {
-			m := matchers[k.GVK.Group]
+		t.Run(k.Kind.GVK.Kind, func(t *testing.T) {
+			m := matchers[k.Kind.GVK.Group]
 			if m == nil {
 				t.Fatal("it has no mutating webhook")
 			}
@@ -126,7 +126,7 @@ func TestMatchConditions_CallTheWebhookIfItChangesTheObject(t *testing.T) {
 				if finalizers != nil {
 					metadata["finalizers"] = finalizers
 				}
-				o := map[string]any{"apiVersion": k.APIVersion, "kind": k.GVK.Kind, "metadata": metadata}
+				o := map[string]any{"apiVersion": k.APIVersion, "kind": k.Kind.GVK.Kind, "metadata": metadata}
 				if spec != nil {
 					o["spec"] = spec
 				}

@@ -22,6 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/webhookserver"
 )
@@ -38,7 +39,7 @@ func (n *deadAPIServer) RoundTrip(*http.Request) (*http.Response, error) {
 func served(tb testing.TB) (http.Handler, *deadAPIServer) {
 	tb.Helper()
 	scheme := runtime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
+	if err := controllers.AddToScheme(scheme); err != nil {
 		tb.Fatal(err)
 	}
 	api := &deadAPIServer{}

@@ -161,7 +161,8 @@ func admits(t *testing.T, k corpus.Kind, object []byte) bool {
 	for _, o := range all {
 		if o.Kind.Kind == k.Kind {
 			obj, _, err := o.Decode(object)
-			return err == nil && len(o.Create(t.Context(), obj)) == 0
+			faults, _ := o.Validate(t.Context(), obj, nil)
+			return err == nil && len(faults) == 0
 		}
 	}
 	return false

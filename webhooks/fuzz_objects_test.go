@@ -33,19 +33,18 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/corpus"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
-	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
 // known is a kind with its CRD, which takes a second to read.
 type known struct {
 	corpus.Kind
-	*schema.Definition
+	*corpus.Definition
 }
 
 var kinds = sync.OnceValues(func() ([]known, error) {
 	var all []known
 	for _, k := range corpus.Kinds() {
-		d, err := k.Definition("../config/crd/bases", "")
+		d, err := k.Definition("")
 		if err != nil {
 			return nil, err
 		}

@@ -108,7 +108,7 @@ func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 	for _, s := range strict {
 		findings = append(findings, Finding{Message: s})
 	}
-	failures := def.Create(ctx, obj)
+	failures := def.Validate(ctx, obj, nil)
 	for _, f := range failures {
 		findings = append(findings, Finding{Field: f.Field, Message: f.ErrorBody()})
 	}

@@ -3,7 +3,6 @@ package webhooks
 import (
 	"errors"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -23,15 +22,6 @@ func Kinds() []validate.AnyKind {
 		memcached.Kind(),
 		webserver.Kind(),
 	)
-}
-
-// AddToScheme adds all served versions of all kinds to a scheme.
-func AddToScheme(s *runtime.Scheme) error {
-	var errs []error
-	for _, k := range Kinds() {
-		errs = append(errs, k.AddToScheme(s))
-	}
-	return errors.Join(errs...)
 }
 
 // Setup registers the webhooks of all enabled kinds. rec may be nil.

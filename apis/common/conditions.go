@@ -95,9 +95,6 @@ const (
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonError: an unexpected error, which is retried with back-off.
 	ReasonError = "Error"
-	// ReasonChildDeleted is the reason of an event: a child was deleted before
-	// it could be released, although the deletion policy is Orphan.
-	ReasonChildDeleted = "ChildDeleted"
 	// ReasonDeleting: the object is being deleted.
 	ReasonDeleting = "Deleting"
 )

@@ -26,8 +26,8 @@ import (
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/inspect"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // world makes a cluster with the objects of a case the one that commands
@@ -72,21 +72,21 @@ func world(t *testing.T, documents []string, funcs ...interceptor.Funcs) {
 // causes are what the first screen about the broken object of each case must
 // name, and its remedy.
 var causes = map[string][]string{
-	"image-not-found":        {"registry.example/shop:2.0", "not found", "Correct the image"},
-	"crash-loop":             {"panic: DATABASE_URL is not set", "kubectl -n shop logs shop-7d9-k5w2m -c web --previous"},
-	"quota":                  {"exceeded quota: team", "Raise the quota"},
-	"quota-of-pods":          {"exceeded quota: team, requested: pods=1"},
-	"missing-configmap":      {`configmap "settings" not found`, "Create the object"},
-	"missing-reference":      {`ConfigMap "shop-conf"`, "Create it"},
-	"bad-pin":                {"Revision 9", "Pin one of the revisions that are kept: 1, 2"},
-	"conflict":               {`Service "shop-service" exists already`, "Delete or rename it"},
-	"paused":                 {"spec.paused", "Set spec.paused to false"},
-	"rolled-back":            {"nginx:1.27.44 cannot be pulled", "Revision 2 is serving instead", "Change the spec"},
-	"unschedulable":          {"2 Insufficient memory", "add nodes"},
-	"terminating":            {"backup.example.com/snapshot", "Check the component that set the finalizer"},
-	"unprocessed":            {"has not processed the latest change", "check that the operator is running"},
-	"container-keeps-ending": {"code 137 (OOMKilled)", "logs worker-immortalpod"},
-	"ready":                  {"Ready"},
+	"image-not-found":         {"registry.example/shop:2.0", "not found", "Correct the image"},
+	"crash-loop":              {"panic: DATABASE_URL is not set", "kubectl -n shop logs shop-7d9-k5w2m -c web --previous"},
+	"quota":                   {"exceeded quota: team", "Raise the quota"},
+	"quota-of-pods":           {"exceeded quota: team, requested: pods=1"},
+	"missing-configmap":       {`configmap "settings" not found`, "Create the object"},
+	"missing-reference":       {`ConfigMap "shop-conf"`, "Create it"},
+	"bad-pin":                 {"Revision 9", "Pin one of the revisions that are kept: 1, 2"},
+	"conflict":                {`Service "shop-service" exists already`, "Delete or rename it"},
+	"paused":                  {"spec.paused", "Set spec.paused to false"},
+	"rolled-back":             {"nginx:1.27.44 cannot be pulled", "Revision 2 is serving instead", "Change the spec"},
+	"unschedulable":           {"2 Insufficient memory", "add nodes"},
+	"terminating":             {"backup.example.com/snapshot", "Check the component that set the finalizer"},
+	"unprocessed":             {"has not processed the latest change", "check that the operator is running"},
+	"container-keeps-exiting": {"code 137 (OOMKilled)", "logs worker-immortalpod"},
+	"ready":                   {"Ready"},
 }
 
 // reference returns the object of a case as KIND/NAME.
@@ -147,7 +147,7 @@ func checkMessages(t *testing.T, ref string) {
 	}
 	known := controllers.Kinds(config.Default())
 	kind := known[slices.Index(controllers.Names(known), o.Kind)]
-	if err := message.CheckStatus(kind.MessageKinds(), o.Conditions, o.LastActions); err != nil {
+	if err := messages.CheckStatus(kind.MessageKinds(), o.Conditions, o.LastActions); err != nil {
 		t.Error(err)
 	}
 }

@@ -37,7 +37,7 @@ func TestHistory_ErrorsContainTheRemedy(t *testing.T) {
 		args []string
 		want string
 	}{
-		"kind without revisions": {"container-keeps-ending", []string{"immortal/worker"}, "objects of kind ImmortalContainer have no revisions"},
+		"kind without revisions": {"container-keeps-exiting", []string{"immortal/worker"}, "objects of kind ImmortalContainer have no revisions"},
 		"unknown object":         {"rolled-back", []string{"ws/shpo"}, "webserver/shpo does not exist"},
 		"unknown revision":       {"rolled-back", []string{"ws/shop", "--diff", "1", "7"}, "revision 7 of webserver/shop is not kept: use one of 1, 2, 3"},
 		"first revision":         {"rolled-back", []string{"ws/shop", "--diff", "1"}, "revision 1 of webserver/shop is the first one that is kept: name two revisions"},

@@ -3,9 +3,6 @@
 package demoapplication
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -127,31 +124,6 @@ func TestDemoApplication_VersionsShareOneObject(t *testing.T) {
 	l.Get(d, "web")
 	if o := d.OwnerReferences; len(o) != 1 || o[0].APIVersion != "paas.cmft.com/v1" {
 		t.Errorf("owners %v", o)
-	}
-}
-
-// The schema accepts each complete example of the documentation.
-func TestSchema_AcceptsDocumentedExamples(t *testing.T) {
-	t.Parallel()
-	l := env.NewSandbox(t, subject())
-	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "api", "demoapplication.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(raw), -1) {
-		for doc := range strings.SplitSeq(block[1], "---\n") {
-			if !strings.HasPrefix(doc, "apiVersion:") {
-				continue
-			}
-			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
-				t.Fatalf("%v:\n%s", err, doc)
-			}
-			o.SetNamespace(l.Namespace)
-			if err := env.Admin.Create(t.Context(), o, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
-				t.Errorf("%v:\n%s", err, doc)
-			}
-		}
 	}
 }
 

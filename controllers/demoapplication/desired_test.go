@@ -169,10 +169,14 @@ func TestDesired_SetsOwnerLabelAndHash(t *testing.T) {
 				if err := json.Unmarshal(raw, &c); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff([]metav1.OwnerReference{{
+				owners := []metav1.OwnerReference{{
 					APIVersion: "paas.cmft.com/v1", Kind: "DemoApplication", Name: a.Name, UID: a.UID,
 					Controller: new(true), BlockOwnerDeletion: new(true),
-				}}, c.OwnerReferences); diff != "" {
+				}}
+				if a.GetDeletionPolicy() == common.DeletionPolicyOrphan && c.Kind != "ControllerRevision" {
+					owners = nil
+				}
+				if diff := cmp.Diff(owners, c.OwnerReferences); diff != "" {
 					t.Errorf("%s: owner (-want +got):\n%s", c.Kind, diff)
 				}
 				if c.Labels[naming.LabelManagedBy] != naming.ManagedBy || c.Annotations[naming.AnnotationOwner] != string(a.UID) ||

@@ -199,17 +199,9 @@ func TestDemoApplication_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	env.Orphaning(t, muchSpecimen())
 }
 
-func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
-	s := muchSpecimen()
-	made := s.New
-	s.New = func(ns, name string) converge.Object {
-		a := made(ns, name).(*demoapplicationv1.DemoApplication)
-		a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
-		a.Spec.EnvFrom = append(a.Spec.EnvFrom, common.EnvFromSource{ConfigMapRef: &common.OptionalReference{Name: "settings"}})
-		return a
-	}
-	env.OrphaningRaced(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"MODE": "a"}})
+	env.PolicyChanged(t, muchSpecimen())
 }
 
 func TestDemoApplication_OrphansIfNoPlanCanBeMade(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -20,7 +20,7 @@ func desired(a *demoapplicationv1.DemoApplication, o Observed, platform config.P
 
 func report(a *demoapplicationv1.DemoApplication, o Observed, out converge.Outcome, platform config.Platform) {
 	kind(platform).Model(a, o).UpdateStatus(out)
-	if err := message.CheckStatus(Kind(platform).MessageKinds(), a.Status.Conditions, a.Status.LastActions); err != nil {
+	if err := messages.CheckStatus(Kind(platform).MessageKinds(), a.Status.Conditions, a.Status.LastActions); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }

@@ -17,8 +17,8 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 func decided(a *demoapplicationv1.DemoApplication) rollout.Decision {
@@ -98,8 +98,8 @@ func TestDemoApplication_ReportsConditions(t *testing.T) {
 		"all serve":          {asIs, rolled(2, 2), s, nil, conditions{"Available": available, "Ready": "True Serving"}},
 		"no Service yet":     {asIs, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "False Progressing", "Reconciling": "True Progressing"}},
 		"no Service at all":  {noPorts, rolled(2, 2), nil, nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
-		"unowned":            {asIs, nil, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), conditions{"Available": "False NoReplicasAvailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
+		"node port is taken": {asIs, rolled(2, 2), nil, fault.Stalled(messages.New(common.ReasonNodePortUnavailable, "taken")), conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"}},
+		"unowned":            {asIs, nil, nil, fault.Stalled(messages.New(common.ReasonConflict, "taken")), conditions{"Available": "False NoReplicasAvailable", "Ready": "False Conflict", "Stalled": "True Conflict"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()

@@ -19,7 +19,6 @@ import (
 // +kubebuilder:rbac:groups=immortalcontainer.flugel.it,resources=immortalcontainers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind returns the ImmortalContainer kind for the reconcile loop. now is the clock.

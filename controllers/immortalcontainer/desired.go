@@ -65,27 +65,14 @@ func (m model) Plan() (converge.Plan, error) {
 	if p := i.Spec.Pod; p != nil && p.ServiceAccountName != "" && !platform.ServiceAccounts && !i.Spec.Suspend && i.DeletionTimestamp.IsZero() {
 		return plan, resources.ServiceAccountNotAllowed(p.ServiceAccountName)
 	}
-	alive := o.Pod != nil && o.Pod.DeletionTimestamp.IsZero()
-	switch {
-	case !i.DeletionTimestamp.IsZero(): // the pod is listed so that it can be released, in any state
+	switch m.next() {
+	case release:
 		plan.Apply = append(plan.Apply, pod(i, o))
-	case alive && ended(o.Pod) && pause(o) > 0 && !i.Spec.Suspend:
+	case wait:
 		return plan, fault.Waiting(pause(o), msgEndedSoon, why(o.Pod))
-	case alive && gated(o.Pod) && !releasable(i, o.Pod):
-		// If an earlier leader has removed the gate in the meantime, the pod
-		// differs from the observed one, and the API server rejects the delete.
-		if !counted(i, o.Pod) {
-			plan.Prune = append(plan.Prune, o.Pod)
-		}
-	case i.Spec.Suspend:
-		if o.Pod != nil {
-			plan.Prune = append(plan.Prune, o.Pod)
-		}
-	case alive && ended(o.Pod):
+	case remove:
 		plan.Prune = append(plan.Prune, o.Pod)
-	case alive && admitted(o.Pod) && edited(i, o.Pod):
-		plan.Prune = append(plan.Prune, o.Pod)
-	default:
+	case run:
 		in := pod(i, o)
 		policy := []apply.Ref{{Kind: "NetworkPolicy", Name: podName(i)}}
 		in.StartAfter = policy
@@ -96,6 +83,51 @@ func (m model) Plan() (converge.Plan, error) {
 	}
 	plan.Accompany(apply.Ref{Kind: "Pod", Name: podName(i)})
 	return plan, nil
+}
+
+// step is what happens to the pod.
+type step int
+
+const (
+	// run creates the pod, or keeps it as the spec states.
+	run step = iota
+	// keep does not change anything.
+	keep
+	// remove deletes the pod.
+	remove
+	// wait does not replace a pod that ended yet.
+	wait
+	// release lists the pod, in any state, so that it can be released.
+	release
+)
+
+// next returns what happens to the pod.
+func (m model) next() step {
+	i, p := m.i, m.observed.Pod
+	alive := p != nil && p.DeletionTimestamp.IsZero()
+	switch {
+	case !i.DeletionTimestamp.IsZero():
+		return release
+	case alive && ended(p) && pause(m.observed) > 0 && !i.Spec.Suspend:
+		return wait
+	case alive && gated(p) && !releasable(i, p):
+		return unreleasable(i, p)
+	case i.Spec.Suspend && p == nil:
+		return keep
+	case i.Spec.Suspend, alive && ended(p), alive && outdated(i, p):
+		return remove
+	}
+	return run
+}
+
+// unreleasable returns what happens to a pod whose gate must not be removed.
+func unreleasable(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) step {
+	if counted(i, p) {
+		return keep // until the count is reverted
+	}
+	// If an earlier leader has removed the gate in the meantime, the pod
+	// differs from the observed one, and the API server rejects the delete.
+	return remove
 }
 
 // pause returns how long to wait before replacing a pod that ended.
@@ -120,8 +152,7 @@ func why(p *corev1.Pod) string {
 // releasable reports whether the gate of a pod may be removed once it is counted. A
 // gated pod that is not releasable is deleted, unless spec.paused prevents that.
 func releasable(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
-	replaced := admitted(p) && edited(i, p)
-	return !i.Spec.Suspend && p.DeletionTimestamp.IsZero() && !ended(p) && madeOf(p, i) && !replaced
+	return !i.Spec.Suspend && p.DeletionTimestamp.IsZero() && !ended(p) && madeOf(p, i) && !outdated(i, p)
 }
 
 func counted(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {

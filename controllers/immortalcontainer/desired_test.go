@@ -458,12 +458,19 @@ func TestImmortalContainer_ReportsConditions(t *testing.T) {
 		available, ready bool
 		message          string
 	}{
-		"runs":          {pod: livePod(), available: true, ready: true, message: "The container runs."},
-		"no pod":        {message: "The pod is being created."},
-		"starting":      {pod: livePod(waiting("ContainerCreating")), message: "The container is starting."},
-		"no image":      {pod: livePod(waiting("ImagePullBackOff")), message: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled."},
-		"evicted":       {pod: livePod(endedAs(corev1.PodFailed)), message: "The pod ended (Evicted). The next one follows."},
-		"being deleted": {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "The pod is being deleted. The next one follows."},
+		"runs":                              {pod: livePod(), available: true, ready: true, message: "The container runs."},
+		"no pod":                            {message: "The pod is being created."},
+		"starting":                          {pod: livePod(waiting("ContainerCreating")), message: "The container is starting."},
+		"no image":                          {pod: livePod(waiting("ImagePullBackOff")), message: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled."},
+		"an image that may not be pulled":   {pod: livePod(waiting("ErrImageNeverPull")), message: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled."},
+		"an image that cannot be inspected": {pod: livePod(waiting("ImageInspectError")), message: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled."},
+		"a program that does not exist":     {pod: livePod(waiting("RunContainerError")), message: "The container cannot be created. Run kubectl describe on the pod to see why."},
+		"gated": {pod: livePod(func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.ContainerStatuses = corev1.PodPending, nil
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+		}), message: "The container is starting."},
+		"evicted":       {pod: livePod(endedAs(corev1.PodFailed)), message: "The pod ended (Evicted). A new pod will be created."},
+		"being deleted": {pod: livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), message: "The pod is being deleted. A new pod will be created."},
 		"the old image": {pod: livePod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Image, p.Annotations[annotationImage] = "nginx:old", `{"asked":"nginx:old"}`
 		}), available: true, message: "The container is being restarted with its new image."},
@@ -486,8 +493,18 @@ func TestImmortalContainer_ReportsConditions(t *testing.T) {
 			p.Status.Conditions = nil
 			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "acontainer", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 		}), message: "The container runs, but its readiness probe fails."},
-		"keeps ending": {pod: livePod(func(p *corev1.Pod) { p.Status.Conditions = nil }), message: "The container keeps ending. Run kubectl logs --previous to see why."},
-		"lost node":    {pod: livePod(lostNode), message: `Node "node1" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.`},
+		"keeps exiting": {pod: livePod(func(p *corev1.Pod) {
+			p.Status.Conditions = nil
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+		}), message: "The container keeps exiting. Run kubectl logs --previous to see why."},
+		"started again after an exit": {pod: livePod(func(p *corev1.Pod) {
+			p.Status.Conditions = nil
+			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+				Name: "acontainer", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+			}
+		}), message: "The container keeps exiting. Run kubectl logs --previous to see why."},
+		"lost node": {pod: livePod(lostNode), message: `Node "node1" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.`},
 		"lost node, and being deleted": {
 			pod:     livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }),
 			message: `Node "node1" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.`,
@@ -497,7 +514,7 @@ func TestImmortalContainer_ReportsConditions(t *testing.T) {
 		}), message: "The container runs, but the pod is not ready. Run kubectl describe on the pod to see what it waits for."},
 		"no room": {pod: livePod(func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-		}), message: "No node has room for the pod."},
+		}), message: "No node can run the pod. Run kubectl describe on it to see why."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := sample()

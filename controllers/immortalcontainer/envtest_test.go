@@ -99,9 +99,9 @@ func TestImmortalContainer_OrphaningBudget(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
-func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
-	env.OrphaningRaced(t, specimen())
+	env.PolicyChanged(t, specimen())
 }
 
 func TestImmortalContainer_RestoresEveryStatedField(t *testing.T) {

@@ -90,6 +90,11 @@ func edited(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
 	return asked != "" && asked != i.Spec.Image
 }
 
+// outdated reports whether a pod has to be replaced because of its image.
+func outdated(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
+	return admitted(p) && edited(i, p)
+}
+
 // settling is the time within which a container that the kubelet stops has ended,
 // in addition to its grace period.
 const settling = 10 * time.Second

@@ -19,7 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // node simulates the API server, admission and one kubelet for the pod of one
@@ -55,7 +55,7 @@ func (n *node) reconcile() {
 	}
 	observed := n.pod
 	if n.i.Spec.Paused {
-		report(n.i, Observed{Pod: n.pod, Now: n.now}, converge.NewOutcome(n.now, fault.Classify(fault.Waiting(0, message.New(common.ReasonPaused, "paused"))), nil))
+		report(n.i, Observed{Pod: n.pod, Now: n.now}, converge.NewOutcome(n.now, fault.Classify(fault.Waiting(0, messages.New(common.ReasonPaused, "paused"))), nil))
 		return
 	}
 	children := map[string]client.Object{}

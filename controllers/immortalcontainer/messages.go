@@ -33,17 +33,17 @@ var (
 	})
 	msgPodDeleted = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
-		Text: "The pod is being deleted. The next one follows.",
+		Text: "The pod is being deleted. A new pod will be created.",
 		When: "The pod was deleted, or is replaced.",
 	})
 	msgPodEnded = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
-		Text: "The pod ended ({reason}). The next one follows.",
+		Text: "The pod ended ({reason}). A new pod will be created.",
 		When: "The pod failed, completed or was evicted.",
 	})
 	msgEndedSoon = message.Define(message.Message{
 		In: message.Waits, Kinds: onlyKind, Reasons: []string{common.ReasonWaiting},
-		Text: "The pod ended soon after its start ({reason}). The next one follows in a moment.",
+		Text: "The pod ended soon after its start ({reason}). A new pod will be created in a moment.",
 		When: "Pods are created at most every ten seconds. If this continues, correct the spec.",
 	})
 	msgPodReplaced = message.Define(message.Message{
@@ -63,13 +63,13 @@ var (
 	})
 	msgUnschedulable = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
-		Text: "No node has room for the pod.",
-		When: "Run kubectl describe on the pod to see why.",
+		Text: "No node can run the pod. Run kubectl describe on it to see why.",
+		When: "No node has the capacity, or the pod does not tolerate any node. It starts once a node can run it.",
 	})
 	msgImagePull = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
 		Text: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled.",
-		When: "The image does not exist, the registry cannot be reached, or a pull Secret is missing.",
+		When: "The image does not exist, the registry cannot be reached, a pull Secret is missing, or imagePullPolicy is Never.",
 	})
 	msgNotCreated = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
@@ -96,9 +96,9 @@ var (
 		Text: "The container runs, but its readiness probe fails.",
 		When: "Correct the probe, or the program in the container.",
 	})
-	msgKeepsEnding = message.Define(message.Message{
+	msgKeepsExiting = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
-		Text: "The container keeps ending. Run kubectl logs --previous to see why.",
+		Text: "The container keeps exiting. Run kubectl logs --previous to see why.",
 		When: "The kubelet restarts the container again and again.",
 	})
 	msgStarting = message.Define(message.Message{

@@ -13,7 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // An isolated pod is never reachable from outside its policy: it is neither created
@@ -44,7 +44,7 @@ func TestDesired_PodWaitsForItsNetworkPolicy(t *testing.T) {
 			err = converge.ForEachChild(t.Context(), plan, owned, nil, func(in apply.Intent) error {
 				written = append(written, in.Kind)
 				if in.Kind == "NetworkPolicy" && tc.refused {
-					return fault.Stalled(message.New(common.ReasonConflict, "it belongs to another object"))
+					return fault.Stalled(messages.New(common.ReasonConflict, "it belongs to another object"))
 				}
 				return nil
 			})

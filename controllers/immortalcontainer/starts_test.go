@@ -12,7 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // settle reconciles until nothing more is written.
@@ -104,8 +104,8 @@ func TestDesired_DeletesAPodThatIsNotReleasedOnlyUncounted(t *testing.T) {
 // A pod that cannot be released yet is not counted, because it may be deleted
 // before it runs.
 func TestReport_CountsNoPodThatCannotBeReleased(t *testing.T) {
-	conflict := fault.Classify(fault.Stalled(message.New(common.ReasonConflict, "m")))
-	notAllowed := fault.Classify(fault.Stalled(message.New(common.ReasonNotAllowed, "m")))
+	conflict := fault.Classify(fault.Stalled(messages.New(common.ReasonConflict, "m")))
+	notAllowed := fault.Classify(fault.Stalled(messages.New(common.ReasonNotAllowed, "m")))
 	for name, tc := range map[string]struct {
 		counted  bool
 		isolated bool

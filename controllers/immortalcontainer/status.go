@@ -13,7 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // UpdateStatus updates the status of the object.
@@ -98,31 +98,39 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, ou
 	case nodeLost(p):
 		return notRunning(msgNodeLost, p.Spec.NodeName)
 	case i.Spec.Suspend:
-		s := notRunning(msgSuspending)
-		if running(p) && p.DeletionTimestamp.IsZero() {
-			s.Available = up()
-		}
-		return s
-	}
-	switch {
+		return suspending(p)
 	case !p.DeletionTimestamp.IsZero(), gated(p) && !releasable(i, p):
 		return notRunning(msgPodDeleted)
 	case ended(p):
 		return notRunning(msgPodEnded, why(p))
 	case !running(p):
-		if mounts, again := unmounted(p, out.Now); again > 0 {
-			out.RequeueAfter(again)
-		} else if len(mounts) > 0 {
-			return notRunning(msgNotMounted, strings.Join(mounts, ", "))
-		}
-		f := waitsFor(p)
-		return conditions.State{Available: f, Ready: f}
-	case admitted(p) && edited(i, p):
+		return waiting(p, out)
+	case outdated(i, p):
 		return conditions.State{Available: up(), Ready: conditions.False(msgPodReplaced)}
 	case !seen(p) || edited(i, p) || runs != image(p):
 		return conditions.State{Available: up(), Ready: conditions.False(msgNewImage)}
 	}
 	return conditions.State{Available: up(), Ready: up()}
+}
+
+// suspending returns the state of a pod that is deleted because of spec.suspend.
+func suspending(p *corev1.Pod) conditions.State {
+	s := notRunning(msgSuspending)
+	if running(p) && p.DeletionTimestamp.IsZero() {
+		s.Available = up()
+	}
+	return s
+}
+
+// waiting returns the state of a pod that does not run yet.
+func waiting(p *corev1.Pod, out converge.Outcome) conditions.State {
+	if mounts, again := unmounted(p, out.Now); again > 0 {
+		out.RequeueAfter(again)
+	} else if len(mounts) > 0 {
+		return notRunning(msgNotMounted, strings.Join(mounts, ", "))
+	}
+	f := waitsFor(p)
+	return conditions.State{Available: f, Ready: f}
 }
 
 func up() conditions.Condition {
@@ -179,42 +187,38 @@ func container(p *corev1.Pod) *corev1.ContainerStatus {
 // its volumes for too long, or else how long it may wait still.
 func unmounted(p *corev1.Pod, now time.Time) (mounts []string, again time.Duration) {
 	c := container(p)
-	if c == nil || c.State.Waiting == nil || c.State.Waiting.Reason != "ContainerCreating" || resources.ReadyToStart(p) {
+	if c == nil || podstate.Diagnose(*c).Problem != podstate.Starting || podstate.ReadyToStart(p) {
 		return nil, 0
 	}
-	mounts = resources.Mounts(p.Spec.Volumes, func(string) bool { return false })
+	mounts = podstate.Mounts(p.Spec.Volumes, func(string) bool { return false })
 	if len(mounts) == 0 {
 		return nil, 0
 	}
-	return mounts, resources.MountTimeLeft(p, now)
+	return mounts, podstate.MountTimeLeft(p, now)
 }
 
 // waitsFor returns what a pod that does not run is waiting for.
 func waitsFor(p *corev1.Pod) conditions.Condition {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return conditions.False(msgUnschedulable)
-		}
+	if d := podstate.DiagnoseScheduling(p); d.Problem != podstate.None && d.Reason != corev1.PodReasonSchedulingGated {
+		return conditions.False(msgUnschedulable)
 	}
-	if c := container(p); c != nil {
-		if w := c.State.Waiting; w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName") {
-			return conditions.False(msgImagePull)
-		}
-		if w := c.State.Waiting; w != nil && (w.Reason == "CreateContainerConfigError" || w.Reason == "CreateContainerError") {
-			if resources.IsMissingReference(w.Message) {
-				return conditions.Condition{Reason: msgReferenceMissing.Reason(), Message: msgReferenceMissing.Quoting(w.Message)}
-			}
-			return conditions.False(msgNotCreated)
-		}
-		if c.State.Running != nil && c.Ready {
-			return conditions.False(msgPodNotReady)
-		}
-		if c.State.Running != nil && c.Started != nil && *c.Started && !c.Ready {
-			return conditions.False(msgNotReady)
-		}
-		if c.RestartCount > 0 {
-			return conditions.False(msgKeepsEnding)
-		}
+	c := container(p)
+	if c == nil {
+		return conditions.False(msgStarting)
+	}
+	switch d := podstate.Diagnose(*c); {
+	case d.Problem == podstate.ImagePull:
+		return conditions.False(msgImagePull)
+	case d.MissingReference:
+		return conditions.Condition{Reason: msgReferenceMissing.Reason(), Message: msgReferenceMissing.Quoting(d.Text)}
+	case d.Problem == podstate.NotCreated:
+		return conditions.False(msgNotCreated)
+	case d.Problem == podstate.Crash:
+		return conditions.False(msgKeepsExiting)
+	case d.Problem == podstate.NotReady && c.Started != nil && *c.Started:
+		return conditions.False(msgNotReady)
+	case c.State.Running != nil && c.Ready:
+		return conditions.False(msgPodNotReady)
 	}
 	return conditions.False(msgStarting)
 }

@@ -156,9 +156,9 @@ func TestMemcached_OrphaningBudget(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
-func TestReconciler_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
-	env.OrphaningRaced(t, specimen())
+	env.PolicyChanged(t, specimen())
 }
 
 func TestMemcached_OrphansIfNoPlanCanBeMade(t *testing.T) {

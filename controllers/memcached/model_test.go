@@ -4,8 +4,8 @@ import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -17,7 +17,7 @@ func desired(m *cachev1alpha1.Memcached, o Observed, platform config.Platform) (
 
 func report(m *cachev1alpha1.Memcached, o Observed, out converge.Outcome, platform config.Platform) {
 	kind(platform).Model(m, o).UpdateStatus(out)
-	if err := message.CheckStatus(Kind(platform).MessageKinds(), m.Status.Conditions, m.Status.LastActions); err != nil {
+	if err := messages.CheckStatus(Kind(platform).MessageKinds(), m.Status.Conditions, m.Status.LastActions); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }

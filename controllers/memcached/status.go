@@ -11,7 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
-	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -75,5 +75,5 @@ func nodes(pods []corev1.Pod) []string {
 }
 
 func ready(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && resources.PodReady(p)
+	return p.DeletionTimestamp == nil && podstate.Ready(p)
 }

@@ -20,9 +20,9 @@ import (
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // rolled returns a Deployment with 3 replicas and these counts, created from the
@@ -96,7 +96,7 @@ func TestReport_PhaseAndConditions(t *testing.T) {
 		"pods cannot be created": {3, failing(rolled(2, 2, 2)), nil, "Failed", "ReplicaFailure", map[string]string{
 			"Available": "True ReplicasAvailable", "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure",
 		}},
-		"the name is taken": {3, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")), "Failed", "Conflict", map[string]string{
+		"the name is taken": {3, nil, fault.Stalled(messages.New(common.ReasonConflict, "taken")), "Failed", "Conflict", map[string]string{
 			"Available": "False NoReplicasAvailable", "Ready": "False Conflict", "Stalled": "True Conflict",
 		}},
 		"the API server has trouble": {3, rolled(3, 3, 3), errors.New("no answer"), "Degraded", "Error", map[string]string{

@@ -25,39 +25,58 @@ const defaultConfigKey = "server.conf"
 // ofSpec is the source of a snapshot whose content is entirely from the spec.
 const ofSpec = "spec"
 
-// follows reports whether the pods are replaced when the content of a ConfigMap or
-// Secret that they use changes.
-func follows(w *webserverv1.WebServer) bool {
-	r := w.Spec.Rollout
-	return r == nil || r.RestartOnConfigChange == nil || *r.RestartOnConfigChange
+// sources are the parts of a spec that determine the content of the files in the pods:
+// the users' ConfigMaps and Secrets that it refers to, and what it contains itself.
+type sources struct {
+	// owner is the name of the WebServer.
+	owner string
+	// site is the generated configuration, or nil if nginx runs with that of the
+	// image. Its snippet is the one in the spec.
+	site *site
+	// config refers to the ConfigMap that contains the snippet instead.
+	config *webserverv1.ConfigMapKeyReference
+	// content are the files to serve, or nil if an image contains them.
+	content *webserverv1.ContentSource
+	// follows reports whether the pods are replaced when the content of a ConfigMap
+	// or Secret that they use changes. configMaps and secrets are then the ones that
+	// spec.pod uses.
+	follows             bool
+	configMaps, secrets []configsource.Use
 }
 
-// referenced returns the ConfigMaps whose content affects the pods.
-func referenced(w *webserverv1.WebServer) []configsource.Reference {
-	var refs []configsource.Reference
-	if c := w.Spec.Config; c != nil && c.ConfigMapRef != nil {
-		refs = append(refs, configsource.Reference{Name: c.ConfigMapRef.Name, Key: configKey(c.ConfigMapRef)})
+// sourcesOf returns the sources of a WebServer. spec.tls is not one of them: nginx
+// reads the certificate again for each connection.
+func sourcesOf(w *webserverv1.WebServer) sources {
+	r := w.Spec.Rollout
+	s := sources{owner: w.Name, follows: r == nil || r.RestartOnConfigChange == nil || *r.RestartOnConfigChange}
+	if s.follows {
+		s.configMaps, s.secrets = resources.Uses(resources.Options{Pod: w.Spec.Pod})
 	}
-	if c := w.Spec.Content; c != nil && c.ConfigMapRef != nil {
-		refs = append(refs, configsource.Reference{Name: c.ConfigMapRef.Name})
-	}
-	if follows(w) {
-		configMaps, _ := resources.Uses(options(w, material{}))
-		for _, name := range configsource.UsedNames(configMaps) {
-			refs = append(refs, configsource.Reference{Name: name})
+	if generated(w) {
+		s.site = &site{tls: w.Spec.TLS != nil, monitoring: monitored(w)}
+		if c := w.Spec.Config; c != nil {
+			s.site.snippet, s.config = c.Inline, c.ConfigMapRef
 		}
 	}
-	return refs
+	if c := w.Spec.Content; c != nil && c.Image == nil {
+		s.content = c
+	}
+	return s
 }
 
-// secrets returns the Secrets whose content affects the pods. That of spec.tls does
-// not: nginx reads it again for each connection.
-func secrets(w *webserverv1.WebServer) []configsource.Use {
-	if !follows(w) {
-		return nil
+// references returns the ConfigMaps to read.
+func (s sources) references() []configsource.Reference {
+	var refs []configsource.Reference
+	if s.config != nil {
+		refs = append(refs, configsource.Reference{Name: s.config.Name, Key: configKey(s.config)})
 	}
-	_, secrets := resources.Uses(options(w, material{}))
-	return secrets
+	if s.content != nil && s.content.ConfigMapRef != nil {
+		refs = append(refs, configsource.Reference{Name: s.content.ConfigMapRef.Name})
+	}
+	for _, name := range configsource.UsedNames(s.configMaps) {
+		refs = append(refs, configsource.Reference{Name: name})
+	}
+	return refs
 }
 
 func configKey(r *webserverv1.ConfigMapKeyReference) string {
@@ -102,7 +121,7 @@ func (m material) snapshots() []configsource.Snapshot {
 // generated reports whether nginx runs with a generated configuration, which is
 // tested, and not with that of the image.
 func generated(w *webserverv1.WebServer) bool {
-	return configured(w) || nginxconf.Official(w.Spec.Image)
+	return configured(w) || nginxconf.IsOfficialImage(w.Spec.Image)
 }
 
 // configured reports whether the spec requires a generated configuration.
@@ -114,83 +133,73 @@ func monitored(w *webserverv1.WebServer) bool {
 	return w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled
 }
 
-// materialOf resolves the references of the spec. The error lists everything that
-// is missing.
-func materialOf(w *webserverv1.WebServer, o workload.Observed) (material, error) {
+// resolve returns the content of the sources. The error lists everything that is
+// missing.
+func (s sources) resolve(o workload.Observed) (material, error) {
 	m := material{hashes: map[string]string{}}
-	var err error
-	m.secrets, err = configsource.CombinedDigest(secrets(w), o.Secrets)
-	err = errors.Join(m.findConfig(w, o), m.findContent(w, o), m.findVolumes(w, o), err)
-	if !follows(w) {
-		m.hashes = nil
+	var secretsErr, volumesErr error
+	m.secrets, secretsErr = configsource.CombinedDigest(s.secrets, o.Secrets)
+	configErr, contentErr := s.addConfig(&m, o.Sources), s.addContent(&m, o.Sources)
+	if s.follows {
+		m.volumes, volumesErr = configsource.SnapshotsOf(s.owner+"-volume", webserverv1.Kind, s.configMaps, o.Sources)
 	}
-	return m, err
-}
-
-func (m *material) findConfig(w *webserverv1.WebServer, o workload.Observed) error {
-	if !generated(w) {
-		return nil
-	}
-	s := site{tls: w.Spec.TLS != nil, monitoring: monitored(w)}
-	source := ofSpec
-	switch c := w.Spec.Config; {
-	case c == nil:
-	case c.ConfigMapRef == nil:
-		s.snippet = c.Inline
-	default:
-		found, err := configsource.Find(o.Sources, "spec.config.configMapRef", c.ConfigMapRef.Name)
-		if err != nil {
-			return err
-		}
-		key := configKey(c.ConfigMapRef)
-		text, ok := found.Content.Data[key]
-		if !ok {
-			return fault.Stalled(msgNoKey, c.ConfigMapRef.Name, key)
-		}
-		s.snippet = text
-		source = found.Part(key, snippetFile)
-		m.hashes["config"] = hash(map[string]string{key: text}, nil)
-	}
-	c := configsource.NewSnapshot(w.Name+"-config", webserverv1.Kind, "", s.files(), nil)
-	c.Source = source
-	m.config = &c
-	return nil
-}
-
-func (m *material) findContent(w *webserverv1.WebServer, o workload.Observed) error {
-	c := w.Spec.Content
-	if c == nil || c.Image != nil {
-		return nil
-	}
-	files, source := &corev1.ConfigMap{Data: map[string]string{}}, ofSpec
-	if c.ConfigMapRef != nil {
-		found, err := configsource.Find(o.Sources, "spec.content.configMapRef", c.ConfigMapRef.Name)
-		if err != nil {
-			return err
-		}
-		files, source = found.Content, found.Whole()
-		m.hashes["content"] = hash(files.Data, files.BinaryData)
-	}
-	for name, text := range c.Files {
-		files.Data[name] = string(text)
-	}
-	content := configsource.NewSnapshot(w.Name+"-content", webserverv1.Kind, "", files.Data, files.BinaryData)
-	content.Source = source
-	m.content = &content
-	return nil
-}
-
-func (m *material) findVolumes(w *webserverv1.WebServer, o workload.Observed) error {
-	if !follows(w) {
-		return nil
-	}
-	configMaps, _ := resources.Uses(options(w, material{}))
-	var err error
-	m.volumes, err = configsource.SnapshotsOf(w.Name+"-volume", webserverv1.Kind, configMaps, o.Sources)
 	for name, c := range m.volumes {
 		m.hashes["volumes/"+name] = hash(c.Data, c.BinaryData)
 	}
-	return err
+	if !s.follows {
+		m.hashes = nil
+	}
+	return m, errors.Join(configErr, contentErr, volumesErr, secretsErr)
+}
+
+// addConfig adds the generated configuration.
+func (s sources) addConfig(m *material, found map[string]configsource.Source) error {
+	if s.site == nil {
+		return nil
+	}
+	generated, source := *s.site, ofSpec
+	if s.config != nil {
+		text, err := configsource.Find(found, "spec.config.configMapRef", s.config.Name)
+		if err != nil {
+			return err
+		}
+		key := configKey(s.config)
+		snippet, ok := text.Content.Data[key]
+		if !ok {
+			return fault.Stalled(msgNoKey, s.config.Name, key)
+		}
+		generated.snippet, source = snippet, text.Part(key, snippetFile)
+		m.hashes["config"] = hash(map[string]string{key: snippet}, nil)
+	}
+	m.config = s.snapshot("config", source, generated.files(), nil)
+	return nil
+}
+
+// addContent adds the files to serve.
+func (s sources) addContent(m *material, found map[string]configsource.Source) error {
+	if s.content == nil {
+		return nil
+	}
+	files, source := &corev1.ConfigMap{Data: map[string]string{}}, ofSpec
+	if r := s.content.ConfigMapRef; r != nil {
+		all, err := configsource.Find(found, "spec.content.configMapRef", r.Name)
+		if err != nil {
+			return err
+		}
+		files, source = all.Content, all.Whole()
+		m.hashes["content"] = hash(files.Data, files.BinaryData)
+	}
+	for name, text := range s.content.Files {
+		files.Data[name] = string(text)
+	}
+	m.content = s.snapshot("content", source, files.Data, files.BinaryData)
+	return nil
+}
+
+func (s sources) snapshot(name, source string, data map[string]string, binary map[string][]byte) *configsource.Snapshot {
+	c := configsource.NewSnapshot(s.owner+"-"+name, webserverv1.Kind, "", data, binary)
+	c.Source = source
+	return &c
 }
 
 // hash returns a string that identifies the content.

@@ -99,7 +99,7 @@ func unfollowing(w *webserverv1.WebServer) *webserverv1.WebServer {
 	return w
 }
 
-func TestReferenced(t *testing.T) {
+func TestSources_References(t *testing.T) {
 	for name, tc := range map[string]struct {
 		w    *webserverv1.WebServer
 		want []configsource.Reference
@@ -112,7 +112,7 @@ func TestReferenced(t *testing.T) {
 		"the rest, tested": {unfollowing(referring("z", "", "a")), []configsource.Reference{{Name: "z", Key: "server.conf"}, {Name: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, referenced(tc.w)); diff != "" {
+			if diff := cmp.Diff(tc.want, sourcesOf(tc.w).references()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -122,7 +122,7 @@ func TestReferenced(t *testing.T) {
 // names returns the names of the snapshots that are needed.
 func names(t *testing.T, w *webserverv1.WebServer, sources map[string]configsource.Source) []string {
 	t.Helper()
-	m, err := materialOf(w, Observed{Sources: sources})
+	m, err := sourcesOf(w).resolve(Observed{Sources: sources})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestSnapshots_RecordTheirSource(t *testing.T) {
 		"from ConfigMaps": {mounting(referring("cfg", "k", "pages"), false), []string{"cfg@u/1#k=server.snippet", "pages@u/1", "v@u/1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := materialOf(tc.w, Observed{Sources: sources})
+			m, err := sourcesOf(tc.w).resolve(Observed{Sources: sources})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -378,7 +378,7 @@ func TestDesired_PodDisruptionBudgetsOfOthers(t *testing.T) {
 func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
 	w := referring("cfg", "", "")
 	o := Observed{Sources: map[string]configsource.Source{"cfg": {Err: errors.New("no answer")}}}
-	o.Deployment = liveDeployment(counts(3, 3, 3, 3))
+	o.Deployment = liveDeployment(allAvailable(3))
 	_, err := desired(w, o, platform)
 	report(w, o, outcome(err, nil, nil), platform)
 	got := brief(w)

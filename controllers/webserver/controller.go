@@ -27,7 +27,6 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies;ingresses,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Kind returns the kind WebServer.
@@ -46,8 +45,8 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 		Paused:   func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
 		PodLabel: webserverv1.PodLabel, FixedPodLabels: map[string]string{"app": "webserver"},
 		Labels: labels, ServiceName: serviceName, Web: true,
-		ConfigMaps: referenced,
-		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(secrets(w)) },
+		ConfigMaps: func(w *webserverv1.WebServer) []configsource.Reference { return sourcesOf(w).references() },
+		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(sourcesOf(w).secrets) },
 		Object: func(w *webserverv1.WebServer, o workload.Observed) workload.Object {
 			return newObject(w, o, platform.WebServer)
 		},

@@ -1,7 +1,6 @@
 package webserver
 
 import (
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,7 +69,7 @@ type object struct {
 
 func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer) *object {
 	x := &object{w: w, observed: o, platform: platform}
-	x.material, x.missing = materialOf(w, o)
+	x.material, x.missing = sourcesOf(w).resolve(o)
 	return x
 }
 
@@ -80,9 +79,12 @@ func (x *object) Spec() workload.Spec {
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: labels(w), Container: containerName,
 		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
-		Scratch:        []string{cacheVolume, runVolume, tmpVolume},
-		IgnoreLogLines: `the "user" directive makes sense only`, // every nginx logs it that does not run as root
-		Replicas:       replicas(w), LastReplicas: w.Status.Replicas,
+		Scratch: []string{cacheVolume, runVolume, tmpVolume},
+		IgnoreLogLines: []string{
+			`the "user" directive makes sense only`, // every nginx logs it that does not run as root
+			"/nginx.conf test failed",               // it follows every error in the configuration
+		},
+		Replicas: replicas(w), LastReplicas: w.Status.Replicas,
 		Rollout: w.Spec.Rollout, RolloutStatus: &w.Status.RolloutStatus,
 		PodDisruptionBudget: w.Spec.PodDisruptionBudget, NetworkPolicy: w.Spec.NetworkPolicy, Ports: openPorts(w),
 		Service: serviceName(w), Port: servicePort(w),
@@ -156,9 +158,6 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 		in.HashIntent = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
 			return serviceIntent(w, kind, mine, 0), fault.NodePort(refused)
-		}
-		if from == preferred && https == 0 {
-			in.Contended = fmt.Sprintf("node port %d", port) // of all objects that set none
 		}
 		if from == had || https != 0 {
 			// Clients use this port. The API server releases it a moment after the

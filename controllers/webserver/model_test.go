@@ -8,8 +8,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -21,14 +21,14 @@ func desired(w *webserverv1.WebServer, o Observed, platform config.Platform) (co
 
 func report(w *webserverv1.WebServer, o Observed, out converge.Outcome, platform config.Platform) {
 	kind(platform).Model(w, o).UpdateStatus(out)
-	if err := message.CheckStatus(Kind(platform).MessageKinds(), w.Status.Conditions, w.Status.LastActions); err != nil {
+	if err := messages.CheckStatus(Kind(platform).MessageKinds(), w.Status.Conditions, w.Status.LastActions); err != nil {
 		panic(err) // it would not be in docs/conditions.md
 	}
 }
 
 func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rollout.Decision, material, error) {
 	m := kind(platform).Model(w, o)
-	found, _ := materialOf(w, o)
+	found, _ := sourcesOf(w).resolve(o)
 	return m.Decision, found, m.Err
 }
 

@@ -37,7 +37,7 @@ func TestDesired_DoesNotRouteDisallowedHosts(t *testing.T) {
 		if got := slices.Contains(kinds(plan.Apply), "HTTPRoute"); got != (tc.want == "") {
 			t.Errorf("%s by %s: got HTTPRoute created %v", tc.host, tc.gateway, got)
 		}
-		report(w, Observed{}, outcome(nil, liveDeployment(counts(3, 3, 3, 3)), liveService(func(*corev1.Service) {})), strict)
+		report(w, Observed{}, outcome(nil, liveDeployment(allAvailable(3)), liveService(func(*corev1.Service) {})), strict)
 		c := meta.FindStatusCondition(w.Status.Conditions, common.ConditionExposed)
 		if c == nil || (c.Reason == common.ReasonNotAllowed) != (tc.want != "") || tc.want != "" && !strings.Contains(c.Message, tc.want) {
 			t.Errorf("%s by %s: Exposed is %+v, want %q", tc.host, tc.gateway, c, tc.want)

@@ -23,9 +23,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -71,7 +71,7 @@ func rolledOut(d *appsv1.Deployment) {
 		n = *d.Spec.Replicas
 	}
 	d.Status = appsv1.DeploymentStatus{}
-	counts(n, n, n, n)(d)
+	allAvailable(n)(d)
 }
 
 // underway sets the status of a Deployment that has no updated pods yet.
@@ -126,8 +126,12 @@ func TestRevision_RollbackRestoresItsContent(t *testing.T) {
 	if c := configValid(w); c.Status != metav1.ConditionUnknown || c.Reason != "Testing" {
 		t.Errorf("while it is tested: %+v", c)
 	}
-	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [warn] the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
-nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`)}
+	o.Pods = []corev1.Pod{refusing(o.Deployment, `2026/11/27 18:12:26 [warn] 1#1: the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
+nginx: [warn] the "user" directive makes sense only if the master process runs with super-user privileges, ignored in /etc/nginx/nginx.conf:2
+2026/11/27 18:12:26 [emerg] 1#1: unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1
+nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1
+nginx: configuration file /etc/nginx/nginx.conf test failed
+`)}
 	o, _ = pass(t, w, o, underway) // records the failure
 	o, _ = pass(t, w, o, underway) // rolls back
 	if diff := cmp.Diff(before, o.Deployment.Spec.Template); diff != "" {
@@ -474,7 +478,7 @@ func TestReport_LearnsNothingFromAPodTemplateThatWasChanged(t *testing.T) {
 			before := w.Status.DeepCopy()
 			then(&o)
 			o.Deployment.Spec.Template.Spec.Containers[0].Image = "other:1"
-			report(w, o, outcome(fault.Waiting(0, message.New(common.ReasonPaused, "paused")), nil, nil), platform)
+			report(w, o, outcome(fault.Waiting(0, messages.New(common.ReasonPaused, "paused")), nil, nil), platform)
 			if diff := cmp.Diff(before.RolloutStatus, w.Status.RolloutStatus); diff != "" {
 				t.Errorf("status of the rollout (-before +after):\n%s", diff)
 			}
@@ -542,7 +546,7 @@ func TestReport_Exposed(t *testing.T) {
 			w := sample()
 			w.Spec.Expose = tc.expose
 			w.Status.Conditions = []metav1.Condition{{Type: "Exposed", Status: "True", Reason: "Accepted"}}
-			tc.o.Deployment = liveDeployment(counts(3, 3, 3, 3))
+			tc.o.Deployment = liveDeployment(allAvailable(3))
 			report(w, tc.o, outcome(nil, tc.o.Deployment, liveService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 })), platform)
 			if got := brief(w)["Exposed"]; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -43,11 +42,8 @@ func (x *object) UpdateStatus(r workload.Result) {
 // are serving.
 func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serves bool, out converge.Outcome) {
 	st := &w.Status
-	set := func(holds metav1.ConditionStatus, reason, text string) {
-		conditions.Own(&st.Status, w.Generation, out.Now, webserverv1.ConditionConfigValid, holds, reason, text)
-	}
 	if !configured(w) {
-		set("", "", "")
+		meta.RemoveStatusCondition(&st.Conditions, webserverv1.ConditionConfigValid)
 		return
 	}
 	var r common.Revisions
@@ -57,16 +53,25 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 	asked := d.Desired.Number
 	known := m.config != nil && asked > 0
 	was := meta.IsStatusConditionTrue(st.Conditions, webserverv1.ConditionConfigValid)
+	refused := ""
+	if r.Failed == asked {
+		refused = refusal(st.LastActions, asked)
+	}
+	c := metav1.Condition{
+		Type: webserverv1.ConditionConfigValid, Status: metav1.ConditionUnknown,
+		ObservedGeneration: w.Generation, LastTransitionTime: metav1.NewTime(out.Now),
+	}
 	switch {
 	case !known:
-		set(metav1.ConditionUnknown, msgConfigUnknown.Reason(), msgConfigUnknown.With())
-	case r.Failed == asked && refusal(st.LastActions, asked) != "":
-		set(metav1.ConditionFalse, webserverv1.ReasonInvalid, refusal(st.LastActions, asked))
+		c.Reason, c.Message = msgConfigUnknown.Reason(), msgConfigUnknown.With()
+	case refused != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, webserverv1.ReasonInvalid, refused
 	case r.LastHealthy == asked && (serves || was): // without pods nothing was tested
-		set(metav1.ConditionTrue, msgConfigAccepted.Reason(), msgConfigAccepted.With())
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, msgConfigAccepted.Reason(), msgConfigAccepted.With()
 	default:
-		set(metav1.ConditionUnknown, msgConfigUntested.Reason(), msgConfigUntested.With())
+		c.Reason, c.Message = msgConfigUntested.Reason(), msgConfigUntested.With()
 	}
+	meta.SetStatusCondition(&st.Conditions, c)
 }
 
 // refusal returns the error that nginx reported about the configuration of a

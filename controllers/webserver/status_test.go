@@ -20,8 +20,8 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // liveDeployment returns a Deployment with 3 replicas. All counts in its status are 0, as
@@ -52,11 +52,16 @@ func made(d *appsv1.Deployment, w *webserverv1.WebServer) {
 	}
 }
 
-func counts(replicas, updated, ready, available int32) func(*appsv1.Deployment) {
-	return func(d *appsv1.Deployment) {
-		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = replicas, updated, ready, available
-		has(appsv1.DeploymentAvailable, available > 0, "")(d)
-	}
+// replicaCounts are the counts in the status of a Deployment.
+type replicaCounts struct{ total, updated, ready, available int32 }
+
+func (c replicaCounts) set(d *appsv1.Deployment) {
+	d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = c.total, c.updated, c.ready, c.available
+	has(appsv1.DeploymentAvailable, c.available > 0, "")(d)
+}
+
+func allAvailable(replicas int32) func(*appsv1.Deployment) {
+	return replicaCounts{total: replicas, updated: replicas, ready: replicas, available: replicas}.set
 }
 
 func has(kind appsv1.DeploymentConditionType, holds bool, message string) func(*appsv1.Deployment) {
@@ -127,27 +132,27 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 	}{
 		"no Deployment yet":      {asIs, nil, nil, starting},
 		"created":                {asIs, liveDeployment(func(*appsv1.Deployment) {}), nil, starting},
-		"not seen by Kubernetes": {asIs, liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
-		"first pod serves":       {asIs, liveDeployment(counts(3, 3, 1, 1)), nil, rolling},
-		"all serve":              {asIs, liveDeployment(counts(3, 3, 3, 3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
-		"ready but not long enough to be available": {asIs, liveDeployment(counts(3, 3, 3, 2)), nil, rolling},
-		"new pods in addition to old ones":          {asIs, liveDeployment(counts(4, 2, 3, 3)), nil, rolling},
-		"old pod left":                              {asIs, liveDeployment(counts(4, 3, 4, 4)), nil, rolling},
-		"scaled by another client":                  {asIs, liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
+		"not seen by Kubernetes": {asIs, liveDeployment(both(allAvailable(3), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling},
+		"first pod serves":       {asIs, liveDeployment(replicaCounts{total: 3, updated: 3, ready: 1, available: 1}.set), nil, rolling},
+		"all serve":              {asIs, liveDeployment(allAvailable(3)), nil, conditions{"Available": available, "Ready": "True Serving"}},
+		"ready but not long enough to be available": {asIs, liveDeployment(replicaCounts{total: 3, updated: 3, ready: 3, available: 2}.set), nil, rolling},
+		"new pods in addition to old ones":          {asIs, liveDeployment(replicaCounts{total: 4, updated: 2, ready: 3, available: 3}.set), nil, rolling},
+		"old pod left":                              {asIs, liveDeployment(replicaCounts{total: 4, updated: 3, ready: 4, available: 4}.set), nil, rolling},
+		"scaled by another client":                  {asIs, liveDeployment(both(allAvailable(3), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) })), nil, rolling},
 		"fewer than the strategy may leave": {
 			asIs, liveDeployment(func(d *appsv1.Deployment) {
-				counts(3, 3, 1, 1)(d)
+				replicaCounts{total: 3, updated: 3, ready: 1, available: 1}.set(d)
 				d.Status.Conditions = nil
 				has(appsv1.DeploymentAvailable, false, "")(d)
 			}), nil, rolling,
 		},
 		"one replica, replicas unset": {
 			func(w *webserverv1.WebServer) { w.Spec.Replicas = nil },
-			liveDeployment(both(counts(1, 1, 1, 1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
+			liveDeployment(both(allAvailable(1), func(d *appsv1.Deployment) { d.Spec.Replicas = nil })), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 		"scaled to zero": {
-			wanted(0), liveDeployment(both(counts(0, 0, 0, 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
+			wanted(0), liveDeployment(both(allAvailable(0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil,
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
 		// Kubernetes reports Available=True for a Deployment with 0 replicas.
@@ -156,37 +161,37 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 			conditions{"Available": "False ScaledToZero", "Ready": "True ScaledToZero"},
 		},
 		"scaling to zero": {
-			wanted(0), liveDeployment(both(counts(2, 2, 2, 2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
+			wanted(0), liveDeployment(both(allAvailable(2), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })), nil, rolling,
 		},
 		"pods cannot be created": {
-			asIs, liveDeployment(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
+			asIs, liveDeployment(both(allAvailable(1), has(appsv1.DeploymentReplicaFailure, true, "no"))), nil,
 			conditions{"Available": available, "Ready": "False ReplicaFailure", "Stalled": "True ReplicaFailure"},
 		},
 		"pods could not be created before this spec": {
-			asIs, liveDeployment(both(counts(1, 1, 1, 1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+			asIs, liveDeployment(both(allAvailable(1), has(appsv1.DeploymentReplicaFailure, true, "no"), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
 		},
 		"the failure is over": {
-			asIs, liveDeployment(both(counts(3, 3, 3, 3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
+			asIs, liveDeployment(both(allAvailable(3), has(appsv1.DeploymentReplicaFailure, false, ""))), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 		"the deadline is over": {
-			asIs, liveDeployment(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
+			asIs, liveDeployment(both(replicaCounts{total: 4, updated: 1, ready: 3, available: 3}.set, has(appsv1.DeploymentProgressing, false, "ProgressDeadlineExceeded"))), nil,
 			conditions{"Available": available, "Ready": "False RolloutFailed", "Stalled": "True RolloutFailed"},
 		},
 		"the deadline of an earlier spec is over": {
-			asIs, liveDeployment(both(counts(4, 1, 3, 3), has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
+			asIs, liveDeployment(both(replicaCounts{total: 4, updated: 1, ready: 3, available: 3}.set, has(appsv1.DeploymentProgressing, false, ""), func(d *appsv1.Deployment) { d.Generation = 3 })), nil, rolling,
 		},
 		"complete after the deadline": {
-			asIs, liveDeployment(both(counts(3, 3, 3, 3), has(appsv1.DeploymentProgressing, false, ""))), nil,
+			asIs, liveDeployment(both(allAvailable(3), has(appsv1.DeploymentProgressing, false, ""))), nil,
 			conditions{"Available": available, "Ready": "True Serving"},
 		},
 
 		"the Deployment is unowned": {
-			asIs, nil, fault.Stalled(message.New(common.ReasonConflict, "taken")),
+			asIs, nil, fault.Stalled(messages.New(common.ReasonConflict, "taken")),
 			conditions{"Available": unavailable, "Ready": "False Conflict", "Stalled": "True Conflict"},
 		},
 		"the Service is refused; the pods serve": {
-			asIs, liveDeployment(counts(3, 3, 3, 3)), fault.Stalled(message.New(common.ReasonNodePortUnavailable, "taken")),
+			asIs, liveDeployment(allAvailable(3)), fault.Stalled(messages.New(common.ReasonNodePortUnavailable, "taken")),
 			conditions{"Available": available, "Ready": "False NodePortUnavailable", "Stalled": "True NodePortUnavailable"},
 		},
 		"quota": {
@@ -202,11 +207,11 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 			conditions{"Available": unavailable, "Ready": "False Invalid", "Stalled": "True Invalid"},
 		},
 		"an earlier child is still going": {
-			asIs, nil, fault.Waiting(fault.Probe, message.New(common.ReasonWaiting, "for it")),
+			asIs, nil, fault.Waiting(fault.Probe, messages.New(common.ReasonWaiting, "for it")),
 			conditions{"Available": unavailable, "Ready": "False Waiting", "Reconciling": "True Waiting"},
 		},
 		"the API server has trouble with the Service": {
-			asIs, liveDeployment(counts(3, 3, 3, 3)), errors.New("no answer"),
+			asIs, liveDeployment(allAvailable(3)), errors.New("no answer"),
 			conditions{"Available": available, "Ready": "False Error", "Reconciling": "True Error"},
 		},
 	} {
@@ -258,7 +263,7 @@ func TestReport_MessagesContainNoPodNames(t *testing.T) {
 func TestReport_RolloutMessagesAreStable(t *testing.T) {
 	var first *webserverv1.WebServer
 	for _, d := range []*appsv1.Deployment{
-		liveDeployment(counts(4, 1, 3, 3)), liveDeployment(counts(4, 2, 3, 3)), liveDeployment(counts(4, 3, 4, 4)),
+		liveDeployment(replicaCounts{total: 4, updated: 1, ready: 3, available: 3}.set), liveDeployment(replicaCounts{total: 4, updated: 2, ready: 3, available: 3}.set), liveDeployment(replicaCounts{total: 4, updated: 3, ready: 4, available: 4}.set),
 	} {
 		w := sample()
 		report(w, Observed{}, outcome(nil, d, nil), platform)
@@ -278,14 +283,14 @@ func TestReport_ImageIsTheServingOne(t *testing.T) {
 		problem    error
 		want       string
 	}{
-		"none at first":                      {"", liveDeployment(counts(3, 3, 0, 0)), nil, ""},
-		"the spec's when all serve":          {"", liveDeployment(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
-		"the previous one during a rollout":  {"nginx:1.23.0", liveDeployment(counts(4, 2, 3, 3)), nil, "nginx:1.23.0"},
-		"the previous one before it is seen": {"nginx:1.23.0", liveDeployment(both(counts(3, 3, 3, 3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
-		"the new one after it":               {"nginx:1.23.0", liveDeployment(counts(3, 3, 3, 3)), nil, "nginx:1.23.1"},
+		"none at first":                      {"", liveDeployment(replicaCounts{total: 3, updated: 3}.set), nil, ""},
+		"the spec's when all serve":          {"", liveDeployment(allAvailable(3)), nil, "nginx:1.23.1"},
+		"the previous one during a rollout":  {"nginx:1.23.0", liveDeployment(replicaCounts{total: 4, updated: 2, ready: 3, available: 3}.set), nil, "nginx:1.23.0"},
+		"the previous one before it is seen": {"nginx:1.23.0", liveDeployment(both(allAvailable(3), func(d *appsv1.Deployment) { d.Generation = 9 })), nil, "nginx:1.23.0"},
+		"the new one after it":               {"nginx:1.23.0", liveDeployment(allAvailable(3)), nil, "nginx:1.23.1"},
 		"the previous one without a child":   {"nginx:1.23.0", nil, errors.New("no answer"), "nginx:1.23.0"},
 		"the new one though the Service has trouble": {
-			"nginx:1.23.0", liveDeployment(counts(3, 3, 3, 3)), errors.New("no answer"), "nginx:1.23.1",
+			"nginx:1.23.0", liveDeployment(allAvailable(3)), errors.New("no answer"), "nginx:1.23.1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +314,7 @@ func TestReport_ImageIsTheServingOne(t *testing.T) {
 
 func TestReport_CountsAndSelector(t *testing.T) {
 	w := sample()
-	report(w, Observed{}, outcome(nil, liveDeployment(counts(4, 2, 3, 3)), nil), platform)
+	report(w, Observed{}, outcome(nil, liveDeployment(replicaCounts{total: 4, updated: 2, ready: 3, available: 3}.set), nil), platform)
 	got := []int32{w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas}
 	if diff := cmp.Diff([]int32{4, 2, 3}, got); diff != "" {
 		t.Errorf("replicas, updated, ready (-want +got):\n%s", diff)
@@ -423,7 +428,7 @@ func TestReport_Addresses(t *testing.T) {
 // A rejected or failed write does not mean that the serving pods are unavailable.
 func TestReport_FailedWriteKeepsAvailable(t *testing.T) {
 	w := sample()
-	serving := Observed{Observed: rollout.Observed{Deployment: liveDeployment(counts(3, 3, 3, 3))}, Service: liveService(func(*corev1.Service) {})}
+	serving := Observed{Observed: rollout.Observed{Deployment: liveDeployment(allAvailable(3))}, Service: liveService(func(*corev1.Service) {})}
 	report(w, serving, outcome(errors.New("no answer"), nil, nil), platform)
 	want := map[string]string{"Available": "True ReplicasAvailable", "Ready": "False Error", "Reconciling": "True Error"}
 	if diff := cmp.Diff(want, brief(w)); diff != "" {

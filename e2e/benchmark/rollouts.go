@@ -7,8 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
-
-	"github.com/platform-operator/platform-operator/e2e/chart"
+	"strings"
 )
 
 // Rollout is a row of the data of make bench-rollouts: the result of one load on a
@@ -72,8 +71,9 @@ func ReadRollouts(from io.Reader) ([]Rollout, error) {
 	return rows, nil
 }
 
-// RolloutsChart draws how many requests failed in each case.
-func RolloutsChart(rows []Rollout) string {
+// RolloutsTable returns a Markdown table of the share of requests that failed in each
+// case.
+func RolloutsTable(rows []Rollout) string {
 	type key struct{ name, kind string }
 	var order []key
 	sums := map[key]*Rollout{}
@@ -87,16 +87,13 @@ func RolloutsChart(rows []Rollout) string {
 		sums[k].Failed += r.Failed
 		sums[k].FailedPlain += r.FailedPlain
 	}
-	managed, plain := chart.Series{Name: "managed"}, chart.Series{Name: "plain Deployment and Service"}
-	c := chart.Bars{Title: "Failed requests by case", XLabel: "failed requests, in percent, on a logarithmic scale", Format: "%.2f %%", LogFrom: 0.1}
+	var b strings.Builder
+	b.WriteString("| case | kind | failed requests, managed | plain Deployment and Service |\n|---|---|---:|---:|\n")
 	for _, k := range order {
 		s := sums[k]
-		c.Labels = append(c.Labels, k.name+", "+k.kind)
-		managed.Values = append(managed.Values, percent(s.Failed, s.Requests))
-		plain.Values = append(plain.Values, percent(s.FailedPlain, s.Requests))
+		fmt.Fprintf(&b, "| %s | %s | %.2f %% | %.2f %% |\n", k.name, k.kind, percent(s.Failed, s.Requests), percent(s.FailedPlain, s.Requests))
 	}
-	c.Series = []chart.Series{managed, plain}
-	return c.SVG()
+	return b.String()
 }
 
 func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }

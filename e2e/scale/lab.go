@@ -6,28 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
-
-	"github.com/platform-operator/platform-operator/e2e/scale/kubelet"
 )
 
 const (
@@ -36,45 +33,32 @@ const (
 	// patience is the time limit of every wait that does not depend on the number of
 	// objects.
 	patience = 5 * time.Minute
-	// parallel is the number of requests that the client sends at the same time.
-	parallel = 32
+)
+
+var (
+	webServers   = schema.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
+	memcacheds   = schema.GroupVersionKind{Group: "cache.example.com", Version: "v1alpha1", Kind: "Memcached"}
+	applications = schema.GroupVersionKind{Group: "paas.cmft.com", Version: "v1", Kind: "DemoApplication"}
+	immortals    = schema.GroupVersionKind{Group: "immortalcontainer.flugel.it", Version: "v1alpha1", Kind: "ImmortalContainer"}
 )
 
 // lab is a control plane with the CRDs and the permissions of the operator, a
-// simulated node and the replicas of the operator.
+// simulated node, and one operator at a time.
 type lab struct {
 	options
 
-	dir     string
-	config  *rest.Config
-	typed   kubernetes.Interface
-	client  dynamic.Interface
-	seen    *observer
-	results results
+	programs []string
+	dir      string
+	config   *rest.Config
+	// client writes, and reads from a cache.
+	client  client.Client
+	results []measured // of each program
 	cancel  context.CancelCauseFunc
 
 	// args and env are those of the operator's Deployment.
 	args, env []string
-	replicas  int
-	// current is the operator that is expected to lead.
-	current *operator
-	running []*operator
-	// webhookPort is the port to which the Service of the webhooks forwards, and
-	// forwarded are its connections.
-	mu          sync.Mutex
-	webhookPort int
-	forwarded   map[net.Conn]bool
-	// edited is how many edits of the other user have been sent.
-	edited int
-	// scraper is a token with permission to get /metrics.
-	scraper string
-	// peak is the maximum of the resident memory of the operators that have ended.
-	peak float64
-}
-
-// newLab returns a lab that calls cancel if one of its parts fails.
-func newLab(o options, cancel context.CancelCauseFunc) *lab {
-	return &lab{options: o, cancel: cancel, forwarded: map[net.Conn]bool{}}
+	starts    int
+	current   *operator
 }
 
 func (l *lab) setUp(ctx context.Context) (err error) {
@@ -85,53 +69,37 @@ func (l *lab) setUp(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	l.config.QPS = -1 // no throttling
-	if l.client, err = dynamic.NewForConfig(l.config); err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	protobuf := rest.CopyConfig(l.config)
-	protobuf.ContentType, protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	if l.typed, err = kubernetes.NewForConfig(protobuf); err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	node := &kubelet.Kubelet{Client: l.typed, Node: "simulated"}
-	go func() {
-		if err := node.Run(ctx); err != nil {
-			l.cancel(fmt.Errorf("the simulated node: %w", err))
-		}
-	}()
 	if err := l.install(ctx); err != nil {
 		return err
 	}
-	if err := l.forwardWebhooks(ctx); err != nil {
+	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
+		Metrics: server.Options{BindAddress: "0"},
+		Client:  client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	l.client = mgr.GetClient()
+	if err := simulateNode(ctx, mgr); err != nil {
 		return err
 	}
-	if l.scraper, err = l.createScraper(ctx); err != nil {
-		return err
-	}
-	if l.seen, err = observe(ctx, l.client); err != nil {
-		return err
-	}
-	if l.current, err = l.start(ctx); err != nil {
-		return err
-	}
-	return l.admissionServes(ctx)
+	go func() {
+		if err := mgr.Start(ctx); err != nil {
+			l.cancel(fmt.Errorf("the simulated node: %w", err))
+		}
+	}()
+	return nil
 }
 
-// tearDown ends all processes, and keeps the logs of the operator if the run failed.
+// tearDown ends the operator, and keeps its logs if the run failed.
 func (l *lab) tearDown(failed bool) error {
-	var errs []error
-	for _, op := range l.running {
-		errs = append(errs, op.stop())
-	}
+	err := l.stop()
 	l.cancel(nil)
-	if l.dir == "" {
-		return errors.Join(errs...)
-	}
 	if failed {
 		logf("the logs of the operator are in %s", l.dir)
-		return errors.Join(errs...)
+		return err
 	}
-	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
+	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
 // install applies config/default, except for the Deployment of the operator, whose
@@ -168,12 +136,7 @@ func (l *lab) install(ctx context.Context) error {
 	if _, err := command(ctx, &apply, "kubectl", "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	kubeconfig := filepath.Join(l.dir, "operator.kubeconfig")
-	if err := l.writeKubeconfig(ctx, kubeconfig); err != nil {
-		return err
-	}
-	l.env = append(l.env, "KUBECONFIG="+kubeconfig, "POD_NAMESPACE="+operatorNamespace)
-	return nil
+	return errors.Join(l.writeKubeconfig(ctx, platform+".kubeconfig"), l.serveWebhooks(ctx))
 }
 
 func (l *lab) readDeployment(u unstructured.Unstructured, platform string) error {
@@ -192,7 +155,6 @@ func (l *lab) readDeployment(u unstructured.Unstructured, platform string) error
 		for _, e := range container.Env {
 			if e.ValueFrom == nil {
 				l.env = append(l.env, e.Name+"="+e.Value)
-				l.results.Environment = append(l.results.Environment, e.Name+"="+e.Value)
 			}
 		}
 	}
@@ -201,207 +163,149 @@ func (l *lab) readDeployment(u unstructured.Unstructured, platform string) error
 
 // writeKubeconfig writes a kubeconfig with a token of the operator's ServiceAccount.
 func (l *lab) writeKubeconfig(ctx context.Context, path string) error {
-	token, err := l.token(ctx, operatorAccount)
+	c, err := client.New(l.config, client.Options{})
 	if err != nil {
-		return err
+		return fmt.Errorf("making a client: %w", err)
 	}
-	c := clientcmdapi.NewConfig()
-	c.Clusters["scale"] = &clientcmdapi.Cluster{
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: operatorAccount}}
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64((24 * time.Hour).Seconds()))}}
+	if err := c.SubResource("token").Create(ctx, account, token); err != nil {
+		return fmt.Errorf("requesting a token: %w", err)
+	}
+	k := clientcmdapi.NewConfig()
+	k.Clusters["scale"] = &clientcmdapi.Cluster{
 		Server: l.config.Host, CertificateAuthority: l.config.CAFile, CertificateAuthorityData: l.config.CAData,
 	}
-	c.AuthInfos["operator"] = &clientcmdapi.AuthInfo{Token: token}
-	c.Contexts["scale"] = &clientcmdapi.Context{Cluster: "scale", AuthInfo: "operator"}
-	c.CurrentContext = "scale"
-	if err := clientcmd.WriteToFile(*c, path); err != nil {
+	k.AuthInfos["operator"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	k.Contexts["scale"] = &clientcmdapi.Context{Cluster: "scale", AuthInfo: "operator"}
+	k.CurrentContext = "scale"
+	if err := clientcmd.WriteToFile(*k, path); err != nil {
 		return fmt.Errorf("writing the operator's kubeconfig: %w", err)
 	}
+	l.env = append(l.env, "KUBECONFIG="+path, "POD_NAMESPACE="+operatorNamespace, "POD_NAME=platform-operator-0")
 	return nil
 }
 
-func (l *lab) token(ctx context.Context, account string) (string, error) {
-	seconds := int64((24 * time.Hour).Seconds())
-	t, err := l.typed.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(ctx, account,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+// serveWebhooks replaces kube-proxy: this machine has the ClusterIP of the Service of
+// the webhooks, and the operator listens at its port.
+func (l *lab) serveWebhooks(ctx context.Context) error {
+	address, err := command(ctx, nil, "kubectl", "get", "service", "-n", operatorNamespace, "platform-operator-webhook", "-o", "jsonpath={.spec.clusterIP} {.spec.ports[0].port}")
 	if err != nil {
-		return "", fmt.Errorf("requesting a token: %w", err)
-	}
-	return t.Status.Token, nil
-}
-
-func (l *lab) createScraper(ctx context.Context) (string, error) {
-	meta := metav1.ObjectMeta{Name: "scale-scraper", Namespace: operatorNamespace}
-	_, err := l.typed.CoreV1().ServiceAccounts(operatorNamespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	if err == nil {
-		_, err = l.typed.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: meta.Name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}},
-		}, metav1.CreateOptions{})
-	}
-	if err == nil {
-		_, err = l.typed.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: meta.Name}},
-		}, metav1.CreateOptions{})
-	}
-	if err != nil {
-		return "", fmt.Errorf("creating the account that reads metrics: %w", err)
-	}
-	return l.token(ctx, meta.Name)
-}
-
-// forwardWebhooks does what kube-proxy does on a node: it forwards the ClusterIP
-// of the Service of the webhooks to an operator.
-func (l *lab) forwardWebhooks(ctx context.Context) error {
-	var service *corev1.Service
-	list, err := l.typed.CoreV1().Services(operatorNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("looking for the Service of the webhooks: %w", err)
-	}
-	for i, s := range list.Items {
-		if strings.Contains(s.Name, "webhook") {
-			service = &list.Items[i]
-		}
-	}
-	if service == nil {
-		return errors.New("config/default has no Service for webhooks")
-	}
-	if _, err := command(ctx, nil, "ip", "address", "add", service.Spec.ClusterIP+"/32", "dev", "lo"); err != nil {
 		return err
 	}
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", net.JoinHostPort(service.Spec.ClusterIP, fmt.Sprint(service.Spec.Ports[0].Port)))
-	if err != nil {
-		return fmt.Errorf("listening for webhooks: %w", err)
+	ip, port, _ := strings.Cut(address, " ")
+	l.args = append(l.args, "--webhook-port="+port)
+	_, err = command(ctx, nil, "ip", "address", "add", ip+"/32", "dev", "lo")
+	return err
+}
+
+// restart replaces the current operator, if any, and waits until the workers of the new
+// one have started and a WebServer can be created.
+func (l *lab) restart(ctx context.Context, program string) (err error) {
+	if err := l.stop(); err != nil {
+		return err
 	}
-	context.AfterFunc(ctx, func() { listener.Close() })
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go l.forward(from)
+	l.starts++
+	if l.current, err = startOperator(program, l.args, append(os.Environ(), l.env...), filepath.Join(l.dir, fmt.Sprintf("operator-%d.log", l.starts)), l.cancel); err != nil {
+		return err
+	}
+	if err := l.current.lead(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := l.client.Create(ctx, webServer(metav1.NamespaceDefault, "dry-run"), client.DryRunAll)
+		if err == nil {
+			return nil
 		}
-	}()
-	return nil
-}
-
-func (l *lab) forward(from net.Conn) {
-	l.mu.Lock()
-	port := l.webhookPort
-	l.forwarded[from] = true
-	l.mu.Unlock()
-	defer func() {
-		from.Close()
-		l.mu.Lock()
-		delete(l.forwarded, from)
-		l.mu.Unlock()
-	}()
-	to, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	done := make(chan struct{}, 2)
-	for _, pair := range [][2]net.Conn{{from, to}, {to, from}} {
-		go func() {
-			_, _ = io.Copy(pair[0], pair[1]) // the API server repeats the call
-			done <- struct{}{}
-		}()
-	}
-	<-done
-}
-
-// start starts a replica. It leads as soon as no other one does.
-func (l *lab) start(ctx context.Context) (*operator, error) {
-	op, err := l.standby()
-	if err != nil {
-		return nil, err
-	}
-	l.serveAdmission(op)
-	return op, op.lead(ctx)
-}
-
-// serveAdmission makes the Service of the webhooks forward to the operator only.
-func (l *lab) serveAdmission(op *operator) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.webhookPort = op.webhookPort
-	for c := range l.forwarded {
-		c.Close()
-	}
-}
-
-// standby starts a replica while another one leads.
-func (l *lab) standby() (*operator, error) {
-	l.replicas++
-	op, err := startOperator(l.operator, l.replicas, l.args, append(os.Environ(), l.env...),
-		filepath.Join(l.dir, fmt.Sprintf("operator-%d.log", l.replicas)), l.cancel)
-	if err != nil {
-		return nil, err
-	}
-	l.running = append(l.running, op)
-	return op, nil
-}
-
-// stop ends an operator and remembers its memory.
-func (l *lab) stop(op *operator) error {
-	l.notePeak(op)
-	for i, r := range l.running {
-		if r == op {
-			l.running = append(l.running[:i], l.running[i+1:]...)
-			break
+		if err := errors.Join(sleep(ctx, 200*time.Millisecond), ctx.Err()); err != nil {
+			return fmt.Errorf("no WebServer can be created: %w", err)
 		}
+	}
+}
+
+// stop ends the current operator, if any.
+func (l *lab) stop() error {
+	op := l.current
+	if l.current = nil; op == nil {
+		return nil
 	}
 	return op.stop()
 }
 
-func (l *lab) notePeak(op *operator) {
-	_, peak := memory(op.pid())
-	l.peak = max(l.peak, peak)
-}
-
-// admissionServes waits until a WebServer can be created.
-func (l *lab) admissionServes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := l.dryRun(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no WebServer can be created: %w", err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-func (l *lab) dryRun(ctx context.Context) error {
-	_, err := l.client.Resource(webServers).Namespace(metav1.NamespaceDefault).Create(ctx,
-		webServer(metav1.NamespaceDefault, "dry-run"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
-}
-
 func (l *lab) namespace(ctx context.Context, name string) error {
-	_, err := l.typed.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
+	if err := l.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return fmt.Errorf("creating a namespace: %w", err)
 	}
 	// Pods need its default account, if its controller is fast enough.
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	return wait(ctx, patience, "the default account of "+name, func() (bool, error) {
+		err := l.client.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+}
+
+func object(gvk schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}}}
+	u.SetGroupVersionKind(gvk)
+	if spec != nil {
+		u.Object["spec"] = spec
+	}
+	return u
+}
+
+func webServer(namespace, name string) *unstructured.Unstructured {
+	return object(webServers, namespace, name, map[string]any{"image": firstImage, "replicas": int64(1), "service": map[string]any{"type": "ClusterIP"}})
+}
+
+// ready waits until the cache holds the object with the generation and the condition
+// Ready, and fills it.
+func (l *lab) ready(ctx context.Context, limit time.Duration, o *unstructured.Unstructured) error {
+	generation := o.GetGeneration()
+	return wait(ctx, limit, o.GetName()+" to become Ready", func() (bool, error) {
+		err := l.client.Get(ctx, client.ObjectKeyFromObject(o), o)
+		return err == nil && o.GetGeneration() >= generation && isReady(o), client.IgnoreNotFound(err)
+	})
+}
+
+// isReady reports whether the condition Ready is True in the latest generation.
+func isReady(u *unstructured.Unstructured) bool {
+	if n, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); n != u.GetGeneration() {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" {
+			return c["status"] == "True"
+		}
+	}
+	return false
+}
+
+// wait polls until ok returns true or an error.
+func wait(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("timed out after "+limit.String()))
 	defer cancel()
 	for {
-		_, err := l.typed.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		if err == nil {
+		done, err := ok()
+		if done && err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the namespace %s has no default account: %w", name, err)
-		case <-time.After(20 * time.Millisecond):
+		if err == nil {
+			err = sleep(ctx, 10*time.Millisecond)
 		}
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
 	}
 }
 

@@ -1,7 +1,9 @@
 // Command scale measures the operator with many objects on a real control plane and a
-// simulated node, and writes docs/benchmarks.md. make bench-scale runs it.
+// simulated node, and writes docs/contributing/benchmarks.md: how many requests it sends, and how much
+// CPU and memory it uses. It compares two programs of the operator if it is given two.
+// make bench-scale runs it.
 //
-// It starts clusters of its own, one after the other, and removes them afterwards. It
+// It starts two clusters of its own, one after the other, and removes them afterwards. It
 // runs itself once more in the network of each, with -phase.
 package main
 
@@ -18,27 +20,29 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/platform-operator/platform-operator/e2e/benchmark"
 )
 
 // clusterName keeps the clusters apart from that of make cluster-up.
 const clusterName = "scale"
 
+// The phases, each of which has a cluster of its own: the audit log costs the API server
+// more for the operator's requests than for others, so that only requests are counted
+// with it.
+const phaseRequests, phaseLoad = "requests", "load"
+
 // options are the flags.
 type options struct {
-	objects int
-	pairs   int
-	shared  int
-	edits   int
-	// namespaces, if not 0, is over how many of them the growth is repeated.
-	namespaces int
-	cluster    string
-	operator   string
-	version    string
-	docs       string
-	enforce    bool
-	profiles   string
-	// neighbours selects the measurement of a noisy tenant instead of the others.
-	neighbours bool
+	objects, rounds int
+	cluster         string
+	before          string
+	operator        string
+	docs            string
+	enforce         bool
 	// phase and out are set in the processes that run in the network of a cluster.
 	phase, out string
 }
@@ -46,20 +50,16 @@ type options struct {
 func main() {
 	var o options
 	flag.IntVar(&o.objects, "objects", 1000, "how many WebServers")
-	flag.IntVar(&o.pairs, "pairs", 5, "how many times a batch of WebServers and a batch of the same children without the operator are created alternately")
-	flag.IntVar(&o.shared, "shared", 100, "how many WebServers refer to one ConfigMap")
-	flag.IntVar(&o.edits, "edits", 1000, "how many images are changed at once, if there are as many objects")
-	flag.IntVar(&o.namespaces, "namespaces", 0, "repeat the growth with the WebServers distributed over this `number` of namespaces; 0 does not")
+	flag.IntVar(&o.rounds, "rounds", 5, "in how many rounds they are created, and how often each operator is restarted with all of them")
 	flag.StringVar(&o.cluster, "cluster", "bin/cluster", "the program that starts the cluster")
 	flag.StringVar(&o.operator, "operator", "bin/platform-operator", "the operator")
-	flag.StringVar(&o.version, "version", "unknown", "version of the operator")
-	flag.StringVar(&o.docs, "docs", "docs", "folder of benchmarks.md; empty prints the report only")
+	flag.StringVar(&o.before, "before", "", "another operator, which is compared with it")
+	flag.StringVar(&o.docs, "docs", "docs/contributing", "folder of benchmarks.md; empty prints the report only")
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
-	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: of its CPU during each batch, each step of the growth, each restart and the noise, and of its heap at rest")
-	flag.BoolVar(&o.neighbours, "neighbours", false, "measure what a noisy tenant and a flood of the webhooks do to others, and nothing else")
-	flag.StringVar(&o.phase, "phase", "", "internal: requests, load, namespaces or neighbours")
+	flag.StringVar(&o.phase, "phase", "", "internal: requests or load")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
 	cancel()
@@ -70,55 +70,50 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
+	programs := []string{o.operator}
+	if o.before != "" {
+		programs = []string{o.before, o.operator}
+	}
+	if o.objects < o.rounds*len(programs) || o.rounds < 1 {
+		return fmt.Errorf("%d objects are not enough for %d rounds", o.objects, o.rounds)
+	}
 	if o.phase != "" {
-		return runPhase(ctx, o)
+		return runPhase(ctx, o, programs)
 	}
 	if os.Getenv("CLUSTER") == "current" {
 		return errors.New("this needs a cluster of its own: unset CLUSTER")
 	}
-	if o.objects < o.pairs || o.pairs < 1 {
-		return fmt.Errorf("%d objects are not enough for %d batches", o.objects, o.pairs)
+	r := results{Objects: o.objects, Began: time.Now(), Operators: make([]measured, len(programs))}
+	for i, p := range programs {
+		version, err := exec.CommandContext(ctx, p, "version").Output()
+		if err != nil {
+			return fmt.Errorf("%s version: %w", p, err)
+		}
+		r.Operators[i].Version = strings.TrimSpace(string(version))
 	}
-	began := time.Now()
-	var result results
-	var err error
-	if result.LoadAverage, err = loadAverage(); err != nil {
-		return err
-	}
-	// The audit log costs the API server more for the operator's requests than for
-	// others, so that only requests are counted with it.
-	phases := []string{phaseRequests, phaseLoad}
-	if o.namespaces > 0 {
-		phases = append(phases, phaseNamespaces)
-	}
-	if o.neighbours {
-		phases = []string{phaseNeighbours}
-	}
-	for _, phase := range phases {
-		if err := inCluster(ctx, o, phase, &result); err != nil {
+	for _, phase := range []string{phaseRequests, phaseLoad} {
+		if err := inCluster(ctx, o, phase, &r); err != nil {
 			return err
 		}
 	}
-	result.Version, result.Took = o.version, time.Since(began)
-	if result.Machine, err = machine(); err != nil {
+	page, err := r.markdown()
+	if err != nil {
 		return err
 	}
+	fmt.Println(page)
 	if o.docs != "" {
-		if err := result.write(o.docs); err != nil {
+		if err := benchmark.WriteSection(filepath.Join(o.docs, "benchmarks.md"), "# Benchmarks", begin, end, page); err != nil {
 			return err
 		}
 	}
-	fmt.Println(result.markdown())
-	missed := result.missed()
-	logf("%d of %d goals are met, %s", len(result.goals())-len(missed), len(result.goals()), time.Since(began).Round(time.Second))
-	if o.enforce && len(missed) > 0 {
+	if missed := r.missed(); o.enforce && len(missed) > 0 {
 		return fmt.Errorf("missed: %s", strings.Join(missed, "; "))
 	}
 	return nil
 }
 
 // inCluster starts a cluster, runs the phase in its network and removes the cluster.
-func inCluster(ctx context.Context, o options, phase string, result *results) (err error) {
+func inCluster(ctx context.Context, o options, phase string, r *results) (err error) {
 	dir, err := os.MkdirTemp("", "scale-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -163,40 +158,32 @@ func inCluster(ctx context.Context, o options, phase string, result *results) (e
 	if err != nil {
 		return fmt.Errorf("reading the results: %w", err)
 	}
-	if err := json.Unmarshal(raw, result); err != nil {
+	if err := json.Unmarshal(raw, r); err != nil { // adds to those of the phase before
 		return fmt.Errorf("reading the results: %w", err)
 	}
 	return nil
 }
 
 // runPhase measures in the network of a cluster.
-func runPhase(ctx context.Context, o options) (err error) {
+func runPhase(ctx context.Context, o options, programs []string) (err error) {
 	interrupted := ctx
 	// Canceled if the operator or the simulated node fails.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l := newLab(o, cancel)
+	l := &lab{options: o, programs: programs, cancel: cancel, results: make([]measured, len(programs))}
 	// The logs of an interrupted run are of no use.
 	defer func() { err = errors.Join(err, l.tearDown(err != nil && interrupted.Err() == nil)) }()
 	if err := l.setUp(ctx); err != nil {
 		return err
 	}
-	switch o.phase {
-	case phaseRequests:
-		err = l.measureRequests(ctx)
-	case phaseLoad:
-		err = l.measureLoad(ctx)
-	case phaseNamespaces:
-		err = l.measureNamespaces(ctx)
-	case phaseNeighbours:
-		err = l.measureNeighbours(ctx)
-	default:
-		err = fmt.Errorf("phase %q is unknown", o.phase)
+	measure := l.measureLoad
+	if o.phase == phaseRequests {
+		measure = l.measureRequests
 	}
-	if err != nil {
+	if err := measure(ctx); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(l.results)
+	raw, err := json.Marshal(map[string]any{"Operators": l.results})
 	if err != nil {
 		return fmt.Errorf("writing the results: %w", err)
 	}

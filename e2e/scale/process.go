@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,11 +20,8 @@ const userHz = 100
 
 // operator is a process of the operator.
 type operator struct {
-	cmd         *exec.Cmd
-	metricsPort int
-	profilePort int
-	webhookPort int
-	began       time.Time
+	cmd   *exec.Cmd
+	began time.Time
 	// leading is closed when the workers start.
 	leading   chan struct{}
 	leadingAt time.Time
@@ -35,20 +30,16 @@ type operator struct {
 	stopping atomic.Bool
 }
 
-// startOperator starts a replica with the arguments and the environment of its
-// Deployment, and calls failed if it ends by itself. Replicas have different ports, because they share a network.
-func startOperator(program string, replica int, args, env []string, log string, failed context.CancelCauseFunc) (*operator, error) {
-	op := &operator{
-		metricsPort: 20000 + replica, webhookPort: 21000 + replica, profilePort: 23000 + replica, leading: make(chan struct{}), exited: make(chan struct{}),
-	}
-	args = append(args, fmt.Sprintf("--metrics-bind-address=:%d", op.metricsPort), fmt.Sprintf("--webhook-port=%d", op.webhookPort),
-		fmt.Sprintf("--health-probe-bind-address=:%d", 22000+replica), fmt.Sprintf("--pprof-bind-address=127.0.0.1:%d", op.profilePort))
+// startOperator starts the operator with the arguments and the environment of its
+// Deployment, and calls failed if it ends by itself.
+func startOperator(program string, args, env []string, log string, failed context.CancelCauseFunc) (*operator, error) {
+	op := &operator{leading: make(chan struct{}), exited: make(chan struct{})}
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}
 	op.cmd = exec.Command(program, args...)
-	op.cmd.Env = append(slices.Clone(env), "POD_NAME="+fmt.Sprintf("platform-operator-%d", replica))
+	op.cmd.Env = env
 	// So that no operator outlives this process.
 	op.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := op.cmd.StderrPipe()
@@ -116,11 +107,9 @@ func (op *operator) stop() error {
 	}
 }
 
-func (op *operator) pid() int { return op.cmd.Process.Pid }
-
 // cpu returns the processor time that the process has used.
-func cpu(pid int) time.Duration {
-	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+func (op *operator) cpu() time.Duration {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", op.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
@@ -136,8 +125,8 @@ func cpu(pid int) time.Duration {
 }
 
 // memory returns the resident memory of the process and its maximum, in MiB.
-func memory(pid int) (now, peak float64) {
-	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+func (op *operator) memory() (now, peak float64) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", op.cmd.Process.Pid))
 	if err != nil {
 		return 0, 0
 	}
@@ -157,51 +146,17 @@ func memory(pid int) (now, peak float64) {
 	return now, peak
 }
 
-// controlPlane returns the processes of the cluster: those in the network of this one.
-func controlPlane() map[string]int {
-	self, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return nil
-	}
-	found := map[string]int{}
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		if ns, err := os.Readlink(dir + "/ns/net"); err != nil || ns != self {
-			continue
-		}
-		line, err := os.ReadFile(dir + "/cmdline")
-		if err != nil {
-			continue
-		}
-		program, _, _ := strings.Cut(string(line), "\x00")
-		switch name := filepath.Base(program); name {
-		case "kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd":
-			found[name], _ = strconv.Atoi(filepath.Base(dir))
-		}
-	}
-	return found
-}
-
 // quietFor is how long the operator must use no processor time to count as idle. Its
 // Lease and its timers need less than a hundredth of a second of it.
 const quietFor = 2 * time.Second
 
 // quiet waits until the operator is idle.
-func quiet(ctx context.Context, pid int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	since, before := time.Now(), cpu(pid)
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the operator does not become idle: %w", context.Cause(ctx))
-		case <-time.After(100 * time.Millisecond):
-		}
-		if now := cpu(pid); now > before+2*time.Second/userHz {
+func (op *operator) quiet(ctx context.Context, limit time.Duration) error {
+	since, before := time.Now(), op.cpu()
+	return wait(ctx, limit, "the operator to become idle", func() (bool, error) {
+		if now := op.cpu(); now > before+2*time.Second/userHz {
 			since, before = time.Now(), now
 		}
-		if time.Since(since) >= quietFor {
-			return nil
-		}
-	}
+		return time.Since(since) >= quietFor, nil
+	})
 }

@@ -9,45 +9,29 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
-	phaseRequests = "requests"
-	// sample is how many objects each operation is done with, one after the other.
+	// sample is how many objects each operation is done with, one after the other, and
+	// how many refer to the shared ConfigMap.
 	sample = 20
 	// restFor is how long requests are counted while nothing changes.
 	restFor = 20 * time.Second
 
-	firstImage, secondImage, thirdImage = "nginx:1.27.3", "nginx:1.27.4", "nginx:1.23.1"
+	firstImage, secondImage = "nginx:1.27.3", "nginx:1.27.4"
 )
 
-// requestResults are counts of the operator's requests, from the audit log.
-type requestResults struct {
-	Operations []operation
-	// Rest is how many requests were sent in restFor, without the Lease.
-	Rest int
-	// RestartObjects is how many objects existed at the restart, and RestartWrites how
-	// many children and statuses it wrote.
-	RestartObjects, RestartWrites int
-	// Shared objects refer to one ConfigMap. Its data was changed, and then only its
-	// annotations.
-	Shared             int
-	Changed, Annotated counts
-	// ChangedReads and AnnotatedReads are reads of that ConfigMap.
-	ChangedReads, AnnotatedReads int
-}
-
-// operation is what one operation on one object costs.
+// operation is what one operation on each of the objects costs.
 type operation struct {
-	Name    string
-	Objects int
+	Name string
 	// Distinct is how many different children were written, in total.
 	Distinct int
 	Counts   counts
@@ -64,56 +48,33 @@ func (c counts) sum() int { return c.Children + c.Status + c.Events + c.Reads }
 
 // request is a line of the audit log.
 type request struct {
-	Verb string
-	User struct{ Username string }
-	// RequestURI is the only field of a request that concerns no resource.
-	RequestURI string
-	ObjectRef  struct{ Resource, Subresource, Namespace, Name, APIGroup string }
+	Verb      string
+	User      struct{ Username string }
+	ObjectRef struct{ Resource, Subresource, Namespace, Name string }
 
 	ResponseStatus struct{ Code int }
 }
 
-func (r request) write() bool {
-	switch r.Verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-		return true
-	}
-	return false
-}
-
-func auditLog() string {
-	return filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "audit", "audit.log")
-}
+func (r request) write() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
 
 // record returns the requests of the operator while do runs and until it is idle.
 func (l *lab) record(ctx context.Context, do func() error) ([]request, error) {
-	if err := quiet(ctx, l.current.pid()); err != nil {
+	if err := l.current.quiet(ctx, patience); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(auditLog())
-	if err != nil {
-		return nil, fmt.Errorf("looking for the audit log: %w", err)
-	}
-	if err := do(); err != nil {
-		return nil, err
-	}
-	if err := quiet(ctx, l.current.pid()); err != nil {
-		return nil, err
-	}
-	return readAudit(info.Size())
-}
-
-func readAudit(offset int64) ([]request, error) {
-	f, err := os.Open(auditLog())
+	f, err := os.Open(filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "audit", "audit.log")) //nolint:gosec // the cluster is chosen by the caller
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() < offset {
-		return nil, fmt.Errorf("the audit log was rotated: %w", err)
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	if err := l.current.quiet(ctx, patience); err != nil {
+		return nil, err
 	}
 	return parseAudit(f)
 }
@@ -127,11 +88,11 @@ func parseAudit(log io.Reader) ([]request, error) {
 		if errors.Is(err, io.EOF) {
 			return found, nil // a line without an end is still being written
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the audit log: %w", err)
-		}
 		var r request
-		if err := json.Unmarshal(line, &r); err != nil {
+		if err == nil {
+			err = json.Unmarshal(line, &r)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
 		}
 		if r.User.Username == "system:serviceaccount:"+operatorNamespace+":"+operatorAccount && r.ObjectRef.Resource != "leases" {
@@ -165,144 +126,118 @@ func count(requests []request, namespace string) (c counts, distinct int) {
 	return c, len(children)
 }
 
-// resource is a kind with the smallest spec that has a number of replicas.
-type resource struct {
-	kind string
-	gvr  schema.GroupVersionResource
-	spec func(replicas int64) map[string]any
-}
-
-// object returns an object of the kind.
-func (r resource) object(namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": r.gvr.GroupVersion().String(), "kind": r.kind,
-		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
-	}}
-}
-
-func kinds() (web, cache, application, immortal resource) {
-	web = resource{"WebServer", webServers, func(n int64) map[string]any {
-		return map[string]any{"image": firstImage, "replicas": n, "service": map[string]any{"type": "ClusterIP"}}
-	}}
-	cache = resource{"Memcached", memcacheds, func(n int64) map[string]any { return map[string]any{"size": n} }}
-	application = resource{"DemoApplication", applications, func(n int64) map[string]any {
-		return map[string]any{"replica": n, "image": firstImage, "ports": []any{map[string]any{"port": int64(80), "targetPort": int64(80)}}}
-	}}
-	immortal = resource{"ImmortalContainer", immortals, func(int64) map[string]any { return map[string]any{"image": firstImage} }}
-	return web, cache, application, immortal
-}
-
-func (l *lab) createSpec(ctx context.Context, of resource, namespace, name string, spec map[string]any) error {
-	_, err := l.client.Resource(of.gvr).Namespace(namespace).Create(ctx, of.object(namespace, name, spec), metav1.CreateOptions{})
-	return err
-}
-
-// step is an operation that is done with each object of a kind.
+// step is an operation that is done with each object of a namespace.
 type step struct {
-	name string
-	kind schema.GroupVersionResource
-	do   func(ctx context.Context, namespace, name string) error
+	name, namespace string
+	kind            schema.GroupVersionKind
+	// spec creates the object, and patch changes it. It is deleted if there is neither.
+	spec  map[string]any
+	patch string
 }
 
-func (l *lab) steps() []step {
-	web, cache, application, immortal := kinds()
-	create := func(name string, of resource, spec map[string]any) step {
-		return step{"create " + name, of.gvr, func(ctx context.Context, ns, name string) error {
-			return l.createSpec(ctx, of, ns, name, spec)
-		}}
-	}
-	patch := func(spec string) func(context.Context, string, string) error {
-		return func(ctx context.Context, ns, name string) error {
-			return l.patch(ctx, webServers, ns, name, `{"spec":`+spec+`}`)
-		}
-	}
+func steps() []step {
+	webServer := webServer("", "").Object["spec"].(map[string]any)
+	mounted := map[string]any{"image": firstImage, "replicas": int64(1), "config": map[string]any{"configMapRef": map[string]any{"name": shared, "key": "site.conf"}}}
 	return []step{
-		create("WebServer, ClusterIP", web, web.spec(1)),
-		{"change its image", webServers, patch(`{"image":"` + secondImage + `"}`)},
-		{"scale it from 1 to 2", webServers, patch(`{"replicas":2}`)},
-		{"scale it from 2 to 3", webServers, patch(`{"replicas":3}`)},
-		create("WebServer, default NodePort", web, map[string]any{"image": firstImage, "replicas": int64(1)}),
-		create(cache.kind, cache, cache.spec(1)),
-		create(application.kind, application, application.spec(1)),
-		create(immortal.kind, immortal, immortal.spec(1)),
+		{name: "create WebServer, ClusterIP", namespace: "web", kind: webServers, spec: webServer},
+		{name: "change its image", namespace: "web", kind: webServers, patch: `{"spec":{"image":"` + secondImage + `"}}`},
+		{name: "scale it from 1 to 2", namespace: "web", kind: webServers, patch: `{"spec":{"replicas":2}}`},
+		{name: "create WebServer, default NodePort", namespace: "port", kind: webServers, spec: map[string]any{"image": firstImage, "replicas": int64(1)}},
+		{name: "create WebServer, shared ConfigMap", namespace: shared, kind: webServers, spec: mounted},
+		{name: "create Memcached", namespace: "cache", kind: memcacheds, spec: map[string]any{"size": int64(1)}},
+		{name: "create DemoApplication", namespace: "application", kind: applications, spec: map[string]any{
+			"replica": int64(1), "image": firstImage, "ports": []any{map[string]any{"port": int64(80), "targetPort": int64(80)}},
+		}},
+		{name: "create ImmortalContainer", namespace: "immortal", kind: immortals, spec: map[string]any{"image": firstImage}},
+		{name: "delete WebServer", namespace: "web", kind: webServers},
 	}
 }
 
-func (l *lab) patch(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, patch string) error {
-	_, err := l.client.Resource(gvr).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	return err
-}
+// shared is a ConfigMap that many objects refer to, and their namespace.
+const shared = "shared"
 
-func webServer(namespace, name string) *unstructured.Unstructured {
-	web, _, _, _ := kinds()
-	return web.object(namespace, name, web.spec(1))
-}
-
-// measureRequests counts requests. Objects are changed one after the other, and each
-// is Ready before the next one is changed.
+// measureRequests counts the requests of each program. Objects are changed one after the
+// other, and each is Ready before the next one is changed.
 func (l *lab) measureRequests(ctx context.Context) error {
-	r := &requestResults{}
-	l.results.Requests = r
-	namespace := ""
-	for i, s := range l.steps() {
-		if strings.HasPrefix(s.name, "create") {
-			namespace = fmt.Sprintf("requests-%d", i)
-			if err := l.namespace(ctx, namespace); err != nil {
-				return err
-			}
-			r.RestartObjects += sample
-		}
-		requests, err := l.record(ctx, func() error { return l.each(ctx, s, namespace) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		c, distinct := count(requests, namespace)
-		r.Operations = append(r.Operations, operation{Name: s.name, Objects: sample, Distinct: distinct, Counts: c})
-		logf("%s: %.2f children, %.2f status, %.2f events, %.2f reads, %.2f refused", s.name,
-			per(c.Children, sample), per(c.Status, sample), per(c.Events, sample), per(c.Reads, sample), per(c.Refused, sample))
-	}
-	if err := l.deleteSample(ctx, r); err != nil {
-		return err
-	}
-	if err := l.shareConfigMap(ctx, r); err != nil {
-		return err
-	}
-	requests, err := l.record(ctx, func() error { return sleep(ctx, restFor) })
-	if err != nil {
-		return err
-	}
-	r.Rest = len(requests)
-	requests, err = l.record(ctx, func() error {
-		if err := l.stop(l.current); err != nil {
+	for i, program := range l.programs {
+		if err := l.restart(ctx, program); err != nil {
 			return err
 		}
-		l.current, err = l.start(ctx)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("restart: %w", err)
-	}
-	for _, q := range requests {
-		if q.write() && q.ObjectRef.Namespace != operatorNamespace && q.ObjectRef.Namespace != "" && q.ObjectRef.Resource != "events" {
-			r.RestartWrites++
+		prefix := fmt.Sprintf("requests-%d-", i)
+		m := &l.results[i]
+		for _, s := range steps() {
+			s.namespace = prefix + s.namespace
+			if err := l.prepare(ctx, s, prefix+shared); err != nil {
+				return err
+			}
+			requests, err := l.record(ctx, func() error { return l.each(ctx, s) })
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			c, distinct := count(requests, s.namespace)
+			m.Operations = append(m.Operations, operation{Name: s.name, Distinct: distinct, Counts: c})
+			logf("%s: %s", s.name, c)
 		}
+		if err := l.changeShared(ctx, prefix+shared, m); err != nil {
+			return err
+		}
+		requests, err := l.record(ctx, func() error { return sleep(ctx, restFor) })
+		if err != nil {
+			return err
+		}
+		m.AtRest = len(requests)
+		if requests, err = l.record(ctx, func() error { return l.restart(ctx, program) }); err != nil {
+			return err
+		}
+		for _, q := range requests {
+			if q.write() && q.ObjectRef.Namespace != operatorNamespace && q.ObjectRef.Namespace != "" && q.ObjectRef.Resource != "events" {
+				m.RestartWrites++
+			}
+		}
+		logf("at rest: %d requests; restart: %d writes", m.AtRest, m.RestartWrites)
 	}
-	logf("at rest: %d requests; restart with %d objects: %d writes", r.Rest, r.RestartObjects, r.RestartWrites)
 	return nil
+}
+
+// prepare creates the namespace of a step, if it is the first one there.
+func (l *lab) prepare(ctx context.Context, s step, sharedNamespace string) error {
+	if s.spec == nil {
+		return nil
+	}
+	if err := l.namespace(ctx, s.namespace); err != nil || s.namespace != sharedNamespace {
+		return err
+	}
+	return l.client.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: shared}, Data: map[string]string{"site.conf": "server { listen 80; }"},
+	})
 }
 
 // each does the step with one object after the other.
-func (l *lab) each(ctx context.Context, s step, namespace string) error {
+func (l *lab) each(ctx context.Context, s step) error {
 	for i := range sample {
-		name := fmt.Sprintf("o%d", i)
-		began := time.Now()
-		if err := s.do(ctx, namespace, name); err != nil {
-			return err
+		o := object(s.kind, s.namespace, fmt.Sprintf("o%d", i), s.spec)
+		var err error
+		switch {
+		case s.spec != nil:
+			err = l.client.Create(ctx, o)
+		case s.patch != "":
+			err = l.client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(s.patch)))
+		default:
+			if err := l.client.Delete(ctx, o); err != nil {
+				return err
+			}
+			deployment := object(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, s.namespace, o.GetName(), nil)
+			if err := wait(ctx, patience, o.GetName()+" to be deleted", func() (bool, error) {
+				err := l.client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
+				return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+			}); err != nil {
+				return err
+			}
+			continue
 		}
-		err := wait(ctx, patience, name+" to become Ready", func() bool {
-			o, _ := l.seen.get(id{s.kind, namespace, name})
-			return o.ready && o.readyAt.After(began)
-		})
+		if err == nil {
+			err = l.ready(ctx, patience, o)
+		}
 		if err != nil {
 			return err
 		}
@@ -310,102 +245,37 @@ func (l *lab) each(ctx context.Context, s step, namespace string) error {
 	return nil
 }
 
-// deleteSample deletes the WebServers that were changed.
-func (l *lab) deleteSample(ctx context.Context, r *requestResults) error {
-	const namespace = "requests-0" // WebServers
-	requests, err := l.record(ctx, func() error {
-		for i := range sample {
-			name := fmt.Sprintf("o%d", i)
-			if err := l.client.Resource(webServers).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-				return err
-			}
-			err := wait(ctx, patience, name+" to be deleted", func() bool {
-				_, exists := l.seen.get(id{deployments, namespace, name})
-				return !exists
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("delete: %w", err)
-	}
-	c, distinct := count(requests, namespace)
-	r.Operations = append(r.Operations, operation{Name: "delete WebServer", Objects: sample, Distinct: distinct, Counts: c})
-	r.RestartObjects -= sample
-	return nil
-}
-
-// shareConfigMap changes a ConfigMap to which many WebServers refer.
-func (l *lab) shareConfigMap(ctx context.Context, r *requestResults) error {
-	const namespace = "shared"
-	r.Shared = l.shared
-	r.RestartObjects += l.shared
-	if err := l.namespace(ctx, namespace); err != nil {
-		return err
-	}
-	server := func(port int) string { return fmt.Sprintf("server { listen 80; set $answer %d; }", port) }
-	_, err := l.client.Resource(configMaps).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": "shared"},
-		"data": map[string]any{"site.conf": server(1)},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("creating the shared ConfigMap: %w", err)
-	}
-	var keys []id
-	for i := range l.shared {
-		o := webServer(namespace, fmt.Sprintf("o%d", i))
-		o.Object["spec"].(map[string]any)["config"] = map[string]any{"configMapRef": map[string]any{"name": "shared", "key": "site.conf"}}
-		if _, err := l.client.Resource(webServers).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating a WebServer: %w", err)
-		}
-		keys = append(keys, id{webServers, namespace, o.GetName()})
-	}
-	ready := func() bool { _, ok := l.seen.readyTimes(keys); return ok }
-	if err := wait(ctx, patience, "the objects that share a ConfigMap", ready); err != nil {
-		return err
-	}
+// changeShared changes the data of the ConfigMap that the objects of the namespace refer
+// to, and then only its annotations.
+func (l *lab) changeShared(ctx context.Context, namespace string, m *measured) error {
 	for _, c := range []struct {
-		patch  string
-		counts *counts
-		reads  *int
+		name, patch string
 	}{
-		{`{"data":{"site.conf":"` + server(2) + `"}}`, &r.Changed, &r.ChangedReads},
-		{`{"metadata":{"annotations":{"example.com/note":"changed"}}}`, &r.Annotated, &r.AnnotatedReads},
+		{"change the ConfigMap of all", `{"data":{"site.conf":"server { listen 80; set $answer 2; }"}}`},
+		{"change an annotation of it", `{"metadata":{"annotations":{"example.com/note":"changed"}}}`},
 	} {
 		requests, err := l.record(ctx, func() error {
-			if err := l.patch(ctx, configMaps, namespace, "shared", c.patch); err != nil {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: shared}}
+			if err := l.client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, []byte(c.patch))); err != nil {
 				return err
 			}
 			// The rollouts begin within this time, and the operator is busy until they end.
 			if err := sleep(ctx, time.Second); err != nil {
 				return err
 			}
-			return wait(ctx, patience, "the objects that share a ConfigMap", ready)
+			for i := range sample {
+				if err := l.ready(ctx, patience, object(webServers, namespace, fmt.Sprintf("o%d", i), nil)); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
 		}
-		*c.counts, _ = count(requests, namespace)
-		for _, q := range requests {
-			if q.ObjectRef.Resource == "configmaps" && q.ObjectRef.Name == "shared" && q.Verb == "get" {
-				*c.reads++
-			}
-		}
-		logf("ConfigMap of %d objects: %d requests, %d reads of it", l.shared, c.counts.sum(), *c.reads)
+		counts, distinct := count(requests, namespace)
+		m.Operations = append(m.Operations, operation{Name: c.name, Distinct: distinct, Counts: counts})
+		logf("%s: %s", c.name, counts)
 	}
 	return nil
-}
-
-func per(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,7 +135,7 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mutate = func(o client.Object) { o.(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }
 	w.pass(deployment())
-	w.wrote("apply", "note")
+	w.wrote("apply")
 	diff(t, "counted", 1, w.contested)
 
 	for range 3 {
@@ -145,7 +144,7 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	w.wrote()
 
 	w.pass(deployment(replicas(3))) // the spec changed, so the change is worth another attempt
-	w.wrote("apply", "note")
+	w.wrote("apply")
 	w.pass(deployment(replicas(3)))
 	w.wrote()
 
@@ -156,7 +155,7 @@ func TestApplier_AppliesAContestedChildOnce(t *testing.T) {
 	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(8)) })
 	w.pass(deployment(replicas(3)))
 	w.pass(deployment(replicas(3)))
-	w.wrote("apply", "note") // removed
+	w.wrote("apply")
 	diff(t, "replicas", int32(3), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
 }
 
@@ -240,8 +239,8 @@ func TestApplier_RequestsAnUnownedChildOnceInFiveSeconds(t *testing.T) {
 	if err := try("after it was deleted", "apply"); err != nil {
 		t.Error(err)
 	}
-	if n := len(w.applier.owners[ownerUID].unowned); n > 0 {
-		t.Errorf("%d unowned children are remembered, want 0", n)
+	if w.applier.recall(owner(), deployment()).unowned != nil {
+		t.Error("the child is remembered as unowned")
 	}
 }
 
@@ -410,49 +409,6 @@ func TestApplier_Fallback(t *testing.T) {
 		}
 		w.wrote("apply")
 	})
-	t.Run("is applied at once if its resource was refused recently", func(t *testing.T) {
-		w := newWorld(t)
-		now := time.Now()
-		w.applier.now = func() time.Time { return now }
-		w.refuse = func(_ string, n int) error {
-			if w.bodies[n-1]["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"] != nil {
-				return taken
-			}
-			return nil
-		}
-		n := 0
-		create := func(what string, writes ...string) {
-			t.Helper()
-			w.writes, w.bodies, w.actions = nil, nil, nil
-			n++
-			of := owner()
-			of.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns", n), Name: "web", UID: types.UID(fmt.Sprint("owner-", n))}}
-			in := withFallback()
-			in.Namespace = of.Object.GetNamespace()
-			in.config.(*corev1ac.ServiceApplyConfiguration).WithNamespace(in.Namespace)
-			in.Fallback = func(err error) (Intent, bool) {
-				other := service(0)
-				other.Namespace = in.Namespace
-				other.config.(*corev1ac.ServiceApplyConfiguration).WithNamespace(in.Namespace)
-				return other, fault.NodePort(err)
-			}
-			in.Contended = "node port 30010"
-			if _, err := w.applier.Apply(t.Context(), of, in); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			diff(t, what, writes, w.writes)
-		}
-		create("the first one", "apply", "apply")
-		create("of another owner", "apply")
-		now = now.Add(forgetRefusal - time.Second)
-		create("within a minute", "apply")
-		now = now.Add(2 * time.Second)
-		create("after a minute", "apply", "apply")
-		create("again within a minute", "apply")
-		if n := len(w.applier.contended.refused); n != 1 {
-			t.Errorf("%d refusals are remembered, want 1", n)
-		}
-	})
 	t.Run("is tried once", func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(string, int) error { return taken }
@@ -581,7 +537,7 @@ func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	before := stored(w, "web", &appsv1.Deployment{})
 	w.writes = nil
 
-	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote("patch application/merge-patch+json")
@@ -592,7 +548,7 @@ func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	diff(t, "spec", before.Spec, d.Spec)
 	diff(t, "counted", []Action{Created, Released}, w.actions)
 
-	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Errorf("releasing again: %v", err)
 	}
 	w.wrote()
@@ -602,7 +558,7 @@ func TestApplier_ReleaseSkipsUnownedObjects(t *testing.T) {
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}})
-	if _, err := w.applier.Release(t.Context(), owner(), deployment()); err != nil {
+	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote()
@@ -675,9 +631,7 @@ func TestCheckOwnership(t *testing.T) {
 		"handed over to another": {
 			metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationOwner: "owner-2"}}, "stall Conflict", []string{"has no owner"},
 		},
-		"handed over, another owns it too": {
-			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{uncontrolled}}, "stall Conflict", nil,
-		},
+		"handed over, another owns it too": {live: metav1.ObjectMeta{Annotations: handOver, OwnerReferences: []metav1.OwnerReference{uncontrolled}}},
 		"handed over, another controls it": {
 			metav1.ObjectMeta{Annotations: handOver, OwnerReferences: ownedBy("v1", "ConfigMap", "c", "c")}, "stall Conflict", []string{`ConfigMap "c"`},
 		},
@@ -749,7 +703,7 @@ func TestMemo_ComparesVersions(t *testing.T) {
 func TestIntent_Hash(t *testing.T) {
 	hash := func(in Intent) string {
 		t.Helper()
-		c, err := in.complete(owner().Object, owner().GVK, "")
+		c, err := in.complete(owner())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -764,7 +718,7 @@ func TestIntent_Hash(t *testing.T) {
 		t.Error("another intent has the same hash")
 	}
 	other := deployment()
-	c, err := other.complete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, owner().GVK, "")
+	c, err := other.complete(Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "owner-2"}}, GVK: owner().GVK})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -797,9 +751,9 @@ func TestIntent_Object(t *testing.T) {
 func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	for name, tc := range map[string]struct {
-		owner   func(*corev1.ConfigMap)
-		suspect bool
-		want    []string
+		owner      func(*corev1.ConfigMap)
+		reconciled bool
+		want       []string
 	}{
 		"it lives":                   {func(*corev1.ConfigMap) {}, true, []string{"apply"}},
 		"the owner is deleted":       {nil, true, nil},
@@ -811,7 +765,7 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 			w := newWorld(t)
 			w.replaceOwner(tc.owner)
 			o := owner()
-			o.Suspect = func() bool { return tc.suspect }
+			o.Reconciled = tc.reconciled
 			_, err := w.applier.Apply(t.Context(), o, deployment())
 			w.wrote(tc.want...)
 			v := fault.Classify(err)
@@ -822,6 +776,12 @@ func TestApplier_RecreatesAChildOnlyIfItsOwnerExists(t *testing.T) {
 	}
 }
 
+// snapshot returns an intent for an immutable ConfigMap.
+func snapshot(content string) Intent {
+	return New(corev1ac.ConfigMap("copy", "ns").WithImmutable(true).WithData(map[string]string{"a": content}),
+		func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+}
+
 // A child is missing in the cache before the event of its disappearance is handled.
 func TestApplier_SuspectsAChildThatItRemembers(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -829,7 +789,6 @@ func TestApplier_SuspectsAChildThatItRemembers(t *testing.T) {
 		want    []string
 	}{
 		"written": {prepare: func(w *world) { w.pass(snapshot("a")) }},
-		"matched": {prepare: func(w *world) { w.pass(snapshot("a")); w.restart(); w.pass(snapshot("a")) }},
 		"deleted by the operator": {
 			prepare: func(w *world) {
 				if err := w.applier.Delete(t.Context(), owner(), "ConfigMap", w.pass(snapshot("a")).Live); err != nil {
@@ -983,7 +942,7 @@ func TestOwns(t *testing.T) {
 		"without owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, true},
 		"without label":      {func(d *appsv1.Deployment) { d.Labels = nil }, true},
 		"another controller": {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "other" }, false},
-		"another owner":      {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Controller = "other", nil }, false},
+		"another owner":      {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Controller = "other", nil }, true},
 		"given away":         {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, false},
 		"managed by another": {func(d *appsv1.Deployment) {
 			d.OwnerReferences, d.Labels = nil, map[string]string{naming.LabelManagedBy: "Helm"}

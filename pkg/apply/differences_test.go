@@ -228,37 +228,3 @@ func TestDiff_OmitsReleasedFields(t *testing.T) {
 	}
 	diff(t, "with", []string{"metadata.annotations." + naming.AnnotationApplied + " would change"}, said(f))
 }
-
-// differences is empty if and only if compare reports that nothing is lacking.
-func TestDifferences_AgreeWithCompare(t *testing.T) {
-	for name, tc := range map[string]struct {
-		stated, live string
-		want         []string
-	}{
-		"equal":                  {`spec: {nodeName: n1}`, `spec: {nodeName: n1}`, nil},
-		"other string":           {`spec: {nodeName: n1}`, `spec: {nodeName: n2}`, []string{"spec.nodeName would change"}},
-		"absent string":          {`spec: {nodeName: n1}`, `spec: {restartPolicy: Always}`, []string{"spec.nodeName would be added"}},
-		"absent struct":          {`spec: {nodeName: n1}`, `{}`, []string{"spec would be added"}},
-		"unknown field":          {`spec: {fromTheFuture: 1}`, `spec: {nodeName: n1}`, []string{"spec.fromTheFuture would change"}},
-		"quantity":               {`spec: {overhead: {cpu: 1000m}}`, `spec: {overhead: {cpu: 1}}`, nil},
-		"other quantity":         {`spec: {overhead: {cpu: 1000m}}`, `spec: {overhead: {cpu: 2}}`, []string{"spec.overhead.cpu would change"}},
-		"set":                    {`metadata: {finalizers: [a, b]}`, `metadata: {finalizers: [b, c]}`, []string{"metadata.finalizers[a] would be added"}},
-		"by two keys":            {`spec: {containers: [{name: a, ports: [{containerPort: 53, protocol: UDP}]}]}`, `spec: {containers: [{name: a, ports: [{containerPort: 53, protocol: TCP}]}]}`, []string{"spec.containers[a].ports[53] would be added"}},
-		"in order":               {`spec: {tolerations: [{key: a}]}`, `spec: {tolerations: [{key: b}]}`, []string{"spec.tolerations[0].key would change"}},
-		"a map stated, no map":   {`spec: {nodeName: {}}`, `spec: {nodeName: n1}`, []string{"spec.nodeName would change"}},
-		"a list stated, no list": {`spec: {nodeName: [a]}`, `spec: {nodeName: n1}`, []string{"spec.nodeName would change"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var c comparer
-			stated, live := decoded(t, tc.stated), live(t, tc.live)
-			var got []string
-			for _, d := range c.differences(live, stated) {
-				got = append(got, d.String())
-			}
-			diff(t, "differences", tc.want, got)
-			if lacks := c.compare(live, stated, nil).lacks; lacks != (got != nil) {
-				t.Errorf("compare says lacks=%v", lacks)
-			}
-		})
-	}
-}

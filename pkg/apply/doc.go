@@ -13,4 +13,11 @@
 //
 // The hash shows that a field was removed from the intent, and the comparison
 // shows drift. Neither has to be kept in memory, so a restart costs no request.
+//
+//	intent.go    what is applied
+//	apply.go     Apply, Delete and Release; who owns a child
+//	evaluate.go  how a live child differs from its intent; writes nothing
+//	execute.go   the requests
+//	repair.go    how often a child is repaired that keeps changing
+//	memory.go    what is remembered about children
 package apply

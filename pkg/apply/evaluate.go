@@ -2,11 +2,14 @@ package apply
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -30,17 +33,14 @@ type attempt struct {
 }
 
 // begin completes an intent.
-func (a *Applier) begin(ctx context.Context, owner Owner, in Intent) (*attempt, error) {
+func (a *Applier) begin(owner Owner, in Intent) (*attempt, error) {
 	t := &attempt{Applier: a, owner: owner, in: in}
-	return t, t.complete(ctx)
+	return t, t.complete()
 }
 
-func (t *attempt) complete(ctx context.Context) error {
-	namespace, err := t.namespaceUID(ctx, t.owner, t.in)
-	if err != nil {
-		return err
-	}
-	t.completed, err = t.in.complete(t.owner.Object, t.owner.GVK, namespace)
+func (t *attempt) complete() error {
+	var err error
+	t.completed, err = t.in.complete(t.owner)
 	t.fields = nil
 	return err
 }
@@ -64,12 +64,12 @@ type evaluation struct {
 
 // evaluate compares a live child, which may come from the cache, with the
 // intent. It writes nothing. The error says why the child may not be written.
-func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation, error) {
+func (t *attempt) evaluate(live client.Object) (evaluation, error) {
 	if t.in.IfExists != nil {
 		// Also for a child whose owner reference was removed: it exists, although it
 		// is not observed as a child of the owner.
 		t.in = t.in.instead(t.in.IfExists(live))
-		if err := t.complete(ctx); err != nil {
+		if err := t.complete(); err != nil {
 			return evaluation{}, err
 		}
 	}
@@ -82,33 +82,96 @@ func (t *attempt) evaluate(ctx context.Context, live client.Object) (evaluation,
 	// The managed fields in the cache are reduced to the names of the managers.
 	// If the operator is not among them, the child was created by another
 	// operator.
-	if !slices.ContainsFunc(live.GetManagedFields(), isOurs) {
+	if !slices.ContainsFunc(live.GetManagedFields(), compare.IsOurs) {
 		return evaluation{action: TakenOver, claim: true}, nil
 	}
-	r := t.compare.compare(live, t.fields, t.in.Exclusive)
-	bound := !retained(t.owner, t.in) && retainedByPatch(live) // although it must not be
+	r := compare.Compare(live, t.fields, t.in.Exclusive)
 	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
-	switch {
-	case applied && !r.lacks && !r.extra && !bound:
-		t.keepMatch(live, true)
+	if applied && r == (compare.Result{}) {
 		return evaluation{action: Unchanged}, nil
-	case !bound && t.isContested(live):
-		return evaluation{action: Unchanged}, nil
-	case applied:
-		t.drift, t.differs = DriftFields, t.differing(live, bound)
 	}
-	return evaluation{action: Changed, claim: r.extra || bound}, nil
+	differences := compare.Differences(live, t.fields, t.in.Exclusive)
+	if t.isAnswered(differences) {
+		return evaluation{action: Unchanged}, nil
+	}
+	if applied {
+		t.drift, t.differs = DriftFields, pathsOf(differences)
+	}
+	return evaluation{action: Changed, claim: r.Extra}, nil
 }
 
 // claims selects the fields that an action claims from other managers: all that
 // a legacy operator wrote, or those that a child may hold only if the intent
 // states them.
-func (t *attempt) claims(act Action) scope {
+func (t *attempt) claims(act Action) compare.Scope {
 	if act == TakenOver {
-		return everythingOfLegacyOperators
+		return compare.LegacyOperators
 	}
-	exclusive := within(t.in.Exclusive, t.fields)
-	return func(e metav1.ManagedFieldsEntry, path string) bool {
-		return exclusive(e, path) || ownersByPatch(e, path)
+	return compare.Exclusive(t.in.Exclusive, t.fields)
+}
+
+// Difference is a field that Apply would change.
+type Difference = compare.Difference
+
+// Preview describes what Apply would do to a child.
+type Preview struct {
+	// Action is Unchanged, Created, Changed or TakenOver.
+	Action Action
+	// Live is the live child, or nil if it does not exist.
+	Live client.Object
+	// Differences lists the reasons, sorted by path. It is empty if the child
+	// would be left unchanged or created.
+	Differences []Difference
+}
+
+// Diff returns what Apply would do to a child, and which fields are the
+// reason. It writes nothing. For an unowned child it returns the error that
+// Apply would return. Unlike NeedsApply, it also reads children from the API
+// server that the cache does not hold, because Apply would adopt them.
+//
+// Fields that would be removed are reported only if the reader returns complete
+// managed fields, which the operator's own cache does not.
+func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, error) {
+	t, err := a.begin(owner, in)
+	if err != nil {
+		return Preview{}, err
 	}
+	live, err := a.readAnywhere(ctx, in)
+	if apierrors.IsNotFound(err) {
+		return Preview{Action: Created}, nil
+	}
+	if err != nil {
+		return Preview{}, fmt.Errorf("reading %s: %w", in, err)
+	}
+	e, err := t.evaluate(live)
+	if err != nil {
+		return Preview{Action: Changed, Live: live}, err
+	}
+	p := Preview{Action: e.action, Live: live}
+	if e.action == Unchanged {
+		return p, nil
+	}
+	var claims compare.Scope
+	if e.claim {
+		claims = t.claims(e.action)
+	}
+	var stays any
+	if t.in.ReleaseFields != nil {
+		stays = t.in.ReleaseFields(live)
+	}
+	gone, err := compare.Removed(live, t.fields, claims, stays)
+	p.Differences = inOrder(append(compare.Differences(live, t.fields, nil), gone...))
+	return p, err
+}
+
+// inOrder sorts differences and removes duplicates. A difference of the hash of
+// the last applied intent follows from the others, so it is kept only if it is
+// the only one.
+func inOrder(all []Difference) []Difference {
+	slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
+	all = slices.CompactFunc(all, func(a, b Difference) bool { return a.Path == b.Path })
+	if len(all) > 1 {
+		all = slices.DeleteFunc(all, func(d Difference) bool { return d.Path == "metadata.annotations."+naming.AnnotationApplied })
+	}
+	return all
 }

@@ -11,6 +11,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -22,7 +23,7 @@ func autoscaled() Intent {
 	})
 	in.ReleaseFields = func(live client.Object) runtime.ApplyConfiguration {
 		d := live.(*appsv1.Deployment)
-		if !HasAppliedReplicas(d) {
+		if !compare.HasAppliedReplicas(d) {
 			return nil
 		}
 		return appsv1ac.Deployment(d.Name, d.Namespace).WithUID(d.UID).WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*d.Spec.Replicas))

@@ -22,19 +22,9 @@ import (
 // of the same intent would change anyway.
 const hashVersion = "1"
 
-// Configuration is a typed apply configuration of a namespaced object, such as
-// *DeploymentApplyConfiguration.
-type Configuration[C any] interface {
-	configuration
-	WithLabels(map[string]string) C
-	WithAnnotations(map[string]string) C
-	WithOwnerReferences(...*metav1ac.OwnerReferenceApplyConfiguration) C
-	WithUID(types.UID) C
-	WithResourceVersion(string) C
-}
-
-// configuration is what a client requires of an apply configuration.
-type configuration interface {
+// Configuration is a typed apply configuration of a namespaced object with metadata, such
+// as *DeploymentApplyConfiguration.
+type Configuration interface {
 	runtime.ApplyConfiguration
 	GetName() *string
 	GetNamespace() *string
@@ -64,11 +54,6 @@ type Intent struct {
 	// applied: an object that was just deleted may occupy a resource, such as a
 	// node port, for a moment longer.
 	FallbackAfter time.Duration
-	// Contended, if set, names a resource that children of several owners compete
-	// for, such as the preferred node port. After it was refused to one of them,
-	// the fallback of all of them is applied at once for a while, so that not each
-	// costs a refused request.
-	Contended string
 	// Replace reports whether a refusal means that the live object cannot be
 	// changed into the stated one, so that it has to be deleted and created
 	// again. If nil, the child is never replaced.
@@ -125,11 +110,6 @@ type Intent struct {
 	// right for a new child may be wrong for one that serves requests. If nil,
 	// the intent does not change.
 	IfExists func(live client.Object) Intent
-	// Content, if set, identifies everything that the intent states: two intents for
-	// one child with the same Content state the same. A version of the child that
-	// was found to match is not compared with it again, because encoding content
-	// that users may make large is most of the cost of a reconcile.
-	Content string
 	// Exists reports that the child exists although the cache does not hold it.
 	// It is never created.
 	Exists bool
@@ -137,15 +117,11 @@ type Intent struct {
 	// only if the intent is sent.
 	Changes []Change
 
-	config   runtime.ApplyConfiguration
-	newLive  func() client.Object
-	request  func() request
-	notes    map[string]note // by key
-	decorate func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration)
-	setNote  func(key, value string)
-	annotate func(hash string)
-	withUID  func(types.UID)
-	withRV   func(string)
+	config  Configuration
+	meta    *metav1ac.ObjectMetaApplyConfiguration // of config
+	newLive func() client.Object
+	request func() request
+	notes   map[string]note // by key
 }
 
 // note is an annotation that Annotate or Record added.
@@ -174,24 +150,16 @@ func Named(kind string, live client.Object) Intent {
 
 // New returns an intent for a typed apply configuration. live returns an empty
 // object of the same type, into which the child is read.
-func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
+func New[L client.Object](config Configuration, live func() L) Intent {
 	return Intent{
 		Kind:      deref(config.GetKind()),
 		Namespace: deref(config.GetNamespace()),
 		Name:      deref(config.GetName()),
 		config:    config,
+		meta:      metaOf(config),
 		notes:     map[string]note{},
 		newLive:   func() client.Object { return live() },
-		request:   func() request { return &exchange[L]{configuration: config} },
-		decorate: func(owner types.UID, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
-			config.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
-			config.WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
-			config.WithOwnerReferences(refs...)
-		},
-		setNote:  func(key, value string) { config.WithAnnotations(map[string]string{key: value}) },
-		annotate: func(hash string) { config.WithAnnotations(map[string]string{naming.AnnotationApplied: hash}) },
-		withUID:  func(uid types.UID) { config.WithUID(uid) },
-		withRV:   func(rv string) { config.WithResourceVersion(rv) },
+		request:   func() request { return &exchange[L]{Configuration: config} },
 	}
 }
 
@@ -199,7 +167,11 @@ func New[C Configuration[C], L client.Object](config C, live func() L) Intent {
 // that replaces this one through IfExists or Fallback.
 func (in Intent) Annotate(key, value string) {
 	in.notes[key] = note{value: value}
-	in.setNote(key, value)
+	in.setAnnotation(key, value)
+}
+
+func (in Intent) setAnnotation(key, value string) {
+	in.meta.WithAnnotations(map[string]string{key: value})
 }
 
 // Record adds an annotation that is only written together with other changes: a
@@ -241,7 +213,7 @@ func (in Intent) Key() client.ObjectKey {
 // Object returns the child as it would be sent, with owner, label and hash. It
 // is the output of the render command.
 func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.RawMessage, error) {
-	if _, err := in.complete(owner, gvk, ""); err != nil {
+	if _, err := in.complete(Owner{Object: owner, GVK: gvk}); err != nil {
 		return nil, err
 	}
 	return json.Marshal(in.config)
@@ -266,36 +238,48 @@ func (c completed) stated() (map[string]any, error) {
 }
 
 // complete adds the metadata that every child has to the configuration. The hash
-// covers all stated fields, but no records. If namespace is not empty, it is the UID of the
-// Namespace that owns the child in addition to owner.
-func (in Intent) complete(owner client.Object, gvk metav1.GroupVersionKind, namespace types.UID) (completed, error) {
-	refs := []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
-		WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
-		WithKind(gvk.Kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
-		WithController(true).WithBlockOwnerDeletion(true)}
-	if namespace != "" {
-		refs = append(refs, namespaceReference(in.Namespace, namespace))
+// covers all stated fields, but no records.
+func (in Intent) complete(owner Owner) (completed, error) {
+	var refs []*metav1ac.OwnerReferenceApplyConfiguration
+	uid, of := owner.Object.GetUID(), ""
+	if gvk := owner.GVK; in.isBound(owner.Object) {
+		refs = []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
+			WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
+			WithKind(gvk.Kind).WithName(owner.Object.GetName()).WithUID(uid).
+			WithController(true).WithBlockOwnerDeletion(true)}
+	} else {
+		of = orphanOf(owner)
 	}
-	in.decorate(owner.GetUID(), refs)
+	in.decorate(uid, of, refs)
 	raw, err := json.Marshal(in.config)
 	if err != nil {
 		return completed{}, fmt.Errorf("encoding %s: %w", in, err)
 	}
 	hashed := raw
 	if in.HashIntent != nil {
-		in.HashIntent.decorate(owner.GetUID(), refs)
+		in.HashIntent.decorate(uid, of, refs)
 		if hashed, err = json.Marshal(in.HashIntent.config); err != nil {
 			return completed{}, fmt.Errorf("encoding %s: %w", in, err)
 		}
 	}
 	c := completed{raw: raw, hash: hashVersion + "-" + hash.Bytes(hashVersion, hashed)}
-	in.annotate(c.hash)
+	in.setAnnotation(naming.AnnotationApplied, c.hash)
 	for k, n := range in.notes {
 		if n.record {
-			in.setNote(k, n.value)
+			in.setAnnotation(k, n.value)
 		}
 	}
 	return c, nil
+}
+
+// decorate adds the label, the annotation and the references of an owner.
+func (in Intent) decorate(owner types.UID, orphanOf string, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
+	in.meta.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
+	in.setAnnotation(naming.AnnotationOwner, string(owner))
+	if orphanOf != "" {
+		in.setAnnotation(naming.AnnotationOrphanOf, orphanOf)
+	}
+	in.meta.WithOwnerReferences(refs...)
 }
 
 // request is a configuration that can be sent, and that receives the answer.
@@ -309,14 +293,14 @@ type request interface {
 // the type of the object: to decode it into the configuration, and to convert
 // that, takes three times as long.
 type exchange[L client.Object] struct {
-	configuration
+	Configuration
 	// ResourceVersion is that of the answer. The client reads it by reflection.
 	ResourceVersion *string
 	live            L
 }
 
 // MarshalJSON returns what is sent.
-func (e *exchange[L]) MarshalJSON() ([]byte, error) { return json.Marshal(e.configuration) }
+func (e *exchange[L]) MarshalJSON() ([]byte, error) { return json.Marshal(e.Configuration) }
 
 // UnmarshalJSON decodes the answer.
 func (e *exchange[L]) UnmarshalJSON(raw []byte) error {

@@ -39,6 +39,6 @@ var (
 	msgDisputed = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonDisputed},
 		Text: "Another client keeps changing {fields} of {child}. This is repaired only once a minute. Stop that client, or let the spec state what it wants.",
-		When: "The same fields were changed again after each of five repairs, for instance the replicas by a HorizontalPodAutoscaler that a user created: remove it, and set spec.autoscaling instead. The condition ends two minutes after the last repair.",
+		When: "The child was changed again after each of five repairs, for instance the replicas by a HorizontalPodAutoscaler that a user created: remove it, and set spec.autoscaling instead. The condition ends two minutes after the last repair.",
 	})
 )

@@ -42,14 +42,15 @@ func readOwned(ctx context.Context, from client.Reader, owner Owner, in Intent) 
 	return true, checkOwnership(owner, in, live)
 }
 
-// ReadOwned reads a child from the API server into an empty object, and reports
-// whether it exists and belongs to the owner.
-func (a *Applier) ReadOwned(ctx context.Context, owner Owner, key client.ObjectKey, into client.Object) (bool, error) {
-	if err := a.live.Get(ctx, key, into); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("reading %T %q: %w", into, key.Name, err)
+// readAnywhere reads a child from the cache, or else from the API server: the
+// cache does not hold a child that lost the operator's label or was just
+// created.
+func (a *Applier) readAnywhere(ctx context.Context, in Intent) (client.Object, error) {
+	live := in.newLive()
+	err := a.client.Get(ctx, in.Key(), live)
+	if apierrors.IsNotFound(err) {
+		live = in.newLive()
+		err = a.live.Get(ctx, in.Key(), live)
 	}
-	return Owns(owner.Object, into), nil
+	return live, err
 }

@@ -10,40 +10,18 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // release releases the child and returns the action.
 func (w *world) release(in Intent) Action {
 	w.t.Helper()
-	action, err := w.applier.Release(w.t.Context(), owner(), in)
+	action, err := w.applier.Release(w.t.Context(), ownerWith(common.DeletionPolicyOrphan), in)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return action
-}
-
-func TestApplier_ReleasesAChildThatTheCacheDoesNotHold(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*appsv1.Deployment)
-		label  string // the remaining value of app.kubernetes.io/managed-by
-	}{
-		"its label was removed":     {func(d *appsv1.Deployment) { delete(d.Labels, naming.LabelManagedBy) }, ""},
-		"its label was overwritten": {func(d *appsv1.Deployment) { d.Labels[naming.LabelManagedBy] = "Helm" }, "Helm"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.pass(deployment())
-			byHand(w, "web", &appsv1.Deployment{}, tc.change)
-			w.writes = nil
-			diff(t, "action", Released, w.release(deployment()))
-			w.wrote("patch application/merge-patch+json")
-			d := stored(w, "web", &appsv1.Deployment{})
-			diff(t, "owners", 0, len(d.OwnerReferences))
-			diff(t, "annotations", []string{}, append([]string{}, sortedKeys(d.Annotations)...))
-			diff(t, "label", tc.label, d.Labels[naming.LabelManagedBy])
-		})
-	}
 }
 
 func TestApplier_ReleasesAChildThatDoesNotExist(t *testing.T) {
@@ -81,43 +59,48 @@ func TestApplier_ReleasesTheMarksOfAChildWhoseOwnerReferenceWasRemoved(t *testin
 	diff(t, "annotations", 0, len(stored(w, "web", &appsv1.Deployment{}).Annotations))
 }
 
-// Another client removed the annotations of the child, and then the garbage
-// collector its owner reference. Only the operator writes the reference to the
-// Namespace together with its label.
-func TestApplier_ReleasesARetainedChildThatNamesNoOwner(t *testing.T) {
+// The object was deleted before a change of its policy was reconciled. A child without an
+// owner reference is kept, because that loses nothing.
+func TestApplier_ReleasesWhatOutlivesItsOwner(t *testing.T) {
 	namespace := metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "ns", UID: "n"}
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	orphan := func(o *metav1.ObjectMeta) {
+		o.Annotations = map[string]string{naming.AnnotationOwner: string(ownerUID), naming.AnnotationOrphanOf: "WebServer.my.domain/web"}
+	}
+	controlled := func(o *metav1.ObjectMeta) { o.OwnerReferences = ownReferences() }
 	for name, tc := range map[string]struct {
-		labels, annotations map[string]string
-		owners              []metav1.OwnerReference
-		want                Action
+		policy common.DeletionPolicy
+		child  []func(*metav1.ObjectMeta)
+		want   Action
 	}{
-		"retained":               {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, owners: []metav1.OwnerReference{namespace}, want: Released},
-		"of another object":      {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, annotations: map[string]string{naming.AnnotationOwner: "other"}, owners: []metav1.OwnerReference{namespace}, want: Unchanged},
-		"with another owner":     {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, owners: []metav1.OwnerReference{namespace, {APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "c"}}, want: Unchanged},
-		"not retained":           {labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}, want: Unchanged},
-		"without the label":      {owners: []metav1.OwnerReference{namespace}, want: Unchanged},
-		"managed by another one": {labels: map[string]string{naming.LabelManagedBy: "Helm"}, owners: []metav1.OwnerReference{namespace}, want: Unchanged},
+		"Orphan, without a reference":             {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){orphan}, Released},
+		"Orphan, with a reference":                {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){controlled}, Released},
+		"Delete, without a reference":             {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){orphan}, Released},
+		"Delete, with a reference":                {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){controlled}, Unchanged},
+		"Delete, retained by an earlier operator": {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){controlled, func(o *metav1.ObjectMeta) { o.OwnerReferences = append(o.OwnerReferences, namespace) }}, Released},
+		"of another object": {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){orphan, func(o *metav1.ObjectMeta) {
+			o.Annotations = map[string]string{naming.AnnotationOwner: "other", naming.AnnotationOrphanOf: "WebServer.my.domain/other"}
+		}}, Unchanged},
+		"being deleted": {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){orphan, func(o *metav1.ObjectMeta) {
+			o.DeletionTimestamp, o.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+		}}, Unchanged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "ns", Name: "web", Labels: tc.labels, Annotations: tc.annotations, OwnerReferences: tc.owners,
-			}})
-			diff(t, "action", tc.want, w.release(deployment()))
-			if d := stored(w, "web", &appsv1.Deployment{}); tc.want == Released && len(d.Labels)+len(d.OwnerReferences) > 0 {
-				t.Errorf("labels %v, owners %v", d.Labels, d.OwnerReferences)
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy}}}
+			for _, change := range tc.child {
+				change(&d.ObjectMeta)
+			}
+			w := newWorld(t, d)
+			action, err := w.applier.Release(t.Context(), ownerWith(tc.policy), deployment())
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, "action", tc.want, action)
+			if d := stored(w, "web", &appsv1.Deployment{}); tc.want == Released && len(d.Labels)+len(d.OwnerReferences)+len(d.Annotations) > 0 {
+				t.Errorf("labels %v, owners %v, annotations %v", d.Labels, d.OwnerReferences, d.Annotations)
 			}
 		})
 	}
-}
-
-func TestApplier_ReportsAChildThatIsDeletedBeforeItsRelease(t *testing.T) {
-	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "web", OwnerReferences: ownReferences(), Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
-		DeletionTimestamp: &now, Finalizers: []string{metav1.FinalizerDeleteDependents},
-	}})
-	diff(t, "action", Lost, w.release(deployment()))
-	w.wrote()
 }
 
 func TestIntent_OnReleaseChangesTheChildInTheSameRequest(t *testing.T) {

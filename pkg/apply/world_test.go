@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -126,7 +127,7 @@ func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 		reflect.ValueOf(o).Elem().SetZero()
 		return notFound
 	}
-	ReduceManagedFields(o)
+	compare.ReduceManagedFields(o)
 	return nil
 }
 
@@ -196,16 +197,10 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, 
 	var set client.PatchOptions
 	set.ApplyOptions(opts)
 	verb := "patch " + string(p.Type())
-	if set.FieldManager == contestedManager {
-		verb = "note"
-	}
 	if err := w.send(verb); err != nil {
 		return err
 	}
-	if err := c.Patch(ctx, o, p, opts...); err != nil || w.mutate == nil || verb != "note" {
-		return err
-	}
-	return w.mutated(ctx, c, o)
+	return c.Patch(ctx, o, p, opts...)
 }
 
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -48,7 +48,7 @@ func trimManagedFields(o metav1.Object) {
 		o.SetManagedFields(nil)
 		return
 	}
-	apply.ReduceManagedFields(o)
+	compare.ReduceManagedFields(o)
 }
 
 // dropUnownedData removes the content of ConfigMaps and ControllerRevisions that

@@ -26,9 +26,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
-	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // liveObjects returns the objects in testdata/live, by file: a WebServer, its
@@ -188,7 +188,7 @@ func TestTrim_KeepsWhatIsComparedOrReported(t *testing.T) {
 	if was, is := whole.Status.ContainerStatuses[0], pod.Status.ContainerStatuses[0]; is.ImageID != was.ImageID || !is.Ready || is.State.Running == nil {
 		t.Errorf("state of the container: %+v", is)
 	}
-	if !resources.PodReady(pod) {
+	if !podstate.Ready(pod) {
 		t.Errorf("the pod is not ready: %+v", pod.Status.Conditions)
 	}
 
@@ -198,7 +198,7 @@ func TestTrim_KeepsWhatIsComparedOrReported(t *testing.T) {
 		t.Errorf("pod of an ImmortalContainer (-whole +trimmed):\n%s", diff)
 	}
 
-	if d := trimmed("deployment").(*appsv1.Deployment); !apply.HasAppliedReplicas(d) {
+	if d := trimmed("deployment").(*appsv1.Deployment); !compare.HasAppliedReplicas(d) {
 		t.Errorf("managed fields of the Deployment: %v", d.ManagedFields)
 	}
 

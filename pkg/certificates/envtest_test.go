@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,13 +18,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -34,8 +36,10 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/webhooks"
@@ -48,11 +52,9 @@ func TestMain(m *testing.M) {
 	testkit.MainWithOwnServer(m, "../..", controllers.AddToScheme, func(e *testkit.Env) { env = e })
 }
 
-// often are lifetimes with a certificate every 2 seconds and a CA every 6.
+// often are lifetimes with a certificate every 1.5 seconds and a CA every 3.
 var often = certificates.Lifetimes{
-	Validity: 20 * time.Second, RenewBefore: 18500 * time.Millisecond,
-	CAValidity: 26 * time.Second, CARenewBefore: 20 * time.Second,
-	Overlap: 2 * time.Second,
+	Validity: 20 * time.Second, RenewBefore: 18500 * time.Millisecond, CAValidity: 23 * time.Second, Overlap: 2400 * time.Millisecond,
 }
 
 const secretName = "cert"
@@ -64,7 +66,6 @@ type site struct {
 	namespace string // also the name of the configurations
 	address   string // where the API server sends admission requests
 	calls     atomic.Int64
-	requests  requests
 }
 
 // newSite installs the objects of config/webhook except for the Service, which
@@ -132,20 +133,17 @@ func (s *site) configurations() []client.Object {
 }
 
 // replica starts the webhook server of a replica, and waits until it is ready.
-// by is how much later it receives responses.
-func (s *site) replica(cfg *rest.Config, k *certificates.Rotator, by time.Duration) (address string, stop func()) {
+func (s *site) replica(cfg *rest.Config, r *certificates.Rotator) (address string, stop func()) {
 	s.Helper()
 	address = testkit.FreeAddress(s.T)
 	bind, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		s.Fatal(err)
 	}
-	k.Secret, k.Configuration, k.Hosts = secretName, s.namespace, []string{"localhost"}
-	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &late{next: next, by: by, seen: &s.requests} })
+	r.Secret, r.Configuration, r.Hosts = secretName, s.namespace, []string{"localhost"}
 	mgr, err := operator.New(cfg, env.Scheme, operator.Options{
 		Namespace: s.namespace, Watch: []string{s.namespace}, MetricsAddress: "0", ProbeAddress: "0", SkipNameValidation: true,
-		Admission: k, WebhookPort: bind.Port,
+		Admission: r, WebhookPort: bind.Port,
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -164,10 +162,7 @@ func (s *site) replica(cfg *rest.Config, k *certificates.Rotator, by time.Durati
 	})
 	s.Cleanup(stop)
 	s.eventually("a replica that is ready", func() error {
-		if err := k.Ready(nil); err != nil {
-			return err
-		}
-		return mgr.GetWebhookServer().StartedChecker()(nil)
+		return errors.Join(r.Ready(nil), mgr.GetWebhookServer().StartedChecker()(nil))
 	})
 	return address, stop
 }
@@ -204,92 +199,6 @@ func (s closing) Register(path string, hook http.Handler) {
 		w.Header().Set("Connection", "close")
 		hook.ServeHTTP(w, r)
 	}))
-}
-
-// requests counts the requests of the replicas, by method and path.
-type requests struct {
-	sync.Mutex
-	by map[string]int
-}
-
-func (r *requests) add(what string) {
-	r.Lock()
-	defer r.Unlock()
-	if r.by == nil {
-		r.by = map[string]int{}
-	}
-	r.by[what]++
-}
-
-// take returns the requests since the last call.
-func (r *requests) take() map[string]int {
-	r.Lock()
-	defer r.Unlock()
-	by := r.by
-	r.by = nil
-	return by
-}
-
-// late counts requests, and delays all responses to a replica.
-type late struct {
-	next http.RoundTripper
-	by   time.Duration
-	seen *requests
-}
-
-func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
-	l.seen.add(r.Method + " " + r.URL.Path)
-	res, err := l.next.RoundTrip(r)
-	time.Sleep(l.by)
-	if err == nil && l.by > 0 && r.URL.Query().Get("watch") != "" {
-		res.Body = delayed(res.Body, l.by)
-	}
-	return res, err
-}
-
-// delayed delays what is read from the body by a constant time.
-func delayed(body io.ReadCloser, by time.Duration) io.ReadCloser {
-	type chunk struct {
-		data []byte
-		due  time.Time
-		err  error
-	}
-	chunks := make(chan chunk, 1024)
-	go func() {
-		defer close(chunks)
-		for {
-			buffer := make([]byte, 32<<10)
-			n, err := body.Read(buffer)
-			chunks <- chunk{buffer[:n], time.Now().Add(by), err}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	out, in := io.Pipe()
-	go func() {
-		for c := range chunks {
-			time.Sleep(time.Until(c.due))
-			_, _ = in.Write(c.data) // the reader may be closed
-			if c.err != nil {
-				in.CloseWithError(c.err)
-			}
-		}
-	}()
-	return struct {
-		io.Reader
-		io.Closer
-	}{out, closers{out, body}}
-}
-
-type closers []io.Closer
-
-func (all closers) Close() error {
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // balance listens, and connects clients to the addresses in turn, as a Service
@@ -330,41 +239,17 @@ func balance(t *testing.T) (address string, to func(...string)) {
 	return fmt.Sprintf("localhost:%d", l.Addr().(*net.TCPAddr).Port), func(a ...string) { behind.Store(&a) }
 }
 
-// seen counts the certificates and the CAs that were in the Secret.
-func (s *site) seen(ctx context.Context) func() (certs, cas int) {
+// load sends admission requests concurrently while during runs. It returns how many
+// objects were admitted, and how often each error occurred.
+func (s *site) load(during func()) map[string]int {
 	s.Helper()
 	var mu sync.Mutex
-	certs, cas := map[string]bool{}, map[string]bool{}
-	go func() {
-		for ctx.Err() == nil {
-			var secret corev1.Secret
-			if err := env.Admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: secretName}, &secret); err == nil {
-				mu.Lock()
-				certs[string(secret.Data["tls.crt"])], cas[string(secret.Data["ca.key"])] = true, true
-				mu.Unlock()
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-	}()
-	return func() (int, int) {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(certs), len(cas)
-	}
-}
-
-// load sends admission requests concurrently until enough returns true for the
-// last result of a worker. It returns how many objects were admitted, and how
-// often each error occurred.
-func (s *site) load(enough func(last string) bool) map[string]int {
-	s.Helper()
-	var mu sync.Mutex
-	answers := map[string]int{}
 	var wg sync.WaitGroup
-	for worker := range 6 {
+	var ended atomic.Bool
+	answers := map[string]int{}
+	for worker := range 4 {
 		wg.Go(func() {
-			last := ""
-			for n := 0; !enough(last); n++ {
+			for n := 0; !ended.Load(); n++ {
 				w := &webserverv1.WebServer{
 					ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprintf("web-%d-%d", worker, n)},
 					Spec:       webserverv1.WebServerSpec{Image: "nginx:1.23.1"},
@@ -372,249 +257,158 @@ func (s *site) load(enough func(last string) bool) map[string]int {
 				if worker%2 == 0 {
 					w.Spec.DeletionPolicy = common.DeletionPolicyOrphan // calls the mutating webhook too
 				}
-				err := env.Admin.Create(s.Context(), w, client.DryRunAll)
 				answer := "admitted"
-				if err != nil {
-					answer = string(apierrors.ReasonForError(err)) + ": " + strings.ReplaceAll(err.Error(), w.Name, "web")
+				if err := env.Admin.Create(s.Context(), w, client.DryRunAll); err != nil {
+					answer = strings.ReplaceAll(err.Error(), w.Name, "web")
 				}
-				last = answer
 				mu.Lock()
 				answers[answer]++
 				mu.Unlock()
 			}
 		})
 	}
+	during()
+	ended.Store(true)
 	wg.Wait()
 	return answers
 }
 
-// calls returns the number of admission requests to send: CALLS, or a fraction
-// of the number in `make campaign-certificates`.
-func calls(t *testing.T) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(os.Getenv("CALLS"), 10, 64)
-	if err != nil {
-		return 2000
-	}
-	return n
+func (s *site) secret() (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := env.Admin.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: secretName}, secret)
+	return secret, err
 }
 
-// TestWebhook_NoCallFailsDuringRotation uses two replicas, one of which
-// receives all responses late.
+// TestWebhook_NoCallFailsDuringRotation uses two replicas. Each call has a
+// handshake of its own.
 func TestWebhook_NoCallFailsDuringRotation(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
-	first, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: often}, 0)
-	second, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: often}, 200*time.Millisecond)
+	first, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: often})
+	second, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: often})
 	to(first, second)
-	rotated := s.seen(t.Context())
-	s.requests.take()
-	s.calls.Store(0)
-
-	const rolls = 2
-	want, began := calls(t), time.Now()
-	answers := s.load(func(string) bool {
-		_, cas := rotated()
-		return s.calls.Load() >= want && cas > rolls || time.Since(began) > 10*time.Minute
+	certs, cas := map[string]bool{}, map[string]bool{}
+	answers := s.load(func() {
+		for end := time.Now().Add(time.Minute); len(cas) < 3 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if secret, err := s.secret(); err == nil {
+				certs[string(secret.Data["tls.crt"])], cas[string(secret.Data["ca.key"])] = true, true
+			}
+		}
 	})
-	certs, cas := rotated()
-	t.Logf("%d calls of admission in %s, each with a handshake of its own; %d certificates of %d CAs; answers: %v",
-		s.calls.Load(), time.Since(began).Round(time.Second), certs, cas, answers)
+	t.Logf("%d calls; %d certificates of %d CAs; answers: %v", s.calls.Load(), len(certs), len(cas), answers)
 	if len(answers) != 1 || answers["admitted"] == 0 {
 		t.Errorf("not all were admitted: %v", answers)
 	}
-	if got := s.calls.Load(); got < want || cas <= rolls || certs <= 2*rolls {
-		t.Errorf("%d calls, %d CAs, %d certificates: that shows nothing", got, cas, certs)
-	}
-	// All requests that the replicas sent meanwhile concern their certificate:
-	// admission itself sends none.
-	asked := s.requests.take()
-	t.Logf("requests of the replicas: %v", asked)
-	for what := range asked {
-		if !strings.Contains(what, "/namespaces/"+s.namespace+"/secrets") && !strings.Contains(what, "webhookconfigurations") {
-			t.Errorf("a replica asked for %s", what)
-		}
+	if len(cas) < 3 || len(certs) < 4 || s.calls.Load() < 100 {
+		t.Error("that shows nothing")
 	}
 }
 
-// The same with steps that immediately follow one another: the load must detect
-// the failures.
-func TestWebhook_CallsFailWithoutOverlap(t *testing.T) {
+// Version 0.1 of the chart could issue the certificate, which the operator only
+// read. An upgrade removes it from the Secret, and keeps the CA bundles.
+func TestWebhook_NoCallFailsWhenTheOperatorTakesOver(t *testing.T) {
 	address, to := balance(t)
 	s := newSite(t, address)
-	hasty := often
-	hasty.Overlap = time.Millisecond
-	hasty.CAValidity += 4 * time.Second // so that the late replica becomes ready between two rotations
-	first, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: hasty}, 0)
-	second, _ := s.replica(env.AdminConfig, &certificates.Rotator{Lifetimes: hasty}, 1200*time.Millisecond)
-	to(first, second)
-	rotated := s.seen(t.Context())
-	began := time.Now()
-	var seen atomic.Bool
-	answers := s.load(func(last string) bool {
-		if strings.Contains(last, callsWebhook) && strings.Contains(last, "certificate signed by unknown authority") {
-			seen.Store(true)
+	_, stop := s.replica(env.AdminConfig, &certificates.Rotator{}) // as another issuer
+	stop()
+	before, _ := s.replica(env.AdminConfig, &certificates.Rotator{ReadOnly: true})
+	to(before)
+	answers := s.load(func() {
+		secret, err := s.secret()
+		if err != nil {
+			t.Fatal(err)
 		}
-		return seen.Load() || time.Since(began) > 2*time.Minute
+		secret.Data = nil
+		if err := env.Admin.Update(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := s.replica(env.AdminConfig, &certificates.Rotator{})
+		to(before, after)
+		time.Sleep(time.Second)
+		to(after)
+		time.Sleep(time.Second)
 	})
-	certs, cas := rotated()
-	t.Logf("%d calls of admission; %d certificates of %d CAs; answers: %v", s.calls.Load(), certs, cas, answers)
-	if !seen.Load() {
-		t.Error("the load would not see a roll that is too quick")
+	t.Logf("%d calls; answers: %v", s.calls.Load(), answers)
+	if len(answers) != 1 || answers["admitted"] == 0 || s.calls.Load() < 50 {
+		t.Errorf("not all were admitted: %v", answers)
 	}
 }
 
-// The permissions are those of the chart, restricted by name. They are
-// sufficient to create, fill and repair the Secret, and to restore the bundles.
+// The permissions are those of the chart, restricted by name. They are sufficient
+// to create and repair the Secret, and to restore the bundles, also of a
+// configuration that did not exist.
 func TestRotator_RepairsWithThePermissionsOfTheChart(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "localhost:1")
-	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
-	k := &certificates.Rotator{}
-	_, _ = s.replica(cfg, k, 0) // the Secret does not exist yet
-	before, _ := k.GetCertificate(nil)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
-	if err := env.Admin.Delete(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually("the Secret to be back", func() error {
-		return env.Admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
-	})
-	if after, _ := k.GetCertificate(nil); !after.Leaf.Equal(before.Leaf) {
-		t.Error("another certificate is served before its CA can be known")
-	}
-	if n := strings.Count(string(secret.Data["ca.crt"]), "BEGIN"); n != 2 {
-		t.Errorf("%d CAs in the bundle: the deletion asks for a new one, and the old one is in use", n)
-	}
-
-	s.Log("the configurations become Helm's after the Secret was created: the Secret becomes a part of the release too")
-	helm := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm","helm.sh/chart":"platform-operator-1"},
-		"annotations":{"meta.helm.sh/release-name":"a","meta.helm.sh/release-namespace":"b"}}}`))
-	for _, o := range s.configurations() {
-		if err := env.Admin.Patch(t.Context(), o, helm); err != nil {
-			t.Fatal(err)
-		}
-	}
-	marks := func() map[string]string {
-		all := maps.Clone(secret.Labels)
-		if all == nil {
-			all = map[string]string{}
-		}
-		maps.Copy(all, secret.Annotations)
-		return all
-	}
-	want := map[string]string{"app.kubernetes.io/managed-by": "Helm", "meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": "b"}
-	s.eventually("the labels and annotations of the release", func() error {
-		if err := env.Admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
-			return err
-		}
-		if diff := cmp.Diff(want, marks()); diff != "" {
-			return fmt.Errorf("(-want +got):\n%s", diff)
-		}
-		return nil
-	})
-
-	s.Log("a Secret that is created again has them, even if the configurations do not")
-	for _, o := range s.configurations()[:1] {
-		if err := env.Admin.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	was := secret.UID
-	if err := env.Admin.Delete(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually("the Secret to be back as a part of the release", func() error {
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}
-		if err := env.Admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
-			return err
-		}
-		if secret.UID == was {
-			return errors.New("it has not been deleted yet")
-		}
-		if diff := cmp.Diff(want, marks()); diff != "" {
-			return fmt.Errorf("(-want +got):\n%s", diff)
-		}
-		return nil
-	})
-
-	s.Log("helm upgrade --force, or anybody, wipes the bundles")
-	s.callAt(s.address, nil)
-	s.eventually("the bundles to be back", func() error {
-		for _, o := range s.configurations() {
-			for _, b := range bundlesOf(o) {
-				if string(b) != string(secret.Data["ca.crt"]) {
-					return fmt.Errorf("%T has %q", o, b)
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// An administrator deletes one configuration for a while: the other one is
-// still maintained, and the one that is created again gets the CA.
-func TestRotator_ServesWithoutTheMutatingConfiguration(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "localhost:1")
 	mutating := s.configurations()[0]
 	if err := env.Admin.Delete(t.Context(), mutating); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = s.replica(env.AdminConfig, &certificates.Rotator{}, 0)
-
+	cfg := s.user("keeper", []string{"create", "get", "list", "patch", "watch"}, []string{"get", "list", "patch", "watch"})
+	r := &certificates.Rotator{}
+	_, _ = s.replica(cfg, r) // the Secret does not exist yet
+	before, _ := r.GetCertificate(nil)
 	mutating.SetResourceVersion("")
 	if err := env.Admin.Create(t.Context(), mutating); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("both configurations to have the CA", func() error {
-		var secret corev1.Secret
-		if err := env.Admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: secretName}, &secret); err != nil {
-			return err
-		}
-		for _, o := range s.configurations() {
-			for _, b := range bundlesOf(o) {
-				if len(b) == 0 || string(b) != string(secret.Data["ca.crt"]) {
-					return fmt.Errorf("%T has %q", o, b)
+	trusted := func(cas int) func() error {
+		return func() error {
+			secret, err := s.secret()
+			if err != nil {
+				return err
+			}
+			bundle := secret.Data["ca.crt"]
+			if n := strings.Count(string(bundle), "BEGIN"); n != cas {
+				return fmt.Errorf("%d CAs, want %d", n, cas)
+			}
+			for _, o := range s.configurations() {
+				if slices.ContainsFunc(bundlesOf(o), func(b []byte) bool { return string(b) != string(bundle) }) {
+					return fmt.Errorf("%T does not trust the CA", o)
 				}
 			}
+			return nil
 		}
-		return nil
-	})
+	}
+	s.eventually("both configurations to have the CA", trusted(1))
+
+	s.Log("the Secret is deleted")
+	if err := env.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the Secret to be back, and both CAs to be trusted", trusted(2))
+	if after, _ := r.GetCertificate(nil); !after.Leaf.Equal(before.Leaf) {
+		t.Error("another certificate is served before all API servers trust it")
+	}
+
+	s.Log("the bundles are removed")
+	s.callAt(s.address, nil)
+	s.eventually("the bundles to be back", trusted(2))
 }
 
-// With cert-manager the operator only has permission to read its Secret. It
-// writes nothing, and serves the certificate that it finds.
+// With cert-manager the operator only has permission to read its Secret, and
+// serves the certificate that it finds.
 func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "localhost:1")
-	_, stop := s.replica(env.AdminConfig, &certificates.Rotator{}, 0) // as another issuer
-	stop()
-	made := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.namespace, Name: secretName}
-	if err := env.Admin.Get(t.Context(), key, made); err != nil {
+	issue := func() {
+		_, stop := s.replica(env.AdminConfig, &certificates.Rotator{})
+		stop()
+	}
+	issue()
+	r := &certificates.Rotator{ReadOnly: true}
+	_, _ = s.replica(s.user("reader", []string{"get", "list", "watch"}, nil), r)
+	before, _ := r.GetCertificate(nil)
+	if err := env.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}); err != nil {
 		t.Fatal(err)
 	}
-	s.requests.take()
-
-	cfg := s.user("reader", []string{"list", "watch"}, nil)
-	k := &certificates.Rotator{ReadOnly: true}
-	_, _ = s.replica(cfg, k, 0)
-	before, _ := k.GetCertificate(nil)
-	if err := env.Admin.Delete(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
-	_, stop = s.replica(env.AdminConfig, &certificates.Rotator{}, 0) // issues another certificate
-	stop()
+	issue()
 	s.eventually("the new certificate to be served", func() error {
-		if now, _ := k.GetCertificate(nil); now.Leaf.Equal(before.Leaf) {
+		if now, _ := r.GetCertificate(nil); now.Leaf.Equal(before.Leaf) {
 			return errors.New("it is still the one before")
 		}
 		return nil
 	})
-	if err := k.Ready(nil); err != nil {
-		t.Error(err)
-	}
 }
 
 // user returns a user with only these permissions on the Secret and the
@@ -661,17 +455,206 @@ func bundlesOf(o client.Object) [][]byte {
 	return all
 }
 
-func timeoutsOf(o client.Object) []*int32 {
-	var all []*int32
-	switch c := o.(type) {
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		for _, w := range c.Webhooks {
-			all = append(all, w.TimeoutSeconds)
+// TestWebhook_IsNotNeededByExistingObjects checks that while no webhook answers,
+// existing objects keep working without admission requests, and that a change that
+// must be validated is rejected with the reason.
+func TestWebhook_IsNotNeededByExistingObjects(t *testing.T) {
+	// None of the other parallel tests creates a WebServer: asked counts those of all.
+	t.Parallel()
+	s := newSite(t, "localhost:1")
+	op, err := env.Run(t.Context(), testkit.Subject{
+		Children: controllers.Children(config.Default()),
+		Setup: func(mgr manager.Manager, a *apply.Applier) error {
+			return controllers.Setup(mgr, a, config.Default())
+		},
+	}, nil, s.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(op.Cancel)
+
+	// Objects that were admitted before.
+	s.callNobody()
+	plain, orphaning := s.manifest("plain", "Delete"), s.manifest("kept", "Orphan")
+	for _, m := range []*unstructured.Unstructured{plain, orphaning} {
+		s.apply(m)
+		s.reconciled(m.GetName())
+	}
+	asked := s.asked()
+	s.callAt("localhost:1", nil)
+	// API servers observe a change of a configuration a moment later.
+	s.eventually("a change to be refused", func() error {
+		const want = `failed calling webhook "validate.webservers.my.domain"`
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":5}}`))
+		err := env.Admin.Patch(t.Context(), s.webServer("plain"), patch, client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "connection refused") {
+			return fmt.Errorf("got %w, want %q", err, want)
 		}
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		for _, w := range c.Webhooks {
-			all = append(all, w.TimeoutSeconds)
+		return nil
+	})
+	if s.asked() == asked {
+		t.Error("the count of calls does not see calls")
+	}
+
+	asked = s.asked()
+	s.apply(plain) // unchanged
+	s.damage("plain")
+	s.forgetStatus("plain")
+	s.reconciled("plain")
+	s.deleted("plain")
+	s.deleted("kept")
+	var left appsv1.Deployment
+	if err := env.Admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "kept"}, &left); err != nil || len(left.OwnerReferences) > 0 {
+		t.Errorf("policy Orphan left %v, %v", left.OwnerReferences, err)
+	}
+	if n := s.asked() - asked; n != 0 {
+		t.Errorf("the webhook was called %d times for a status, a finalizer, a deletion, or nothing new", n)
+	}
+}
+
+func (s *site) manifest(name, policy string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"image": "nginx:1.23.1", "replicas": int64(2), "deletionPolicy": policy, "service": map[string]any{"type": "ClusterIP"},
+	}}}
+	u.SetAPIVersion("my.domain/v1")
+	u.SetKind("WebServer")
+	u.SetNamespace(s.namespace)
+	u.SetName(name)
+	if policy == "Orphan" {
+		u.SetFinalizers([]string{naming.Finalizer}) // as the webhook does
+	}
+	return u
+}
+
+// apply applies an object as a user does, possibly without a change.
+func (s *site) apply(u *unstructured.Unstructured) {
+	s.Helper()
+	if err := env.Admin.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner("user"), client.ForceOwnership); err != nil {
+		s.Fatalf("applying %s: %v", u.GetName(), err)
+	}
+}
+
+func (s *site) webServer(name string) *webserverv1.WebServer {
+	return &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+}
+
+// reconciled waits until an object's Deployment matches the spec and its status
+// is up to date.
+func (s *site) reconciled(name string) {
+	s.Helper()
+	key := client.ObjectKey{Namespace: s.namespace, Name: name}
+	s.eventually(name+" to be reconciled", func() error {
+		var d appsv1.Deployment
+		w := s.webServer(name)
+		if err := errors.Join(env.Admin.Get(s.Context(), key, &d), env.Admin.Get(s.Context(), key, w)); err != nil {
+			return err
+		}
+		if *d.Spec.Replicas != 2 || len(w.Status.Conditions) == 0 || w.Status.ObservedGeneration != w.Generation {
+			return fmt.Errorf("%d replicas, status %v", *d.Spec.Replicas, w.Status)
+		}
+		return nil
+	})
+}
+
+// damage changes fields of a child that the operator applies.
+func (s *site) damage(name string) {
+	s.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	if err := env.Admin.Patch(s.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":9}}`))); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) forgetStatus(name string) {
+	s.Helper()
+	s.eventually("a write of the status", func() error {
+		w := s.webServer(name)
+		if err := env.Admin.Get(s.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			return err
+		}
+		before := w.DeepCopy()
+		w.Status.Conditions = nil
+		if equality.Semantic.DeepEqual(before, w) {
+			return errors.New("there is no status yet")
+		}
+		return env.Admin.Status().Update(s.Context(), w)
+	})
+}
+
+func (s *site) deleted(name string) {
+	s.Helper()
+	w := s.webServer(name)
+	if err := env.Admin.Delete(s.Context(), w); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually(name+" to be gone", func() error {
+		if err := env.Admin.Get(s.Context(), client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+}
+
+// callAt makes both configurations call an address, and trust a CA.
+func (s *site) callAt(address string, bundle []byte) {
+	s.Helper()
+	for i := range s.configurations() {
+		s.eventually("a configuration to be changed", func() error { // the operator may write it at the same time
+			o := s.configurations()[i]
+			s.point(o, address, bundle)
+			return env.Admin.Update(s.Context(), o)
+		})
+	}
+}
+
+// callNobody disables the webhooks, until callAt.
+func (s *site) callNobody() {
+	s.Helper()
+	nowhere := &metav1.LabelSelector{MatchLabels: map[string]string{"no-namespace": "has-this"}}
+	for _, o := range s.configurations() {
+		switch c := o.(type) {
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			for i := range c.Webhooks {
+				c.Webhooks[i].NamespaceSelector = nowhere
+			}
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			for i := range c.Webhooks {
+				c.Webhooks[i].NamespaceSelector = nowhere
+			}
+		}
+		if err := env.Admin.Update(s.Context(), o); err != nil {
+			s.Fatal(err)
 		}
 	}
-	return all
+	s.eventually("admission to be off", func() error {
+		return env.Admin.Create(s.Context(), &webserverv1.WebServer{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}, Spec: webserverv1.WebServerSpec{Image: "nginx:1.23.1"},
+		}, client.DryRunAll)
+	})
+}
+
+// asked returns how often the API server has called a webhook of WebServers,
+// successfully or not, according to its metrics.
+func (s *site) asked() int {
+	s.Helper()
+	c, err := kubernetes.NewForConfig(env.AdminConfig)
+	if err != nil {
+		s.Fatal(err)
+	}
+	raw, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	total := 0
+	for line := range strings.Lines(string(raw)) {
+		if !strings.HasPrefix(line, "apiserver_admission_webhook_request_total{") || !strings.Contains(line, "webservers.my.domain") {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+		if err != nil {
+			s.Fatal(err)
+		}
+		total += n
+	}
+	return total
 }

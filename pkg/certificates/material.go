@@ -1,10 +1,8 @@
 package certificates
 
 import (
-	"bytes"
+	"cmp"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,241 +13,183 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
-// Keys of the Secret. The bundle contains every CA that may have signed a
-// certificate in use, newest first. The key is that of the newest CA.
+// Keys of the Secret, in addition to those of a TLS Secret. The bundle contains
+// the CAs that the webhook configurations must trust, newest first. The key is
+// that of the newest CA.
 const (
 	bundleKey = "ca.crt"
 	caKeyKey  = "ca.key"
 )
 
 // backdate is how long before the current time a certificate becomes valid,
-// because clocks differ. A day is more than the error of a hardware clock that
-// is set to local time.
-const backdate = day
+// because the clock of an API server may be behind that of the replica. A day is
+// more than the error of a hardware clock that is set to local time.
+const backdate = 24 * time.Hour
 
-// manyCAs is the maximum number of CAs in a bundle. During a rotation there are
-// two; more are added only if the Secret is damaged repeatedly.
-const manyCAs = 5
+// maxCAs limits a bundle. During a rotation it has two CAs; more are added only
+// if the Secret is damaged repeatedly.
+const maxCAs = 4
+
+// Lifetimes specifies how long certificates are valid, and when they are
+// renewed.
+type Lifetimes struct {
+	// Validity is the validity of a serving certificate, and RenewBefore is how
+	// long before its expiry the next one is issued.
+	Validity, RenewBefore time.Duration
+	// CAValidity is the validity of a CA. It is replaced when a certificate that
+	// it issues would outlive it.
+	CAValidity time.Duration
+	// Overlap is how long the previous CA remains trusted. A sixth of it must be
+	// longer than any API server may take to observe a change.
+	Overlap time.Duration
+}
+
+// DefaultLifetimes returns a validity of 90 days, renewed 30 days before expiry,
+// and ten years for the CA.
+func DefaultLifetimes() Lifetimes {
+	const day = 24 * time.Hour
+	return Lifetimes{Validity: 90 * day, RenewBefore: 30 * day, CAValidity: 3650 * day, Overlap: time.Hour}
+}
+
+// Validate returns an error if a certificate could expire before the next one is
+// in use everywhere.
+func (l Lifetimes) Validate() error {
+	switch {
+	case l.RenewBefore < l.Overlap:
+		return fmt.Errorf("renew-before %s must be at least %s, which is how long a rotation of the CA takes", l.RenewBefore, l.Overlap)
+	case l.Validity <= l.RenewBefore:
+		return fmt.Errorf("validity %s must be longer than renew-before %s", l.Validity, l.RenewBefore)
+	case l.CAValidity < l.Validity+l.Overlap:
+		return fmt.Errorf("validity %s must be shorter than that of the CA, %s", l.Validity, l.CAValidity)
+	}
+	return nil
+}
 
 // material is the usable part of the data of a Secret.
 type material struct {
-	// bundle contains the CAs that have not expired, in their order. It
-	// includes those that are not valid yet, because an API server whose clock
-	// is ahead may need them.
-	bundle []*x509.Certificate
-	// signer is the key of the first CA, or nil. A CA that is not valid yet
-	// must not sign, because the API server would not accept its certificates.
-	signer crypto.Signer
-	// serving is the serving certificate, or nil if no CA in the bundle has
-	// signed it.
-	serving *tls.Certificate
+	bundle  []*x509.Certificate
+	ca      *tls.Certificate // the first CA in the bundle with its key, or nil
+	serving *tls.Certificate // issued by the first CA in the bundle, or nil
 }
 
 // read returns the part of the data that is usable now. The rest must be issued
 // again, whatever is wrong with it.
 func read(data map[string][]byte, now time.Time) material {
-	var m material
-	roots := x509.NewCertPool()
-	for rest := data[bundleKey]; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		ca, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || !ca.IsCA || now.After(ca.NotAfter) || slices.ContainsFunc(m.bundle, ca.Equal) {
-			continue
-		}
-		m.bundle = append(m.bundle, ca)
-		roots.AddCert(ca)
+	m := material{bundle: parse(now, data[bundleKey])}
+	if len(m.bundle) == 0 || now.Before(m.bundle[0].NotBefore) {
+		return m // the API server would not accept a certificate by a future CA
 	}
-	if len(m.bundle) > 0 && !now.Before(m.bundle[0].NotBefore) {
-		if pair, err := tls.X509KeyPair(encode(m.bundle[:1]), data[caKeyKey]); err == nil {
-			m.signer, _ = pair.PrivateKey.(crypto.Signer)
-		}
+	if pair, err := tls.X509KeyPair(data[bundleKey], data[caKeyKey]); err == nil && pair.Leaf.Equal(m.bundle[0]) {
+		m.ca = &pair
 	}
-	if pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]); err == nil {
-		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now}); err == nil {
-			m.serving = &pair
-		}
+	if pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]); err == nil && trusts(m.bundle[:1], pair.Leaf, now) {
+		m.serving = &pair
 	}
 	return m
 }
 
-// signedBy reports whether the given CA has signed the serving certificate.
-func (m material) signedBy(ca *x509.Certificate) bool {
-	return m.serving.Leaf.CheckSignatureFrom(ca) == nil
-}
-
-// trust is what all replicas and API servers must have observed before the next
-// step of a CA rotation: the CAs, and whether the newest one has signed the
-// serving certificate. It does not change when a certificate is renewed by the
-// same CA.
-type trust struct {
-	bundle string
-	newest bool
-}
-
-func trustOf(data map[string][]byte, now time.Time) trust {
-	m := read(data, now)
-	return trust{string(data[bundleKey]), m.serving != nil && m.signedBy(m.bundle[0])}
-}
-
-// due returns when the serving certificate must be renewed: immediately if a
-// name is missing in it, and not before its expiry if the next one would expire
-// at the same time, together with the CA.
-func (m material) due(l Lifetimes, names []string) time.Time {
-	for _, n := range names {
-		if m.serving.Leaf.VerifyHostname(n) != nil {
-			return time.Time{}
-		}
-	}
-	ends := m.serving.Leaf.NotAfter
-	if !ends.Before(m.bundle[0].NotAfter) {
-		return ends
-	}
-	return ends.Add(-l.RenewBefore)
-}
-
-// step returns the next data of a Secret and the reason for the change, or an
-// empty reason if the data remains. It takes at most one step, so that all
-// replicas and API servers observe a change before the next one; settled
-// reports that they have. The steps of a CA rotation are
-//
-//	bundle   serving certificate
-//	A        of A
-//	B, A     of A: B is not trusted everywhere yet
-//	B, A     of B: some replicas still serve A's
-//	B        of B
-//
-// and the current one can be determined from the data alone.
-func step(data map[string][]byte, l Lifetimes, names []string, now time.Time, settled bool) (map[string][]byte, string, error) {
-	m := read(data, now)
-	switch {
-	case m.signer == nil:
-		return m.roll(data, l, names, now, "made a new CA: there was none that could be used")
-	case m.serving == nil:
-		return m.sign(data, l, names, now, "made a new certificate: there was none that could be used")
-	case len(m.bundle) == 1 && !now.Before(m.bundle[0].NotAfter.Add(-l.CARenewBefore)):
-		return m.roll(data, l, names, now, "made a new CA: the one before ends soon")
-	case !m.signedBy(m.bundle[0]):
-		if settled {
-			return m.sign(data, l, names, now, "made a certificate of the new CA")
-		}
-	case !now.Before(m.due(l, names)):
-		return m.sign(data, l, names, now, "renewed the certificate")
-	case settled && !bytes.Equal(data[bundleKey], encode(m.bundle[:1])):
-		return with(data, bundleKey, encode(m.bundle[:1])), "dropped the old CA", nil
-	}
-	return data, "", nil
-}
-
-// roll adds a new CA. The serving certificate is kept if it is valid, because
-// the new CA is not trusted yet.
-func (m material) roll(data map[string][]byte, l Lifetimes, names []string, now time.Time, why string) (map[string][]byte, string, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, "", fmt.Errorf("making the key of a CA: %w", err)
-	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: "platform-operator-ca"},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(l.CAValidity),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, "", fmt.Errorf("making a CA: %w", err)
-	}
-	ca, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the new CA: %w", err)
-	}
-	keyPEM, err := encodeKey(key)
-	if err != nil {
-		return nil, "", err
-	}
-	m.bundle = slices.Insert(m.bundle, 0, ca)
-	m.bundle = m.bundle[:min(len(m.bundle), manyCAs)]
-	m.signer = key
-	data = with(with(data, caKeyKey, keyPEM), bundleKey, encode(m.bundle))
-	if m.serving == nil {
-		return m.sign(data, l, names, now, why)
-	}
-	return data, why, nil
-}
-
-// sign issues a serving certificate signed by the newest CA.
-func (m material) sign(data map[string][]byte, l Lifetimes, names []string, now time.Time, why string) (map[string][]byte, string, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, "", fmt.Errorf("making the key of a certificate: %w", err)
-	}
-	ca, end := m.bundle[0], now.Add(l.Validity)
-	if end.After(ca.NotAfter) {
-		end = ca.NotAfter
-	}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "platform-operator"}, DNSNames: names,
-		NotBefore: now.Add(-backdate), NotAfter: end,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), m.signer)
-	if err != nil {
-		return nil, "", fmt.Errorf("making a certificate: %w", err)
-	}
-	keyPEM, err := encodeKey(key)
-	if err != nil {
-		return nil, "", err
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return with(with(data, corev1.TLSCertKey, certPEM), corev1.TLSPrivateKeyKey, keyPEM), why, nil
-}
-
-// mend adds previous data to unusable data, so that what is issued next
-// overlaps with what is still in use. It does not restore the key of the CA,
-// because deleting the Secret is how a stolen key is revoked.
-func mend(data, before map[string][]byte, now time.Time) map[string][]byte {
-	m := read(data, now)
-	if m.signer != nil && m.serving != nil {
-		return data
-	}
-	old := with(data, bundleKey, slices.Concat(data[bundleKey], before[bundleKey]))
-	if m.signer == nil {
-		old[caKeyKey] = nil
-	}
-	if m.serving == nil {
-		old[corev1.TLSCertKey], old[corev1.TLSPrivateKeyKey] = before[corev1.TLSCertKey], before[corev1.TLSPrivateKeyKey]
-	}
-	o := read(old, now)
-	if o.serving == nil || m.signer != nil && o.signedBy(o.bundle[0]) {
-		return data // a new certificate is trusted immediately, or nothing can be restored
-	}
-	return old
-}
-
-// with returns a copy of the data with one value changed.
-func with(data map[string][]byte, key string, value []byte) map[string][]byte {
-	changed := map[string][]byte{}
-	for _, k := range []string{bundleKey, caKeyKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
-		changed[k] = data[k]
-	}
-	changed[key] = value
-	return changed
-}
-
-func encode(cas []*x509.Certificate) []byte {
-	var all []byte
+// trusts reports whether a client that trusts the CAs accepts the certificate.
+func trusts(cas []*x509.Certificate, leaf *x509.Certificate, now time.Time) bool {
+	roots := x509.NewCertPool()
 	for _, ca := range cas {
-		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})...)
+		roots.AddCert(ca)
 	}
-	return all
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
+	return err == nil
 }
 
-func encodeKey(key crypto.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a key: %w", err)
+// parse returns the CAs in the bundles that have not expired, each once.
+func parse(now time.Time, bundles ...[]byte) []*x509.Certificate {
+	var cas []*x509.Certificate
+	for _, b := range bundles {
+		all, _ := cert.ParseCertsPEM(b) // those before a damaged one
+		for _, c := range all {
+			if c.IsCA && now.Before(c.NotAfter) && len(cas) < maxCAs && !slices.ContainsFunc(cas, c.Equal) {
+				cas = append(cas, c)
+			}
+		}
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+	return cas
+}
+
+// renewal returns when the serving certificate must be replaced: immediately if
+// it does not exist or lacks a name.
+func (m material) renewal(l Lifetimes, names []string) time.Time {
+	if m.serving == nil || slices.ContainsFunc(names, func(n string) bool { return m.serving.Leaf.VerifyHostname(n) != nil }) {
+		return time.Time{}
+	}
+	return m.serving.Leaf.NotAfter.Add(-l.RenewBefore)
+}
+
+// rotation returns when the CA must be replaced.
+func (m material) rotation(l Lifetimes) time.Time {
+	if m.ca == nil {
+		return time.Time{}
+	}
+	return m.ca.Leaf.NotAfter.Add(-l.Validity)
+}
+
+// next returns the next data of a Secret and the reason for the change, or an
+// empty reason if nothing is due. A new CA is added to those in the Secret and to
+// the trusted ones, so that the API servers still accept the certificate before.
+// settled means that the previous CAs are not needed any more.
+func next(data map[string][]byte, trusted []byte, l Lifetimes, names []string, now time.Time, settled bool) (map[string][]byte, string, error) {
+	m, reason := read(data, now), ""
+	data = map[string][]byte{
+		bundleKey: data[bundleKey], caKeyKey: data[caKeyKey],
+		corev1.TLSCertKey: data[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: data[corev1.TLSPrivateKeyKey],
+	}
+	var err error
+	if !now.Before(m.rotation(l)) {
+		reason = "Issued a CA and a certificate"
+		var ca []byte
+		ca, data[caKeyKey], err = issue(x509.Certificate{
+			Subject: pkix.Name{CommonName: "platform-operator-ca"}, NotAfter: now.Add(l.CAValidity),
+			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IsCA: true,
+		}, nil, now)
+		if err != nil {
+			return nil, "", err
+		}
+		bundle := parse(now, ca, trusted, data[bundleKey])
+		data[bundleKey], _ = cert.EncodeCertificates(bundle...) // fails only if writing to memory does
+		m = read(data, now)
+	}
+	switch {
+	case !now.Before(m.renewal(l, names)):
+		reason = cmp.Or(reason, "Issued a certificate")
+		data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], err = issue(x509.Certificate{
+			Subject: pkix.Name{CommonName: "platform-operator"}, DNSNames: names, NotAfter: now.Add(l.Validity),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}, m.ca, now)
+	case settled && len(m.bundle) > 1:
+		reason = "Removed the previous CA"
+		data[bundleKey], err = cert.EncodeCertificates(m.bundle[0])
+	}
+	return data, reason, err
+}
+
+// issue returns a certificate with a new key. Without a CA it is self-signed.
+func issue(template x509.Certificate, ca *tls.Certificate, now time.Time) (certPEM, keyPEM []byte, err error) {
+	template.NotBefore, template.BasicConstraintsValid = now.Add(-backdate), true
+	keyPEM, err = keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return nil, nil, fmt.Errorf("generating a key: %w", err)
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parsing the new key: %w", err)
+	}
+	parent, signer := &template, key
+	if ca != nil {
+		parent, signer = ca.Leaf, ca.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, parent, key.(crypto.Signer).Public(), signer) //nolint:forcetypeassert // every private key is one
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating a certificate: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), keyPEM, nil
 }

@@ -1,30 +1,41 @@
-// Package certificates manages the serving certificate of the operator: it is
-// issued when the operator first starts and renewed before it expires, its CA
-// is injected into the webhook configurations, and it is rotated in steps, so
-// that no request of the API server fails.
+// Package certificates manages the serving certificate of the webhooks and the
+// metrics. It issues the certificate, renews it, writes its CA into the webhook
+// configurations, and replaces the CA without a failed request.
 //
-// The Secret is the source of truth: its content determines the next step.
-// Every replica may write it. Each write has the resource version that was
-// read, so that one of two replicas wins, and the other reads it again.
+// The Secret is the source of truth. Every replica may write it: each write has
+// the resource version that was read, so that one of two replicas wins, and the
+// other one reads again.
 package certificates
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Rotator manages the certificate of one operator. Its fields must be set before
@@ -33,126 +44,84 @@ type Rotator struct {
 	// Secret is the name of the Secret with the certificate, in the namespace
 	// of the operator.
 	Secret string
-	// Configuration is the name of both webhook configurations. If it is empty,
-	// there are none.
+	// Configuration is the name of both webhook configurations.
 	Configuration string
 	// Services are the names of the operator's Services that use the
 	// certificate.
 	Services []string
 	// Hosts are additional DNS names for the certificate.
 	Hosts []string
-	// ReadOnly means that another controller, such as cert-manager, manages the
-	// Secret and the configurations. The certificate in the Secret is only
-	// served.
+	// ReadOnly means that cert-manager or another controller manages the Secret
+	// and the CA bundles. The certificate in the Secret is only served.
 	ReadOnly bool
 	// Lifetimes defaults to DefaultLifetimes if it is zero.
 	Lifetimes Lifetimes
 
-	store   store
-	names   []string
-	elapsed func() time.Time
-	date    func() time.Time
-	wake    chan struct{}
-	current atomic.Pointer[shown]
-	placed  atomic.Bool
+	client client.Client
+	key    types.NamespacedName
+	names  []string
+	now    func() time.Time
+	writes *rate.Limiter
 
-	// The fields below are used only by the loop.
-	before  map[string][]byte // the last valid data
-	stands  trust             // the state last observed in the Secret and the configurations
-	since   time.Time         // since when it has been observed
-	written []time.Time       // the times of the latest writes of the Secret
-	often   bool              // the next write waits because there have been too many
-	adrift  bool              // the local clock differs from that of the API server
-	refused int               // consecutive failures
-	missing map[string]bool   // kinds of configurations that did not exist
+	serving atomic.Pointer[served]
+	trusted atomic.Pointer[trust]
 }
 
-// shown is the certificate that is served, and the expiry time of its CA.
-type shown struct {
-	serving *tls.Certificate
-	caEnds  time.Time
+// served is the certificate that is served, and the expiry time of its CA.
+type served struct {
+	*tls.Certificate
+	caEnds time.Time
 }
 
-// store reads and writes the certificates: the API server, or memory in tests.
-// A write fails with a conflict if the object has changed since it was read.
-type store interface {
-	readSecret(context.Context) (stored, error)
-	writeSecret(context.Context, stored) error
-	// readConfigurations returns the configurations that could be read, even if
-	// another one could not. One that does not exist is returned without
-	// webhooks.
-	readConfigurations(context.Context) ([]configuration, error)
-	inject(ctx context.Context, c configuration, bundle []byte) error
+// trust is the newest CA that all webhook configurations were observed to trust,
+// and since when without interruption. If it is lost, the next step of a rotation
+// is delayed.
+type trust struct {
+	ca    *x509.Certificate
+	since time.Time
 }
 
-// stored is the data of the Secret, the resource version at which it was read,
-// and the metadata by which Helm recognizes its release.
-type stored struct {
-	data    map[string][]byte
-	version string
-	release release
+// covers reports whether the CA is that of the Secret.
+func (t *trust) covers(data map[string][]byte, now time.Time) bool {
+	m := read(data, now)
+	return t != nil && m.ca != nil && t.ca.Equal(m.ca.Leaf)
 }
 
-// configuration is a webhook configuration with the CA bundle of each webhook.
-type configuration struct {
-	kind, version string
-	missing       bool
-	bundles       [][]byte
-	release       release
-}
-
-// trusts reports whether every webhook has the given bundle.
-func (c configuration) trusts(bundle []byte) bool {
-	return !slices.ContainsFunc(c.bundles, func(b []byte) bool { return !bytes.Equal(b, bundle) })
-}
-
-// AddTo adds the keeper to a manager. It runs in every replica. namespace is
-// that of the Secret.
-func (k *Rotator) AddTo(mgr manager.Manager, namespace string) error {
-	if k.Lifetimes == (Lifetimes{}) {
-		k.Lifetimes = DefaultLifetimes()
+// init sets what depends on the namespace and on the other fields.
+func (r *Rotator) init(c client.Client, namespace string, now func() time.Time) error {
+	if r.Lifetimes == (Lifetimes{}) {
+		r.Lifetimes = DefaultLifetimes()
 	}
-	if err := k.Lifetimes.Validate(); err != nil {
+	if err := r.Lifetimes.Validate(); err != nil {
 		return fmt.Errorf("lifetimes of certificates: %w", err)
 	}
-	s, err := newCluster(mgr, k, namespace)
-	if err != nil {
-		return err
+	r.client, r.now, r.key = c, now, types.NamespacedName{Namespace: namespace, Name: r.Secret}
+	r.names = slices.Clone(r.Hosts)
+	for _, s := range r.Services {
+		r.names = append(r.names, s+"."+namespace+".svc", s+"."+namespace+".svc.cluster.local")
 	}
-	k.init(s, namespace, time.Now, s.clock.now)
-	return mgr.Add(k)
+	// Issuing a CA takes three writes. More than ten are needed only if another
+	// client undoes them, such as a second operator with the same webhook
+	// configurations; then there is one write in 30 seconds.
+	r.writes = rate.NewLimiter(rate.Every(r.Lifetimes.Overlap/120), 10)
+	return nil
 }
-
-// init sets the clocks: elapsed measures durations, and date determines whether
-// certificates are valid. They are separate, because neither setting a clock
-// nor switching to another one may shorten or extend a pause.
-func (k *Rotator) init(s store, namespace string, elapsed, date func() time.Time) {
-	k.store, k.elapsed, k.date, k.wake = s, elapsed, date, make(chan struct{}, 1)
-	k.names = slices.Clone(k.Hosts)
-	for _, s := range k.Services {
-		k.names = append(k.names, s+"."+namespace+".svc", s+"."+namespace+".svc.cluster.local")
-	}
-}
-
-// NeedLeaderElection returns false: every replica serves, and any may start
-// first.
-func (k *Rotator) NeedLeaderElection() bool { return false }
 
 // GetCertificate returns the current certificate, for a tls.Config.
-func (k *Rotator) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if s := k.current.Load(); s != nil {
-		return s.serving, nil
+func (r *Rotator) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s := r.serving.Load(); s != nil {
+		return s.Certificate, nil
 	}
 	return nil, errors.New("there is no certificate yet")
 }
 
 // Ready is a readiness check. It returns an error until the certificate exists
-// and, unless the keeper is read-only, its CA is in the webhook configurations.
-func (k *Rotator) Ready(*http.Request) error {
-	if k.current.Load() == nil {
+// and, unless ReadOnly is set, its CA is in the webhook configurations.
+func (r *Rotator) Ready(*http.Request) error {
+	if r.serving.Load() == nil {
 		return errors.New("there is no certificate yet")
 	}
-	if !k.ReadOnly && !k.placed.Load() {
+	if !r.ReadOnly && r.trusted.Load() == nil {
 		return errors.New("the CA is not in the webhook configurations yet")
 	}
 	return nil
@@ -160,10 +129,10 @@ func (k *Rotator) Ready(*http.Request) error {
 
 // Expiries returns the expiry times of the serving certificate and of its CA. It
 // omits a certificate that does not exist or is not known.
-func (k *Rotator) Expiries() map[string]time.Time {
+func (r *Rotator) Expiries() map[string]time.Time {
 	ends := map[string]time.Time{}
-	if s := k.current.Load(); s != nil {
-		ends["serving"] = s.serving.Leaf.NotAfter
+	if s := r.serving.Load(); s != nil {
+		ends["serving"] = s.Leaf.NotAfter
 		if !s.caEnds.IsZero() {
 			ends["ca"] = s.caEnds
 		}
@@ -171,240 +140,230 @@ func (k *Rotator) Expiries() map[string]time.Time {
 	return ends
 }
 
-// Start manages the certificate until the context ends.
-func (k *Rotator) Start(ctx context.Context) error {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("certificates").WithValues("secret", k.Secret))
-	failed := make(chan error, 1)
-	if c, ok := k.store.(*cluster); ok {
-		if err := c.watch(ctx, failed, k.take, k.look); err != nil {
-			return err
+// Reconcile repairs or renews the Secret, writes its CA bundle into the webhook
+// configurations, and serves its certificate once they trust it.
+func (r *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var secret corev1.Secret
+	if err := r.client.Get(ctx, r.key, &secret); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the certificate's Secret: %w", err)
+	}
+	if r.ReadOnly {
+		return reconcile.Result{}, r.serveAny(ctx, secret.Data)
+	}
+	// A configuration that cannot be read delays the steps of a rotation. It must
+	// not delay a renewal, or the certificate would expire for the other one.
+	configurations, unread := r.configurations(ctx)
+	var bundles []byte
+	for _, c := range configurations {
+		for _, w := range clientConfigs(c) {
+			bundles = slices.Concat(bundles, w.CABundle, []byte("\n"))
 		}
 	}
-	if k.ReadOnly {
-		select {
-		case err := <-failed:
-			return err
-		case <-ctx.Done():
-			return nil
+	now, t := r.now(), r.trusted.Load()
+	settled := unread == nil && t.covers(secret.Data, now) && !now.Before(t.since.Add(r.Lifetimes.Overlap))
+	data, reason, err := next(secret.Data, bundles, r.Lifetimes, r.names, now, settled)
+	if err == nil && reason != "" {
+		if read(secret.Data, now).serving == nil {
+			// Replicas that only read the Secret use the certificate immediately.
+			// The errors are those of the same call below.
+			_, _ = r.inject(ctx, configurations, data[bundleKey], now)
 		}
+		err = r.write(ctx, now, reason, func() error { return r.writeSecret(ctx, secret.ResourceVersion, data) })
 	}
-	for {
-		again := time.NewTimer(k.pass(ctx))
-		select {
-		case <-ctx.Done():
-			again.Stop()
-			return nil
-		case err := <-failed:
-			again.Stop()
-			return err
-		case <-k.wake:
-			again.Stop()
-		case <-again.C:
-		}
-	}
-}
-
-// look wakes up the loop.
-func (k *Rotator) look() {
-	select {
-	case k.wake <- struct{}{}:
-	default: // it is about to run
-	}
-}
-
-// take serves the certificate in the Secret from now on, if it is valid.
-func (k *Rotator) take(ctx context.Context, data map[string][]byte) {
-	m := read(data, k.date())
-	if m.serving == nil && k.ReadOnly && len(data[corev1.TLSCertKey]) > 0 {
-		// The Secret may lack the CA, which the API server may trust
-		// nevertheless.
-		pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-		if err != nil {
-			log.FromContext(ctx).Error(err, "The Secret has no certificate that can be used; the one before is served on")
-			return
-		}
-		m.serving = &pair
-	}
-	if m.serving == nil {
-		return // it is empty when it is installed
-	}
-	now := &shown{serving: m.serving}
-	if len(m.bundle) > 0 {
-		now.caEnds = m.bundle[0].NotAfter
-	}
-	old := k.current.Swap(now)
-	if old == nil || !old.serving.Leaf.Equal(now.serving.Leaf) {
-		log.FromContext(ctx).Info("Serving another certificate", "ends", now.serving.Leaf.NotAfter)
-	}
-}
-
-// pass takes the next step, and returns when to check again.
-func (k *Rotator) pass(ctx context.Context) time.Duration {
-	again, err := k.keep(ctx)
-	switch {
-	case err == nil:
-		k.refused = 0
-		return again
-	case ctx.Err() != nil:
-		return 0
-	case apierrors.IsConflict(err):
-		// Another replica was faster. The random delay prevents repeated
-		// conflicts.
-		return time.Duration(1+rand.IntN(50)) * time.Millisecond //nolint:gosec // it must only differ between replicas
-	default:
-		k.refused++
-		log.FromContext(ctx).Error(err, "Failed to keep the certificate")
-		return min(time.Second<<min(k.refused-1, 5), 30*time.Second)
-	}
-}
-
-// keep takes at most one step. If there is none to take, it injects the bundle
-// into the configurations that lack it.
-func (k *Rotator) keep(ctx context.Context) (time.Duration, error) {
-	// The configurations are read first. If the Secret changes after it was
-	// read, the new bundle is injected either before the write below, which
-	// then is a conflict, or after it, which corrects the configurations.
-	configurations, unread := k.store.readConfigurations(ctx)
-	k.logMissing(ctx, configurations)
-	// A configuration that cannot be read delays the steps that need its CA
-	// bundle. It must not delay a renewal, or the certificate would expire for
-	// the other configurations.
-	secret, err := k.store.readSecret(ctx)
 	if err != nil {
-		return 0, err
+		return again(err)
 	}
-	found := secret.data
-	elapsed, now := k.elapsed(), k.date()
-	k.logClock(ctx, elapsed, now)
-	placed := unread == nil && len(found[bundleKey]) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool { return !c.trusts(found[bundleKey]) })
-	if is := trustOf(found, now); !placed || is != k.stands {
-		k.stands, k.since = is, elapsed
+	changed, err := r.inject(ctx, configurations, data[bundleKey], now)
+	if err = errors.Join(unread, err); err == nil && (changed || !t.covers(data, now)) {
+		t = &trust{ca: read(data, now).ca.Leaf, since: now}
+		r.trusted.Store(t)
 	}
-	if placed {
-		k.placed.Store(true)
-	}
-	settled := placed && elapsed.Sub(k.since) >= k.Lifetimes.Overlap
 
-	mended := mend(found, k.before, now)
-	data, why, err := step(mended, k.Lifetimes, k.names, now, settled)
+	// The replica serves the certificate that it has in memory, as long as the
+	// bundle has its CA, until every API server trusts the next one.
+	m, wait := read(data, now), r.Lifetimes.Overlap/6
+	if old := r.serving.Load(); old == nil || !trusts(m.bundle, old.Leaf, now) || t.covers(data, now) && !now.Before(t.since.Add(wait)) {
+		r.serve(ctx, m.serving, m.bundle)
+		wait = r.Lifetimes.Overlap
+	}
+	for _, due := range []time.Time{m.renewal(r.Lifetimes, r.names), m.rotation(r.Lifetimes)} {
+		wait = max(min(wait, due.Sub(now)), time.Millisecond)
+	}
 	if err != nil {
-		return 0, err
+		return again(err)
 	}
-	if why == "" && !maps.EqualFunc(mended, found, bytes.Equal) {
-		why = "put the certificate back"
-	}
-	marks := secret.release
-	for _, c := range configurations {
-		marks = marks.fillFrom(c.release)
-	}
-	if why == "" && !maps.Equal(marks, secret.release) {
-		why = "made it a part of the Helm release"
-	}
-	wait := time.Duration(0)
-	if why != "" {
-		wait = k.pause(elapsed)
-	}
-	if often := wait > 0 && len(k.written) == manyWrites; often != k.often {
-		k.often = often
-		if often {
-			log.FromContext(ctx).Info("The Secret was changed too often and is changed again after a pause. Find out what else writes it, or which clock is wrong.", "change", why, "after", wait.String())
-		}
-	}
-	if wait > 0 {
-		data = found
-		if read(data, now).serving == nil {
-			return wait, unread // unusable in a configuration
-		}
-	} else if why != "" {
-		if err := k.store.writeSecret(ctx, stored{data: data, version: secret.version, release: marks}); err != nil {
-			return 0, err
-		}
-		k.written = append(k.written, elapsed)
-		log.FromContext(ctx).Info("Changed the Secret", "reason", why)
-		return 0, unread // the next iteration injects the written bundle
-	}
-	k.before = data
-	if k.current.Load() == nil {
-		k.take(ctx, data) // later ones arrive by the watch, which is never older than a read
-	}
-	errs := []error{unread}
-	for _, c := range configurations {
-		if !c.trusts(data[bundleKey]) {
-			if err := k.store.inject(ctx, c, data[bundleKey]); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			log.FromContext(ctx).Info("Put the CA into the webhook configuration", "kind", c.kind)
-		}
-	}
-	if err := errors.Join(errs...); err != nil || !placed {
-		return 0, err // check whether it remains in place
-	}
-	if wait > 0 {
-		return wait, nil
-	}
-	return k.next(read(data, now), now, elapsed), nil
+	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// manyWrites is how often a replica may write the Secret within one overlap.
-// Each step of a rotation and each renewal is one write; more are needed only
-// if the Secret is damaged repeatedly. Two replicas whose clocks differ by more
-// than any certificate can span replace each other's certificate: without a
-// limit they would do so at every change.
-const manyWrites = 6
-
-// pause returns how long the Secret must not be written yet. Every write is
-// followed by a short pause. If there are manyWrites, the oldest of them must
-// be an overlap ago.
-func (k *Rotator) pause(elapsed time.Time) time.Duration {
-	k.written = k.written[max(0, len(k.written)-manyWrites):]
-	if len(k.written) == 0 {
-		return 0
+// again returns when to retry after an error.
+func again(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: 10 * time.Millisecond}, nil // another replica was faster
 	}
-	until := k.written[len(k.written)-1].Add(k.Lifetimes.Overlap / 720) // 5 s if the overlap is one hour
-	if len(k.written) == manyWrites {
-		if u := k.written[0].Add(k.Lifetimes.Overlap); u.After(until) {
-			until = u
-		}
-	}
-	return max(0, until.Sub(elapsed))
+	return reconcile.Result{}, err
 }
 
-// logClock logs that the local clock is wrong, once until that changes.
-func (k *Rotator) logClock(ctx context.Context, local, now time.Time) {
-	off := now.Sub(local)
-	if adrift := off.Abs() > tolerance; adrift != k.adrift {
-		k.adrift = adrift
-		if adrift {
-			log.FromContext(ctx).Info("The clock of this node differs from the API server's, which is used for certificates. Correct the node's clock.", "behind", off.String())
+// inject writes the bundle into the configurations that lack it, and reports
+// whether there were any.
+func (r *Rotator) inject(ctx context.Context, configurations []client.Object, bundle []byte, now time.Time) (changed bool, err error) {
+	var errs []error
+	for i, c := range configurations {
+		after, lacking := c.DeepCopyObject().(client.Object), false //nolint:forcetypeassert // a copy
+		for _, w := range clientConfigs(after) {
+			lacking = lacking || !bytes.Equal(w.CABundle, bundle)
+			w.CABundle = bundle
 		}
+		if !lacking {
+			continue
+		}
+		changed = true
+		// The patch contains only the bundles, and applies only to the version
+		// that was read.
+		patch := client.StrategicMergeFrom(c, client.MergeFromWithOptimisticLock{})
+		reason := fmt.Sprintf("Wrote the CA into the %T", c)
+		err := r.write(ctx, now, reason, func() error { return r.client.Patch(ctx, after, patch, fieldOwner) })
+		if err == nil {
+			configurations[i] = after
+		}
+		errs = append(errs, err)
+	}
+	return changed, errors.Join(errs...)
+}
+
+// write writes an object, unless there were too many writes.
+func (r *Rotator) write(ctx context.Context, now time.Time, reason string, write func() error) error {
+	if !r.writes.AllowN(now, 1) {
+		return errors.New("too many writes; find out which other client, such as a second operator or cert-manager, writes the certificate or the CA bundle")
+	}
+	err := write()
+	if err == nil {
+		log.FromContext(ctx).Info(reason)
+	}
+	return err
+}
+
+// serve uses a certificate from now on.
+func (r *Rotator) serve(ctx context.Context, certificate *tls.Certificate, bundle []*x509.Certificate) {
+	now := &served{Certificate: certificate}
+	if len(bundle) > 0 {
+		now.caEnds = bundle[0].NotAfter
+	}
+	if old := r.serving.Swap(now); old == nil || !old.Leaf.Equal(now.Leaf) {
+		log.FromContext(ctx).Info("Serving another certificate", "ends", now.Leaf.NotAfter)
 	}
 }
 
-// logMissing logs which configurations do not exist, once until that changes.
-func (k *Rotator) logMissing(ctx context.Context, configurations []configuration) {
-	missing := map[string]bool{}
-	for _, c := range configurations {
-		if c.missing {
-			missing[c.kind] = true
-			if !k.missing[c.kind] {
-				log.FromContext(ctx).Info("The webhook configuration does not exist, so its webhooks are not called. The certificate is kept without it.", "kind", c.kind, "name", k.Configuration)
-			}
-		}
+// serveAny serves the certificate of another issuer, who may omit the CA. The
+// Secret is empty or missing until it is issued.
+func (r *Rotator) serveAny(ctx context.Context, data map[string][]byte) error {
+	if len(data[corev1.TLSCertKey]) == 0 {
+		return nil
 	}
-	k.missing = missing
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return fmt.Errorf("the Secret has no usable certificate; the previous one is still served: %w", err)
+	}
+	r.serve(ctx, &pair, parse(r.now(), data[bundleKey]))
+	return nil
 }
 
-// next returns when the next step is due if no object changes.
-func (k *Rotator) next(m material, now, elapsed time.Time) time.Duration {
-	soonest := m.due(k.Lifetimes, k.names)
-	if ca := m.bundle[0].NotAfter.Add(-k.Lifetimes.CARenewBefore); ca.Before(soonest) {
-		soonest = ca
+// fieldOwner is the field manager of the writes of this package.
+const fieldOwner = client.FieldOwner("platform-operator-certificates")
+
+// AddTo adds the rotator to a manager. It runs in every replica, because every
+// replica serves. namespace is that of the Secret.
+//
+// The Secret is watched, not mounted: a mounted Secret changes up to a minute
+// later. Every request is for one named object, and watches use a field selector,
+// so that RBAC can limit all of them to these names.
+func (r *Rotator) AddTo(mgr manager.Manager, namespace string) error {
+	// The manager's client would start a watch of all Secrets.
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme.Scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("creating the client for the certificate: %w", err)
 	}
-	wait := soonest.Sub(now)
-	if len(m.bundle) > 1 {
-		wait = k.since.Add(k.Lifetimes.Overlap).Sub(elapsed)
+	if err := r.init(direct, namespace, time.Now); err != nil {
+		return err
 	}
-	// A clock can be set, and timers stop while a machine is suspended.
-	return min(max(wait, time.Millisecond), time.Hour)
+	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	watched := map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{namespace: {FieldSelector: named(r.Secret)}}},
+	}
+	if !r.ReadOnly {
+		watched[&admissionregistrationv1.ValidatingWebhookConfiguration{}] = cache.ByObject{Field: named(r.Configuration)}
+		watched[&admissionregistrationv1.MutatingWebhookConfiguration{}] = cache.ByObject{Field: named(r.Configuration)}
+	}
+	objects, err := cache.New(mgr.GetConfig(), cache.Options{Scheme: scheme.Scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: watched})
+	if err != nil {
+		return fmt.Errorf("creating the cache for the certificate: %w", err)
+	}
+	c, err := controller.New("certificate", mgr, controller.Options{
+		Reconciler: r, NeedLeaderElection: new(false),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller of the certificate: %w", err)
+	}
+	errs := []error{mgr.Add(inEveryReplica{objects})}
+	for o := range watched {
+		errs = append(errs, c.Watch(source.Kind(objects, o, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: r.key}}
+		}))))
+	}
+	return errors.Join(errs...)
+}
+
+// inEveryReplica starts a cache in every replica: a manager starts one that is restricted to
+// objects only in the leader.
+type inEveryReplica struct{ cache.Cache }
+
+// NeedLeaderElection returns false.
+func (inEveryReplica) NeedLeaderElection() bool { return false }
+
+// configurations returns the webhook configurations that exist and can be read.
+// The error is that of those that cannot.
+func (r *Rotator) configurations(ctx context.Context) ([]client.Object, error) {
+	var found []client.Object
+	var errs []error
+	for _, o := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
+		switch err := r.client.Get(ctx, types.NamespacedName{Name: r.Configuration}, o); {
+		case apierrors.IsNotFound(err):
+			log.FromContext(ctx).Info("The webhook configuration does not exist", "type", fmt.Sprintf("%T", o), "name", r.Configuration)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("reading %T: %w", o, err))
+		default:
+			found = append(found, o)
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// clientConfigs returns the part of each webhook that contains the CA bundle.
+func clientConfigs(configuration client.Object) []*admissionregistrationv1.WebhookClientConfig {
+	var all []*admissionregistrationv1.WebhookClientConfig
+	switch c := configuration.(type) {
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			all = append(all, &c.Webhooks[i].ClientConfig)
+		}
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			all = append(all, &c.Webhooks[i].ClientConfig)
+		}
+	}
+	return all
+}
+
+// writeSecret writes the data if the Secret still has the given version.
+func (r *Rotator) writeSecret(ctx context.Context, version string, data map[string][]byte) error {
+	if version == "" {
+		version = "1" // creates the Secret, or fails if it exists
+	}
+	// An apply that creates an object is authorized with the name of the object,
+	// so that RBAC can limit it to that name. For a create request it cannot.
+	s := corev1ac.Secret(r.key.Name, r.key.Namespace).WithResourceVersion(version).WithData(data)
+	if err := r.client.Apply(ctx, s, client.ForceOwnership, fieldOwner); err != nil {
+		return fmt.Errorf("writing the certificate's Secret: %w", err)
+	}
+	return nil
 }

@@ -106,16 +106,3 @@ func ReportUnobserved(status *common.Status, generation int64, now time.Time, pr
 	set(present, metav1.ConditionTrue)
 	meta.RemoveStatusCondition(&status.Conditions, absent)
 }
-
-// Own sets a condition that only some kinds have, or removes it if its status
-// (holds) is "".
-func Own(status *common.Status, generation int64, now time.Time, kind string, holds metav1.ConditionStatus, reason, message string) {
-	if holds == "" {
-		meta.RemoveStatusCondition(&status.Conditions, kind)
-		return
-	}
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: holds, Reason: reason, Message: message,
-		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
-	})
-}

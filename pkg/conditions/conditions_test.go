@@ -120,21 +120,3 @@ func TestReport_ChangesTransitionTimeWithStatusOnly(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-func TestOwn(t *testing.T) {
-	status := &common.Status{}
-	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	Own(status, 1, at, "Exposed", metav1.ConditionUnknown, "Waiting", "for a controller")
-	Own(status, 2, at.Add(time.Hour), "Exposed", metav1.ConditionUnknown, "Waiting", "for a controller")
-	want := []metav1.Condition{{
-		Type: "Exposed", Status: metav1.ConditionUnknown, Reason: "Waiting", Message: "for a controller",
-		ObservedGeneration: 2, LastTransitionTime: metav1.NewTime(at),
-	}}
-	if diff := cmp.Diff(want, status.Conditions); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	Own(status, 3, at, "Exposed", "", "", "")
-	if len(status.Conditions) != 0 {
-		t.Errorf("it stays: %v", status.Conditions)
-	}
-}

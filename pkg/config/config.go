@@ -135,7 +135,7 @@ type Memcached struct {
 // 30010 of every node, as with the legacy operator. 30000-32767 is the default
 // range of Kubernetes. A reconcile consists of a few requests that take
 // milliseconds, so a few workers keep an API server busy; see
-// docs/benchmarks.md.
+// docs/contributing/benchmarks.md.
 func Default() Platform {
 	return Platform{
 		APIVersion:     Version,

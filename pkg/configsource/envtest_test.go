@@ -30,10 +30,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
+
+// testModel is a model that consists of two functions.
+type testModel struct {
+	plan         func() (converge.Plan, error)
+	updateStatus func(converge.Outcome)
+}
+
+func (m testModel) Plan() (converge.Plan, error) { return m.plan() }
+
+func (m testModel) UpdateStatus(out converge.Outcome) { m.updateStatus(out) }
 
 var env *testkit.Env
 
@@ -77,9 +87,9 @@ func reader(p *passes) converge.AnyKind {
 			return r.Sources[w.Spec.Image], nil
 		},
 		Model: func(w *webserverv1.WebServer, s configsource.Source) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return testModel{plan: func() (converge.Plan, error) {
 				if !s.Found {
-					return converge.Plan{}, fault.Stalled(message.New("ReferenceNotFound", "there is no {name}"), w.Spec.Image)
+					return converge.Plan{}, fault.Stalled(messages.New("ReferenceNotFound", "there is no {name}"), w.Spec.Image)
 				}
 				text := s.Content.Data["text"]
 				h := fnv.New32()
@@ -90,7 +100,7 @@ func reader(p *passes) converge.AnyKind {
 				in := apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 				in.NeverCreated = true // the text is new, so its snapshot was not deleted
 				return converge.Plan{Apply: []apply.Intent{in}}, nil
-			}, UpdateStatusFunc: func(out converge.Outcome) {
+			}, updateStatus: func(out converge.Outcome) {
 				f := conditions.Condition{Status: true, Reason: "Read", Message: "none"}
 				if s.Found {
 					f.Message = "text " + s.Content.Data["text"]

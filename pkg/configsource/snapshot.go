@@ -131,8 +131,5 @@ func (c Snapshot) Intent(namespace string, labels map[string]string) apply.Inten
 	if len(c.BinaryData) > 0 {
 		ac.WithBinaryData(c.BinaryData)
 	}
-	in := apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-	// The name identifies the data. fmt sorts the keys of maps.
-	in.Content = fmt.Sprint(c.Source, labels)
-	return in
+	return apply.New(ac, func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 }

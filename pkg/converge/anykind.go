@@ -48,9 +48,6 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 			return k.PodLabels(ctx, r, o.(T))
 		}
 	}
-	if k.Teardown != nil {
-		e.Teardown = func(ctx context.Context, c client.Client, o Object) (bool, error) { return k.Teardown(ctx, c, o.(T)) }
-	}
 	return AnyKind{e}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // workloadPlan returns a plan with all types of dependencies. It needs only the
@@ -44,7 +44,7 @@ func workloadPlan() Plan {
 }
 
 func TestForEachChild(t *testing.T) {
-	taken := fault.Stalled(message.New(common.ReasonConflict, "belongs to another owner"))
+	taken := fault.Stalled(messages.New(common.ReasonConflict, "belongs to another owner"))
 	refused := errors.New("refused")
 	var lost error = &fault.Error{Class: fault.Quiet, Message: "it is not the one that was observed"}
 	all := []string{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment", "Service", "HorizontalPodAutoscaler"}
@@ -87,7 +87,7 @@ func TestForEachChild(t *testing.T) {
 		"a lost race for the Deployment, with a Service":        {fails: map[string]error{"Deployment": lost}, others: []string{"Service"}, want: without("HorizontalPodAutoscaler")},
 		"a Deployment that another client creates first":        {fails: map[string]error{"Deployment": apierrors.NewAlreadyExists(schema.GroupResource{}, "web")}, want: without("Service", "HorizontalPodAutoscaler")},
 		"a refused Deployment":                                  {fails: map[string]error{"Deployment": refused}, want: all},
-		"a Deployment that is being deleted":                    {fails: map[string]error{"Deployment": fault.Waiting(0, message.New(common.ReasonWaiting, "later"))}, exists: true, owned: fault.Waiting(0, message.New(common.ReasonWaiting, "later")), want: all},
+		"a Deployment that is being deleted":                    {fails: map[string]error{"Deployment": fault.Waiting(0, messages.New(common.ReasonWaiting, "later"))}, exists: true, owned: fault.Waiting(0, messages.New(common.ReasonWaiting, "later")), want: all},
 		"a conflict on the Service":                             {fails: map[string]error{"Service": taken}, want: all},
 		"a conflict on the autoscaler":                          {fails: map[string]error{"HorizontalPodAutoscaler": taken}, want: all},
 		"a failed read of the Deployment that is to be created": {fails: map[string]error{"NetworkPolicy": refused}, owned: errors.New("no cache"), want: without("Deployment")},

@@ -1,7 +1,7 @@
 // Package converge contains the reconcile loop, which is the same for every
 // kind and does not depend on any of them.
 //
-//	request ─▶ get (cache) ─▶ being deleted? ─▶ Teardown ─▶ remove the finalizer
+//	request ─▶ get (cache) ─▶ being deleted? ─▶ release ─▶ remove the finalizer
 //	               │
 //	            Observe       cached reads, one value                   reads
 //	               │
@@ -53,28 +53,6 @@ type Model interface {
 	Plan() (Plan, error)
 	// UpdateStatus sets the status of the object.
 	UpdateStatus(Outcome)
-}
-
-// ModelFuncs is a Model that consists of two functions, each of which may be
-// nil. It is for kinds that have no decisions to share between them.
-type ModelFuncs struct {
-	PlanFunc         func() (Plan, error)
-	UpdateStatusFunc func(Outcome)
-}
-
-// Plan calls PlanFunc, or returns an empty plan if it is nil.
-func (f ModelFuncs) Plan() (Plan, error) {
-	if f.PlanFunc == nil {
-		return Plan{}, nil
-	}
-	return f.PlanFunc()
-}
-
-// UpdateStatus calls UpdateStatusFunc, if it is set.
-func (f ModelFuncs) UpdateStatus(out Outcome) {
-	if f.UpdateStatusFunc != nil {
-		f.UpdateStatusFunc(out)
-	}
 }
 
 // Kind declares how the objects of one kind are reconciled. T is the type of
@@ -134,10 +112,6 @@ type Kind[T Object, S any] struct {
 	// Model returns the model of an object, given what was observed. It is
 	// pure.
 	Model func(T, S) Model
-	// Teardown cleans up what the garbage collector cannot delete, and reports
-	// whether it is done. If it is nil, there is nothing to clean up. The loop
-	// itself releases the children if the deletion policy is Orphan.
-	Teardown func(context.Context, client.Client, T) (done bool, err error)
 }
 
 // Limiter limits how many objects of a kind are rolled out at once. Unlike a

@@ -11,21 +11,6 @@ var (
 		Text: "{child} differs from the spec and is not changed, because spec.paused is true.",
 		When: "The spec or a child was changed while the object is paused. Set spec.paused to false to have it changed.",
 	})
-	msgTeardown = message.Define(message.Message{
-		In: message.Waits, Reasons: []string{common.ReasonWaiting},
-		Text: "The teardown has not finished.",
-		When: "The object is being deleted.",
-	})
-	msgTeardownGivenUp = message.Define(message.Message{
-		In: []string{message.Event}, Reasons: []string{common.ReasonError},
-		Text: "The teardown did not finish within {duration} and was given up.",
-		When: "The object is deleted without it. The message about the error follows.",
-	})
-	msgChildLost = message.Define(message.Message{
-		In: []string{message.Event}, Reasons: []string{common.ReasonChildDeleted},
-		Text: "{child} was deleted before it could be released, so it is not kept. Create it again if it is still needed.",
-		When: "An object with the deletion policy Orphan was deleted together with a child.",
-	})
 	msgDeletionBlocked = message.Define(message.Message{
 		In:   []string{"Ready=Unknown", "Reconciling=True", "Stalled=True", message.Event},
 		Text: "The object cannot be deleted yet.",
@@ -33,8 +18,8 @@ var (
 	})
 	msgDeletionRemedy = message.Define(message.Message{
 		In:   []string{"Ready=Unknown", "Stalled=True", message.Event},
-		Text: "Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too.",
-		When: "It follows other messages once a deletion has been blocked for ten minutes.",
+		Text: "Remove the cause, or set spec.deletionPolicy to Delete: then the object is deleted without releasing the remaining children.",
+		When: "It follows a message about a request that the API server refuses.",
 	})
 	msgBecomingAvailable = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonWaiting},

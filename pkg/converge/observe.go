@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +26,6 @@ type uidRecorder struct {
 	client.Reader
 	scheme *runtime.Scheme
 	of     map[childKey]client.Object
-	// unlabelled are children that exist but are not in the cache.
-	unlabelled map[childKey]client.Object
 }
 
 func (s uidRecorder) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
@@ -38,10 +35,6 @@ func (s uidRecorder) Get(ctx context.Context, key client.ObjectKey, into client.
 		return err
 	}
 	k := childKey{gvk.Kind, key}
-	if live := s.unlabelled[k]; live != nil && err != nil {
-		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(live.DeepCopyObject()).Elem())
-		err = nil
-	}
 	s.of[k] = into
 	return err
 }

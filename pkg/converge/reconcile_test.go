@@ -25,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -36,8 +34,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // loop reconciles a kind with one ConfigMap, parts of which a test can replace,
@@ -92,7 +90,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 		l.calls = append(l.calls, what)
 		return l.refuse[what]
 	}
-	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns-1"}}).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
+	l.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().WithStatusSubresource(&webserverv1.WebServer{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				if err := said("apply"); err != nil {
@@ -162,13 +160,20 @@ type testKind struct {
 
 func (k testKind) erase() AnyKind {
 	k.Model = func(w *webserverv1.WebServer, observed int) Model {
-		return ModelFuncs{
-			PlanFunc:         func() (Plan, error) { return k.Desired(w, observed) },
-			UpdateStatusFunc: func(out Outcome) { k.Report(w, observed, out) },
-		}
+		return testModel{k, w, observed}
 	}
 	return Erase(k.Kind)
 }
+
+type testModel struct {
+	kind     testKind
+	object   *webserverv1.WebServer
+	observed int
+}
+
+func (m testModel) Plan() (Plan, error) { return m.kind.Desired(m.object, m.observed) }
+
+func (m testModel) UpdateStatus(out Outcome) { m.kind.Report(m.object, m.observed, out) }
 
 // restart simulates a new process, or makes a change of the kind effective.
 func (l *loop) restart() {
@@ -195,20 +200,6 @@ func (l *loop) try(want ...string) (reconcile.Result, error) {
 		l.t.Errorf("called %q, want %q", l.calls, want)
 	}
 	return result, err
-}
-
-// Reconcile reconciles after the event of the stored version.
-func (l *loop) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	w := &webserverv1.WebServer{}
-	if l.client.Get(ctx, r.NamespacedName, w) == nil {
-		l.deliver(w)
-	}
-	return l.Reconciler.Reconcile(ctx, r)
-}
-
-// deliver calls the handler with an event of a version.
-func (l *loop) deliver(w *webserverv1.WebServer) {
-	handleObject(&l.deletions).Update(l.t.Context(), event.UpdateEvent{ObjectOld: w, ObjectNew: w}, &prioritiesOf{})
 }
 
 func (l *loop) stored() *webserverv1.WebServer {
@@ -273,7 +264,7 @@ func TestReconciler_RunsItsStepsInOrder(t *testing.T) {
 }
 
 func TestReconciler_UpdatesTheStatusAfterAFailure(t *testing.T) {
-	taken := fault.Stalled(message.New(common.ReasonConflict, "taken"))
+	taken := fault.Stalled(messages.New(common.ReasonConflict, "taken"))
 	for name, tc := range map[string]struct {
 		fails string
 		err   error
@@ -308,7 +299,7 @@ func TestReconciler_UpdatesTheStatusAfterAFailure(t *testing.T) {
 func TestReconciler_AppliesAPlanReturnedWithAnError(t *testing.T) {
 	l := newLoop(t, object())
 	l.kind.Desired = func(w *webserverv1.WebServer, _ int) (Plan, error) {
-		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled(message.New("NotFound", "something else is missing"))
+		return Plan{Apply: []apply.Intent{child(w, "")}}, fault.Stalled(messages.New("NotFound", "something else is missing"))
 	}
 	l.restart()
 	l.pass("Observe", "apply", "Report", "status")
@@ -735,7 +726,7 @@ func TestReconciler_WritesOneStatusForAQuickRollout(t *testing.T) {
 		"no longer serving": {state: conditions.State{Available: down, Ready: down}},
 		"a child is missing": {
 			state:  conditions.State{Available: up, Ready: rolling},
-			refuse: fault.Waiting(time.Second, message.New("Missing", "it waits")),
+			refuse: fault.Waiting(time.Second, messages.New("Missing", "it waits")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -868,7 +859,7 @@ func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
 	pass("Normal Up Ready: up")
 
 	l.edit(func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:3" })
-	l.refuse["Desired"] = fault.Waiting(time.Second, message.New("Missing", "it waits"))
+	l.refuse["Desired"] = fault.Waiting(time.Second, messages.New("Missing", "it waits"))
 	pass("Normal Missing Reconciling: it waits")
 	delete(l.refuse, "Desired")
 	l.state = conditions.State{Available: up.Available, Ready: rolling}
@@ -880,24 +871,17 @@ func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
 func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
 	hold := func(w *webserverv1.WebServer) { w.Finalizers = []string{"others.io/hold"} }
 	for name, tc := range map[string]struct {
-		object   *webserverv1.WebServer
-		teardown bool
-		adds     bool
-		want     []string
+		object *webserverv1.WebServer
+		adds   bool
+		want   []string
 	}{
-		"added for Orphan":          {object(hold, orphaning), false, true, []string{"others.io/hold", naming.Finalizer}},
-		"stays for Orphan":          {object(finalized, orphaning), false, false, []string{naming.Finalizer, "others.io/hold"}},
-		"not there for Delete":      {object(hold), false, false, []string{"others.io/hold"}},
-		"added for a teardown":      {object(hold), true, true, []string{"others.io/hold", naming.Finalizer}},
-		"stays for a kind's needs":  {object(finalized), true, false, []string{naming.Finalizer, "others.io/hold"}},
-		"none at all is none added": {object(), false, false, nil},
+		"added for Orphan":          {object(hold, orphaning), true, []string{"others.io/hold", naming.Finalizer}},
+		"stays for Orphan":          {object(finalized, orphaning), false, []string{naming.Finalizer, "others.io/hold"}},
+		"not there for Delete":      {object(hold), false, []string{"others.io/hold"}},
+		"none at all is none added": {object(), false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, tc.object)
-			if tc.teardown {
-				l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return true, nil }
-				l.restart()
-			}
 			rest := []string{"Observe", "Desired", "apply", "Report", "status"}
 			if tc.adds {
 				rest = append([]string{"patch"}, rest...)
@@ -949,16 +933,6 @@ func (l *loop) releasedChild() {
 	}
 }
 
-// collect removes the reference to the object from a child, as the garbage collector
-// does if the child has another owner, or is orphaned.
-func (l *loop) collect(c client.Object) {
-	l.t.Helper()
-	c.SetOwnerReferences(slices.DeleteFunc(c.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "WebServer" }))
-	if err := l.client.Update(l.t.Context(), c); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
@@ -973,12 +947,14 @@ func TestReconciler_ReleasesOrphansBeforeTheOwnerIsDeleted(t *testing.T) {
 	l.pass()
 }
 
-func TestReconciler_DeletesRetainedChildrenOfAnObjectWhosePolicyIsDelete(t *testing.T) {
+// A child without an owner reference is kept: the object was deleted before the change of its
+// policy was reconciled.
+func TestReconciler_ReleasesChildrenThatWereToBeDeletedLater(t *testing.T) {
 	for name, tc := range map[string]struct {
 		written bool // the children, after the policy was changed
 		want    []string
 	}{
-		"not written since": {false, []string{"Observe", "Desired", "delete", "patch"}},
+		"not written since": {false, []string{"Observe", "Desired", "patch", "patch"}}, // the child, the finalizer
 		"written since":     {true, []string{"Observe", "Desired", "patch"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -999,166 +975,33 @@ func TestReconciler_DeletesRetainedChildrenOfAnObjectWhosePolicyIsDelete(t *test
 			if diff := cmp.Diff([]string{"others.io/hold"}, l.stored().Finalizers); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
 			}
-		})
-	}
-}
-
-// kubectl delete --cascade=orphan keeps the children, also if the policy was Orphan
-// until a moment before.
-func TestReconciler_ReleasesRetainedChildrenOfAnOrphaningDeletion(t *testing.T) {
-	for name, collected := range map[string]bool{
-		"before the garbage collector":        false,
-		"after the garbage collector is done": true,
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoop(t, object(finalized, orphaning))
-			l.pass("Observe", "Desired", "apply", "Report", "status")
-			l.edit(func(w *webserverv1.WebServer) {
-				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
-				if !collected {
-					w.Finalizers = append(w.Finalizers, metav1.FinalizerOrphanDependents)
+			if tc.written {
+				if diff := cmp.Diff([]string{"WebServer"}, l.owners()); diff != "" {
+					t.Errorf("the garbage collector does not delete the child (-want +got):\n%s", diff)
 				}
-			})
-			if collected {
-				l.collect(l.child())
+				return
 			}
-			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
-				t.Fatal(err)
-			}
-			l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
 			l.releasedChild()
 		})
 	}
 }
 
-// The garbage collector removes the reference to an object that is deleted in the
-// foreground from a child that its Namespace owns, too, as if the child were orphaned.
-func TestReconciler_DeletesRetainedChildrenOfAForegroundDeletion(t *testing.T) {
-	for name, tc := range map[string]struct{ late, retried, written bool }{
-		"before the garbage collector is done": {},
-		"after it is done":                     {late: true},
-		"tried again after it is done":         {late: true, retried: true},
-		"written while the collector ran":      {late: true, written: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoop(t, object(finalized, orphaning))
-			l.pass("Observe", "Desired", "apply", "Report", "status")
-			l.edit(func(w *webserverv1.WebServer) {
-				w.Spec.DeletionPolicy = common.DeletionPolicyDelete
-				w.Finalizers = append(w.Finalizers, metav1.FinalizerDeleteDependents)
-			})
-			l.collect(l.child())
-			if tc.written {
-				c := l.child()
-				c.OwnerReferences = nil
-				if err := l.client.Update(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := l.client.Delete(t.Context(), l.stored()); err != nil {
-				t.Fatal(err)
-			}
-			w := l.stored()
-			l.deliver(w)
-			if tc.retried {
-				l.refuse["delete"] = errors.New("no answer")
-				if _, err := l.try("Observe", "Desired", "delete", "status"); err == nil {
-					t.Error("no error, so no back-off")
-				}
-				delete(l.refuse, "delete")
-				w = l.stored()
-			}
-			if tc.late {
-				controllerutil.RemoveFinalizer(w, metav1.FinalizerDeleteDependents)
-				if err := l.client.Update(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
-			}
-			l.pass("Observe", "Desired", "delete", "patch") // the child, the finalizer
-		})
-	}
-}
-
-// The cache holds a version before the handlers get its event, and they may not even
-// have got the event of the version with the finalizer of a foreground deletion.
-func TestReconciler_TearsDownAfterTheEventOfTheDeletion(t *testing.T) {
+// If the policy is Delete, nothing is lost with a child that is not released.
+func TestReconciler_DeletesAnObjectWhoseChildrenNeedNotBeReleased(t *testing.T) {
 	l := newLoop(t, object(finalized, orphaning))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
+	l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
 		t.Fatal(err)
 	}
-	l.calls = nil
-	result, err := l.Reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-	if err != nil || !result.IsZero() || len(l.calls) > 0 {
-		t.Errorf("before the event: called %q, got %v and %v", l.calls, result, err)
-	}
-	l.pass("Observe", "Desired", "patch", "patch") // the child, the finalizer
-}
-
-func TestReconciler_ReportsAChildThatCannotBeReleased(t *testing.T) {
-	l := newLoop(t, object(orphaning, finalized))
-	l.pass("Observe", "Desired", "apply", "Report", "status")
-	c := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: "ns", Name: "web-child"}
-	if err := l.client.Get(t.Context(), key, c); err != nil {
-		t.Fatal(err)
-	}
-	c.Finalizers = []string{metav1.FinalizerDeleteDependents} // foreground deletion
-	if err := errors.Join(l.client.Update(t.Context(), c), l.client.Delete(t.Context(), c), l.client.Delete(t.Context(), l.stored())); err != nil {
-		t.Fatal(err)
-	}
-	l.heard()
-	l.pass("Observe", "Desired", "patch") // the finalizer
-	l.said(`Warning ChildDeleted ConfigMap "web-child" was deleted before it could be released, so it is not kept. Create it again if it is still needed.`)
-}
-
-func TestReconciler_DoesNotTearDownAStaleObjectAgain(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	l.pass("Observe", "Desired", "patch")
-	w := l.stored()
-	w.Finalizers = append(w.Finalizers, naming.Finalizer) // as in an outdated cache
-	if err := l.client.Update(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
-	l.pass()
-}
-
-func TestTeardown_KeepsTheFinalizerUntilDone(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	done, fails := false, error(nil)
-	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) {
-		l.calls = append(l.calls, "Teardown")
-		return done, fails
-	}
-	l.restart()
-	if r := l.pass("Observe", "Desired", "Teardown", "status"); r.RequeueAfter != 5*time.Second {
-		t.Errorf("comes back after %s", r.RequeueAfter)
-	}
-	l.said("Warning Waiting The object cannot be deleted yet. The teardown has not finished.",
-		"Normal Waiting Reconciling: The object cannot be deleted yet. The teardown has not finished.")
-
-	fails = errors.New("no answer")
-	if _, err := l.try("Observe", "Desired", "Teardown", "status"); !errors.Is(err, fails) {
-		t.Errorf("got %v", err)
-	}
-	fails = nil
 	l.refuse["Observe"] = errors.New("no cache")
-	if _, err := l.try("Observe"); err == nil {
-		t.Error("the teardown went on blindly")
-	}
-	delete(l.refuse, "Observe")
-	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
-		t.Fatal("the finalizer went before the teardown was done")
-	}
-
-	done = true
-	l.pass("Observe", "Desired", "Teardown", "patch")
-	if slices.Contains(l.stored().Finalizers, naming.Finalizer) {
-		t.Error("the finalizer is still there")
+	l.pass("Observe", "patch")
+	if l.holds() {
+		t.Error("the object cannot be deleted")
 	}
 }
 
-func TestTeardown_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
+func TestRelease_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
 	l := newLoop(t, object(orphaning, finalized))
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {
@@ -1169,7 +1012,7 @@ func TestTeardown_KeepsTheFinalizerIfAReleaseFails(t *testing.T) {
 		t.Error("no error, so no back-off")
 	}
 	if !slices.Contains(l.stored().Finalizers, naming.Finalizer) {
-		t.Error("the finalizer went though the child was not released: it would be deleted")
+		t.Error("the finalizer was removed though the child was not released")
 	}
 }
 
@@ -1334,7 +1177,7 @@ func TestReconciler_LeavesTheStatusIfNothingCouldBeObserved(t *testing.T) {
 	}
 	l.said("Normal Error Reconciling: The API server did not carry out a request (no answer). It is retried.")
 
-	l.refuse["Observe"] = fault.Stalled(message.New(common.ReasonForbidden, "forbidden"))
+	l.refuse["Observe"] = fault.Stalled(messages.New(common.ReasonForbidden, "forbidden"))
 	l.pass("Observe", "status")
 	l.said("Warning Forbidden Stalled: forbidden")
 	if c := l.stored().Status.Conditions; meta.FindStatusCondition(c, common.ConditionReconciling) != nil {
@@ -1372,7 +1215,7 @@ func TestReconciler_ForgetsChildrenThatAnUndecidedPlanDoesNotName(t *testing.T) 
 	if n := l.applier.Remembered(uid, "ConfigMap"); n != 1 {
 		t.Fatalf("%d children are remembered, want 1", n)
 	}
-	undecided := fault.Stalled(message.New(common.ReasonReferenceNotFound, "undecided"))
+	undecided := fault.Stalled(messages.New(common.ReasonReferenceNotFound, "undecided"))
 	l.kind.Desired = func(*webserverv1.WebServer, int) (Plan, error) { return Plan{}, undecided }
 	l.Reconciler.kind = l.kind.erase()
 	if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -1475,8 +1318,8 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 		lose(l) // counted from zero again
 	})
 	for name, other := range map[string]error{
-		"of a child in addition to one that waits":      fault.Waiting(time.Minute, message.New(common.ReasonWaiting, "later")),
-		"of a child in addition to one that is stalled": fault.Stalled(message.New(common.ReasonConflict, "taken")),
+		"of a child in addition to one that waits":      fault.Waiting(time.Minute, messages.New(common.ReasonWaiting, "later")),
+		"of a child in addition to one that is stalled": fault.Stalled(messages.New(common.ReasonConflict, "taken")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, object())
@@ -1549,7 +1392,7 @@ func (l *loop) released() bool {
 	if err := l.client.Get(l.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
 		l.t.Fatal(err)
 	}
-	return len(c.OwnerReferences) == 0
+	return len(c.OwnerReferences)+len(c.Labels)+len(c.Annotations) == 0
 }
 
 func (l *loop) holds() bool {
@@ -1557,7 +1400,7 @@ func (l *loop) holds() bool {
 	return slices.Contains(l.stored().Finalizers, naming.Finalizer)
 }
 
-func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
+func TestRelease_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 	l := orphaned(t)
 	l.kind.References = func(*webserverv1.WebServer) []configsource.Reference { return []configsource.Reference{{Name: "cfg"}} }
 	l.kind.Secrets = func(*webserverv1.WebServer) []string { return []string{"db"} }
@@ -1575,28 +1418,9 @@ func TestTeardown_ReadsNothingThatTheObjectRefersTo(t *testing.T) {
 	}
 }
 
-// The spec names the children, so a failed read must not prevent the deletion
-// of an object forever.
-func TestTeardown_DoesWithoutObservingAfterATime(t *testing.T) {
-	l := orphaned(t)
-	l.refuse["Observe"] = errors.New("no cache")
-	if _, err := l.try("Observe", "status"); err == nil {
-		t.Error("no error, so no back-off")
-	}
-	l.clock = l.clock.Add(patience - time.Second)
-	if _, err := l.try("Observe"); err == nil {
-		t.Error("no error, so no back-off")
-	}
-	l.clock = l.clock.Add(time.Second)
-	l.pass("Observe", "Desired", "patch", "patch")
-	if !l.released() || l.holds() {
-		t.Error("the child was not released")
-	}
-}
-
 // A child that the user wants to keep is not abandoned: the object remains, and
 // reports the reason and the edit that completes its deletion.
-func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
+func TestRelease_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	l := orphaned(t)
 	l.refuse["patch"] = errors.New("no answer")
 	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
@@ -1607,24 +1431,25 @@ func TestTeardown_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 	if _, err := l.try("Observe", "Desired", "patch"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
 	}
-	l.clock = l.clock.Add(100 * 24 * time.Hour)
-	if _, err := l.try("Observe", "Desired", "patch", "status"); err == nil {
-		t.Error("no error, so no back-off")
+	l.heard()
+	l.refuse["patch"] = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "web-child", errors.New("no permission"))
+	l.pass("Observe", "Desired", "patch", "status")
+	const remedy = " Remove the cause, or set spec.deletionPolicy to Delete: then the object is deleted without releasing the remaining children."
+	if said := l.heard(); len(said) != 2 || !strings.HasSuffix(said[0], remedy) {
+		t.Errorf("events %q", said)
 	}
-	const remedy = " Remove the cause, or set spec.deletionPolicy to Delete, which deletes the children too."
-	l.said("Warning Error "+why, "Warning Error "+why+remedy, "Warning Error Stalled: "+why+remedy)
 	if l.released() || !l.holds() {
 		t.Error("the child is lost")
 	}
-	delete(l.refuse, "patch")
 	l.edit(func(w *webserverv1.WebServer) { w.Spec.DeletionPolicy = common.DeletionPolicyDelete })
-	l.pass("Observe", "Desired", "delete", "patch")
+	delete(l.refuse, "patch")
+	l.pass("Observe", "Desired", "patch", "patch")
 	if l.holds() {
 		t.Error("the object cannot be deleted")
 	}
 }
 
-func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
+func TestRelease_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 	l := orphaned(t)
 	desired := l.kind.Desired
 	l.kind.Desired = func(w *webserverv1.WebServer, seen int) (Plan, error) {
@@ -1635,29 +1460,18 @@ func TestTeardown_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 	}
 	fails := errors.New("no answer")
 	l.restart()
-	l.applier = apply.NewApplier(l.client, interceptor.NewClient(l.client, interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return fails
+	l.applier = apply.NewApplier(interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if k.Name == "broken" {
+				return fails
+			}
+			return c.Get(ctx, k, o, opts...)
 		},
-	}), apply.NoRecorder{})
+	}), l.client, apply.NoRecorder{})
 	if _, err := l.try("Observe", "Desired", "patch", "status"); !errors.Is(err, fails) {
 		t.Errorf("got %v", err)
 	}
 	if !l.released() || !l.holds() {
 		t.Error("the child that can be released is not, or the object does not wait for the other")
-	}
-}
-
-func TestTeardown_GivesUpWhatAKindDoesAfterATime(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	l.kind.Teardown = func(context.Context, client.Client, *webserverv1.WebServer) (bool, error) { return false, nil }
-	l.restart()
-	l.pass("Observe", "Desired", "status")
-	l.heard()
-	l.clock = l.clock.Add(patience)
-	l.pass("Observe", "Desired", "patch")
-	l.said("Warning Error The teardown did not finish within 10m0s and was given up. The teardown has not finished.")
-	if l.holds() {
-		t.Error("the object cannot be deleted")
 	}
 }

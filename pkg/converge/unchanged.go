@@ -29,8 +29,7 @@ import (
 //     version that was compared with the intent;
 //   - the clock: a decision that time alone can change requests another
 //     reconcile, and none is skipped from that time on;
-//   - optional types that become available: they are a part of the fingerprint;
-//   - children that disappeared from the cache: they are searched for first.
+//   - optional types that become available: they are a part of the fingerprint.
 
 // fingerprint identifies everything that was read to decide about one object.
 // The hash has a random seed, so that a collision cannot be constructed. 0 is
@@ -190,10 +189,7 @@ func (r *Reconciler) confirm(plan Plan, out Outcome, seen *reads) bool {
 // reconcile that ends at rest remembers it again.
 func (r *Reconciler) takeRest(key types.NamespacedName) (last rest) {
 	r.change(key, func(m *memory) {
-		if len(m.vanished) == 0 { // a child that disappeared has to be searched for
-			last = m.rest
-		}
-		m.rest = rest{}
+		last, m.rest = m.rest, rest{}
 	})
 	return last
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
-	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // resting is a loop whose object is at rest: the next reconcile ends after the
@@ -120,12 +119,6 @@ func TestReconciler_DecidesAgainAfterAChange(t *testing.T) {
 		}, []string{"Observe", "Observe", "Desired", "apply", "Report"}},
 		"that creates an object that was missing": {func(l *loop) { l.configMap("other", nil) }, full},
 		"that adds an object to a list":           {func(l *loop) { l.configMap("another", map[string]string{"team": "a"}) }, full},
-		"of a child that disappeared from the cache": {func(l *loop) {
-			l.disappeared(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "ns", Name: "web-child", UID: "child-1", Annotations: map[string]string{naming.AnnotationOwner: "owner-1"},
-				OwnerReferences: []metav1.OwnerReference{{Name: "web", UID: "owner-1", Controller: new(true)}},
-			}})
-		}, []string{"Observe", "Desired", "Report"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resting(t)
@@ -148,7 +141,7 @@ func TestReconciler_DecidesAgainUnlessNothingWasToDo(t *testing.T) {
 	})
 	t.Run("a problem", func(t *testing.T) {
 		l := resting(t)
-		l.refuse["Desired"] = fault.Stalled(message.New(common.ReasonConflict, "taken"))
+		l.refuse["Desired"] = fault.Stalled(messages.New(common.ReasonConflict, "taken"))
 		l.edit(func(*webserverv1.WebServer) {})
 		l.pass("Observe", "Observe", "Desired", "Report", "status")
 		l.pass("Observe", "Desired", "Report")

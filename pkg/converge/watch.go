@@ -93,7 +93,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 		base = base.WithName(part)
 	}
 	warm := true
-	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject(&r.deletions)).
+	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers + 1,
 			NewQueue:                newQueue(o.Workers),
@@ -117,10 +117,10 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	if err != nil {
 		return err
 	}
-	optional.handler = first{
-		EventHandler: handler.EnqueueRequestsFromMapFunc(controllerOf(gvk.GroupKind())),
-		disowned:     r.disowned, disappeared: r.disappeared,
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), naming.IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }); err != nil {
+		return fmt.Errorf("indexing %s by UID: %w", k.Log.Key, err)
 	}
+	optional.handler = first{EventHandler: handler.EnqueueRequestsFromMapFunc(ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList()))}
 	r.optional = optional
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, optional.handler)
@@ -166,6 +166,32 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
 	}
 	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k) })
+}
+
+// ownerOf returns a function that maps a child to its owner, if that is of the kind. A
+// child without an owner reference names its owner by UID. objects is the cache, and list
+// an empty list of the kind.
+func ownerOf(kind schema.GroupKind, objects client.Reader, list client.ObjectList) handler.MapFunc {
+	controller := controllerOf(kind)
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		if metav1.GetControllerOfNoCopy(o) != nil {
+			return controller(ctx, o)
+		}
+		uid := naming.OwnerUID(o)
+		if uid == "" {
+			return nil
+		}
+		l := list.DeepCopyObject().(client.ObjectList)
+		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), client.MatchingFields{naming.IndexUID: string(uid)}, client.UnsafeDisableDeepCopy)
+		var owners []reconcile.Request
+		if err == nil {
+			owners, err = requestsOf(l)
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Looking for the owner of a child failed", "child", client.ObjectKeyFromObject(o).String())
+		}
+		return owners
+	}
 }
 
 // controllerOf returns a function that maps a child to the object of a kind
@@ -271,8 +297,8 @@ func concerned(objects client.Reader, list client.ObjectList, which func(client.
 }
 
 // handleObject returns the handler of the kind's own objects. It enqueues
-// what a user changed before everything else, and records deletions.
-func handleObject(d *deletions) handler.EventHandler {
+// what a user changed before everything else.
+func handleObject() handler.EventHandler {
 	add := func(o client.Object, priority int, q queue) {
 		r := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
 		if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
@@ -287,7 +313,6 @@ func handleObject(d *deletions) handler.EventHandler {
 			if e.IsInInitialList && isReconciled(e.Object) {
 				priority = fairqueue.PriorityBackground
 			}
-			d.observe(e.Object)
 			add(e.Object, priority, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
@@ -298,11 +323,9 @@ func handleObject(d *deletions) handler.EventHandler {
 			case isEdit(e.ObjectOld, e.ObjectNew):
 				priority = fairqueue.PriorityEdit
 			}
-			d.observe(e.ObjectNew)
 			add(e.ObjectNew, priority, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			d.forget(e.Object)
 			add(e.Object, fairqueue.PriorityDefault, q)
 		},
 	}
@@ -327,11 +350,6 @@ func isEdit(before, after client.Object) bool {
 // fairqueue.PriorityEvent.
 type first struct {
 	handler.EventHandler
-	// disowned, if set, returns the request for the owner of a child without an
-	// owner reference. disappeared, if set, is called with each child that is
-	// no longer in the cache.
-	disowned    func(client.Object) (reconcile.Request, bool)
-	disappeared func(client.Object)
 	// after delays the requests, so that one serves several events.
 	after time.Duration
 }
@@ -353,26 +371,11 @@ func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Objec
 		return
 	}
 	f.EventHandler.Update(ctx, e, raised(q, f.after))
-	f.ownerOf(e.ObjectNew, q)
-}
-
-// ownerOf enqueues the owner of a child without an owner reference.
-func (f first) ownerOf(o client.Object, q queue) {
-	if f.disowned == nil || o == nil {
-		return
-	}
-	if r, ok := f.disowned(o); ok {
-		raised(q, 0).Add(r)
-	}
 }
 
 // Delete raises the priority, because a service may be down.
 func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Object], q queue) {
-	if f.disappeared != nil {
-		f.disappeared(e.Object)
-	}
 	f.EventHandler.Delete(ctx, e, raised(q, f.after))
-	f.ownerOf(e.Object, q)
 }
 
 // raised returns a queue that adds requests with fairqueue.PriorityEvent, after a

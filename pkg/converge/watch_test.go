@@ -155,7 +155,7 @@ func TestHandleObject_PrioritizesEdits(t *testing.T) {
 		}
 		return w
 	}
-	h := handleObject(&deletions{})
+	h := handleObject()
 	create := func(o client.Object, initial bool) func(q queue) {
 		return func(q queue) {
 			h.Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
@@ -213,7 +213,7 @@ func TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace(t *testing.T) {
 		before := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1, ResourceVersion: "1"}}
 		after := before.DeepCopy()
 		after.Generation, after.ResourceVersion = 2, "2"
-		handleObject(&deletions{}).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		handleObject().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 	}
 	child := first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
@@ -64,12 +64,12 @@ func TestClassify(t *testing.T) {
 		want want
 	}{
 		"nothing":              {nil, want{Class: None}},
-		"waiting, with a time": {Waiting(5*time.Second, message.New(common.ReasonWaiting, "for {what}"), "it"), want{Wait, common.ReasonWaiting, "for it", false, fiveSecond}},
-		"waiting for an event": {Waiting(0, message.New(common.ReasonWaiting, "for it")), want{Wait, common.ReasonWaiting, "for it", false, never}},
-		"stalled":              {Stalled(message.New(common.ReasonConflict, "is {owner}'s"), "Ann"), want{Stall, common.ReasonConflict, "is Ann's", false, aProbe}},
-		"wrapped keeps class":  {fmt.Errorf("applying: %w", Stalled(message.New(common.ReasonConflict, "taken"))), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
+		"waiting, with a time": {Waiting(5*time.Second, messages.New(common.ReasonWaiting, "for {what}"), "it"), want{Wait, common.ReasonWaiting, "for it", false, fiveSecond}},
+		"waiting for an event": {Waiting(0, messages.New(common.ReasonWaiting, "for it")), want{Wait, common.ReasonWaiting, "for it", false, never}},
+		"stalled":              {Stalled(messages.New(common.ReasonConflict, "is {owner}'s"), "Ann"), want{Stall, common.ReasonConflict, "is Ann's", false, aProbe}},
+		"wrapped keeps class":  {fmt.Errorf("applying: %w", Stalled(messages.New(common.ReasonConflict, "taken"))), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
 		"wrapped join: the worst counts": {
-			fmt.Errorf("observing: %w", errors.Join(apierrors.NewConflict(deployments, "web", nil), Waiting(0, message.New(common.ReasonWaiting, "later")), fmt.Errorf("reading: %w", Stalled(message.New("R", "taken"))))),
+			fmt.Errorf("observing: %w", errors.Join(apierrors.NewConflict(deployments, "web", nil), Waiting(0, messages.New(common.ReasonWaiting, "later")), fmt.Errorf("reading: %w", Stalled(messages.New("R", "taken"))))),
 			want{Stall, "R", "taken", false, aLostRace},
 		},
 		"a join within an Error": {&Error{Class: Wait, Reason: "R", Message: "m", Err: errors.Join(broken, quota)}, want{Wait, "R", "m", false, never}},
@@ -106,18 +106,18 @@ func TestClassify(t *testing.T) {
 		"server error":       {apierrors.NewInternalError(broken), want{Retry, common.ReasonError, "InternalError", true, never}},
 		"anything else":      {broken, want{Retry, common.ReasonError, "no answer", true, never}},
 
-		"the worst of a join speaks": {errors.Join(Waiting(5*time.Second, message.New(common.ReasonWaiting, "w")), Stalled(message.New("S", "s"))), want{Stall, "S", "s", false, fiveSecond}},
-		"in any order":               {errors.Join(Stalled(message.New("S", "s")), Waiting(5*time.Second, message.New(common.ReasonWaiting, "w"))), want{Stall, "S", "s", false, fiveSecond}},
-		"the first of equals speaks": {errors.Join(Stalled(message.New("A", "a")), Stalled(message.New("B", "b"))), want{Stall, "A", "a", false, aProbe}},
+		"the worst of a join speaks": {errors.Join(Waiting(5*time.Second, messages.New(common.ReasonWaiting, "w")), Stalled(messages.New("S", "s"))), want{Stall, "S", "s", false, fiveSecond}},
+		"in any order":               {errors.Join(Stalled(messages.New("S", "s")), Waiting(5*time.Second, messages.New(common.ReasonWaiting, "w"))), want{Stall, "S", "s", false, fiveSecond}},
+		"the first of equals speaks": {errors.Join(Stalled(messages.New("A", "a")), Stalled(messages.New("B", "b"))), want{Stall, "A", "a", false, aProbe}},
 		"a retry backs off though another waits": {
-			errors.Join(Waiting(5*time.Second, message.New(common.ReasonWaiting, "w")), broken), want{Retry, common.ReasonError, "no answer", true, never},
+			errors.Join(Waiting(5*time.Second, messages.New(common.ReasonWaiting, "w")), broken), want{Retry, common.ReasonError, "no answer", true, never},
 		},
-		"a stall speaks though another retries": {errors.Join(broken, Stalled(message.New("S", "s"))), want{Stall, "S", "s", true, never}},
+		"a stall speaks though another retries": {errors.Join(broken, Stalled(messages.New("S", "s"))), want{Stall, "S", "s", true, never}},
 		"joins of joins": {
-			errors.Join(errors.Join(nil, Waiting(0, message.New(common.ReasonWaiting, "w"))), errors.Join(Stalled(message.New("S", "s")))), want{Stall, "S", "s", false, aProbe},
+			errors.Join(errors.Join(nil, Waiting(0, messages.New(common.ReasonWaiting, "w"))), errors.Join(Stalled(messages.New("S", "s")))), want{Stall, "S", "s", false, aProbe},
 		},
 		"a lost race together with a stall is retried soon": {
-			errors.Join(apierrors.NewConflict(deployments, "web", broken), Stalled(message.New("S", "s"))), want{Stall, "S", "s", false, aLostRace},
+			errors.Join(apierrors.NewConflict(deployments, "web", broken), Stalled(messages.New("S", "s"))), want{Stall, "S", "s", false, aLostRace},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestClassify_AsksForNoCorrectionIfAPolicyDenies(t *testing.T) {
 
 func TestClassify_ReturnsOnlyRetriedErrors(t *testing.T) {
 	broken := errors.New("connection refused")
-	v := Classify(errors.Join(Stalled(message.New("S", "s")), fmt.Errorf("applying: %w", broken)))
+	v := Classify(errors.Join(Stalled(messages.New("S", "s")), fmt.Errorf("applying: %w", broken)))
 	if !errors.Is(v.Err, broken) || strings.Contains(v.Err.Error(), "s\n") {
 		t.Errorf("got %v, want only the refused connection", v.Err)
 	}
@@ -204,7 +204,7 @@ func TestError_ContainsMessageAndCause(t *testing.T) {
 	if err.Error() != "what: cause" || !errors.Is(err, cause) {
 		t.Errorf("got %q", err)
 	}
-	if got := Waiting(0, message.New(common.ReasonWaiting, "for {number}"), 1).Error(); got != "for 1" {
+	if got := Waiting(0, messages.New(common.ReasonWaiting, "for {number}"), 1).Error(); got != "for 1" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -264,9 +264,9 @@ func TestClassifyLasting(t *testing.T) {
 	}{
 		"nothing":                {},
 		"a conflict":             {conflict, Retry, common.ReasonError, true},
-		"next to one that waits": {errors.Join(conflict, Waiting(time.Minute, message.New(common.ReasonWaiting, "w"))), Retry, common.ReasonError, true},
-		"next to a stall":        {errors.Join(Stalled(message.New("S", "s")), conflict), Stall, "S", true},
-		"a stall alone":          {Stalled(message.New("S", "s")), Stall, "S", false},
+		"next to one that waits": {errors.Join(conflict, Waiting(time.Minute, messages.New(common.ReasonWaiting, "w"))), Retry, common.ReasonError, true},
+		"next to a stall":        {errors.Join(Stalled(messages.New("S", "s")), conflict), Stall, "S", true},
+		"a stall alone":          {Stalled(messages.New("S", "s")), Stall, "S", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := ClassifyLasting(tc.err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,125 +17,106 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // podProblem is why a pod is not ready.
 type podProblem struct {
-	// reason is that of the kubelet or the scheduler, and message what it says.
-	reason, message string
-	remedy          string
-	container       string
+	podstate.Diagnosis
+	// message describes the problem, and remedy says what to do.
+	message, remedy string
 	// quote is the essential part of message. If the cause of the object contains
 	// it, the problem need not be repeated.
 	quote string
 	// event reports that only an event of the pod contains the cause.
 	event bool
-	rank  int
 }
 
-// The ranks of problems: of several pods, the one with the highest rank is the
-// cause of the others.
 const (
-	rankStarting = iota + 1
-	rankNotReady
-	rankUnschedulable
-	rankFailed
-	rankNotCreated
-	rankCrash
-)
-
-const (
-	remedyImage      = "Correct the image, or what prevents it from being pulled: the registry, the network or a pull Secret."
-	remedySchedule   = "Request less, relax the scheduling constraints of spec.pod, or add nodes."
-	remedyReference  = "Create the object that the message names, or correct the spec."
-	remedyQuota      = "Raise the quota, or request less."
-	remedyProbe      = "If this lasts, correct the readiness probe, or the program in the container."
-	remedyDescribe   = "See its events: kubectl -n %s describe pod %s"
-	remedyCrash      = "See its log: kubectl -n %s logs %s -c %s --previous"
-	reasonUnsched    = "Unschedulable"
-	reasonCrashLoop  = "CrashLoopBackOff"
-	containerWaiting = "ContainerCreating"
+	remedyImage     = "Correct the image, or what prevents it from being pulled: the registry, the network or a pull Secret."
+	remedyReference = "Create the object that the message names, or correct the spec."
+	remedyQuota     = "Raise the quota, or request less."
+	remedyProbe     = "If this lasts, correct the readiness probe, or the program in the container."
+	remedyDescribe  = "See its events: kubectl -n %s describe pod %s"
+	remedyCrash     = "See its log: kubectl -n %s logs %s -c %s --previous"
 )
 
 // problemOf returns why a pod is not ready, or nil if it is ready.
 func problemOf(p *corev1.Pod) *podProblem {
-	if p.DeletionTimestamp != nil || resources.PodReady(p) || p.Status.Phase == corev1.PodSucceeded {
+	f := podProblem{Diagnosis: podstate.DiagnosePod(p)}
+	f.message = podstate.Excerpt(f.Text)
+	switch f.Problem {
+	case podstate.None:
 		return nil
+	case podstate.Unschedulable:
+		f.remedy = remedySchedule(f.Text)
+	case podstate.Starting:
+		f.remedy, f.event = describePod(p), true
+	case podstate.Initializing:
+		f.Reason, f.message = "PodInitializing", "the init container runs, and the pod waits for it"
+		f.remedy, f.event = describePod(p), true
+	case podstate.NotReady:
+		f.Reason, f.message = "NotReady", "the container runs, but its readiness probe fails"
+		f.remedy, f.event = remedyProbe, true
+	case podstate.ImagePull:
+		f.quote, f.remedy = "The image "+f.Image+" cannot be pulled: ", remedyImage
+	case podstate.NotCreated:
+		f.remedy = remedyReference
+	case podstate.Crash:
+		f.message, f.quote = exits(f.Diagnosis)
+		f.remedy = fmt.Sprintf(remedyCrash, p.Namespace, p.Name, f.Container)
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &podProblem{reason: cmp.Or(c.Reason, reasonUnsched), message: c.Message, remedy: remedySchedule, rank: rankUnschedulable}
-		}
-	}
-	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if f := problemOfContainer(p, s); f != nil {
-			f.container = s.Name
-			return f
-		}
-	}
-	if p.Status.Phase == corev1.PodFailed {
-		return &podProblem{reason: cmp.Or(p.Status.Reason, "Failed"), message: p.Status.Message, rank: rankFailed}
-	}
-	return &podProblem{reason: string(cmp.Or(p.Status.Phase, corev1.PodPending)), remedy: describePod(p), event: true, rank: rankStarting}
+	return &f
 }
 
-func problemOfContainer(p *corev1.Pod, s corev1.ContainerStatus) *podProblem {
-	ended := s.LastTerminationState.Terminated
-	if s.State.Terminated != nil {
-		ended = s.State.Terminated
+// exits describes a container that crashes, and returns the essential part of that.
+func exits(d podstate.Diagnosis) (text, quote string) {
+	if d.Exit == nil {
+		return "the container keeps exiting", ""
 	}
-	if w := s.State.Waiting; w != nil {
-		switch {
-		case w.Reason == reasonCrashLoop, (w.Reason == "PodInitializing" || w.Reason == "" || w.Reason == containerWaiting) && ended != nil:
-			return crash(p, s.Name, cmp.Or(w.Reason, reasonCrashLoop), ended)
-		case w.Reason == "PodInitializing" && len(p.Status.InitContainerStatuses) > 0:
-			return nil // an init container is the cause
-		case w.Reason == containerWaiting || w.Reason == "PodInitializing" || w.Reason == "":
-			return &podProblem{reason: cmp.Or(w.Reason, containerWaiting), message: w.Message, remedy: describePod(p), event: true, rank: rankStarting}
-		case strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable":
-			return &podProblem{reason: w.Reason, message: w.Message, quote: "The image " + s.Image + " cannot be pulled: ", remedy: remedyImage, rank: rankNotCreated}
+	text, quote = "the container exits with code "+d.ExitCode(), fmt.Sprintf("exits with code %d", d.Exit.ExitCode)
+	if log := podstate.Excerpt(d.Text); log != "" {
+		text, quote = text+": "+log, log
+	}
+	return text, quote
+}
+
+// remedies are the remedies for what the scheduler says about the nodes
+// (k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins).
+var remedies = []struct{ says, remedy string }{
+	{"Insufficient ", "Request less, or add nodes."},
+	{"Too many pods", "Add nodes."},
+	{"taint", "Tolerate the taint in spec.pod.tolerations, or remove it from a node."},
+	{"node affinity/selector", "Correct spec.pod.nodeSelector and spec.pod.affinity, or label a node."},
+	{"pod affinity rules", "Relax spec.pod.affinity."},
+	{"anti-affinity rules", "Relax spec.pod.affinity, or add nodes."},
+	{"topology spread constraints", "Relax spec.pod.topologySpreadConstraints, or add nodes."},
+	{"were unschedulable", "Uncordon a node, or add nodes."},
+}
+
+// remedySchedule returns the remedies for the reasons that the scheduler gives. Each
+// may be the reason of another node, so all of them are listed.
+func remedySchedule(says string) string {
+	var all []string
+	for _, r := range remedies {
+		if strings.Contains(says, r.says) {
+			all = append(all, r.remedy)
 		}
-		return &podProblem{reason: w.Reason, message: w.Message, remedy: remedyReference, rank: rankNotCreated}
 	}
-	if ended != nil && s.State.Running == nil && ended.ExitCode != 0 {
-		return crash(p, s.Name, cmp.Or(ended.Reason, "Error"), ended)
+	if len(all) == 0 {
+		return "Relax the scheduling constraints of spec.pod, or add nodes."
 	}
-	if s.State.Running != nil && !s.Ready && !isInit(p, s.Name) {
-		return &podProblem{reason: "NotReady", message: "the container runs, but its readiness probe fails", remedy: remedyProbe, event: true, rank: rankNotReady}
-	}
-	return nil
-}
-
-func isInit(p *corev1.Pod, container string) bool {
-	return slices.ContainsFunc(p.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
-}
-
-func crash(p *corev1.Pod, container, reason string, ended *corev1.ContainerStateTerminated) *podProblem {
-	f := &podProblem{reason: reason, rank: rankCrash, remedy: fmt.Sprintf(remedyCrash, p.Namespace, p.Name, container)}
-	if ended == nil {
-		f.message = "the container keeps ending"
-		return f
-	}
-	f.message = fmt.Sprintf("the container exits with code %d", ended.ExitCode)
-	f.quote = fmt.Sprintf("exits with code %d", ended.ExitCode)
-	if ended.Reason != "" && ended.Reason != "Error" && ended.Reason != "Completed" {
-		f.message += " (" + ended.Reason + ")"
-	}
-	if m := strings.TrimSpace(ended.Message); m != "" {
-		f.message += ": " + m
-		f.quote = m
-	}
-	return f
+	return strings.Join(all, " ")
 }
 
 func describePod(p *corev1.Pod) string { return fmt.Sprintf(remedyDescribe, p.Namespace, p.Name) }
 
 // text returns the problem in one line.
 func (f podProblem) text() string {
-	s := f.reason
-	if f.container != "" {
-		s = "container " + f.container + ": " + s
+	s := f.Reason
+	if f.Container != "" {
+		s = "container " + f.Container + ": " + s
 	}
 	if f.message != "" {
 		s += ": " + oneLine(f.message)
@@ -154,7 +134,7 @@ func (w *world) diagnose(ctx context.Context, k Kind, obj converge.Object, o *Ob
 	var worst *podProblem
 	var of *corev1.Pod
 	for _, p := range w.pods(ctx, k, obj) {
-		if f := problemOf(p); f != nil && (worst == nil || f.rank > worst.rank) {
+		if f := problemOf(p); f != nil && (worst == nil || f.Problem > worst.Problem) {
 			worst, of = f, p
 		}
 	}
@@ -163,7 +143,7 @@ func (w *world) diagnose(ctx context.Context, k Kind, obj converge.Object, o *Ob
 		return
 	}
 	w.addEvent(ctx, of, worst)
-	if worst.rank == rankStarting && worst.message == "" {
+	if worst.Problem == podstate.Starting && worst.message == "" {
 		return // it has only begun to start
 	}
 	o.PodCause = "Pod " + of.Name + ": " + worst.text()
@@ -223,7 +203,7 @@ func (w *world) addEvent(ctx context.Context, p *corev1.Pod, f *podProblem) {
 		f.remedy = remedyReference
 	}
 	if latest.Reason != "Unhealthy" {
-		f.rank = max(f.rank, rankNotCreated)
+		f.Problem = max(f.Problem, podstate.NotCreated)
 	}
 }
 
@@ -248,7 +228,7 @@ func (w *world) pod(ctx context.Context, p *corev1.Pod) Child {
 		c.State = "being deleted"
 	case f != nil:
 		w.addEvent(ctx, p, f)
-		c.State, c.Problem = f.text(), f.rank > rankStarting
+		c.State, c.Problem = f.text(), f.Problem > podstate.Initializing
 	case p.Status.Phase == corev1.PodSucceeded:
 		c.State = "completed"
 	default:

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/textdiff"
 )
 
 // History contains the revisions of an object, oldest first.
@@ -172,14 +172,16 @@ func (h History) Diff(from, to int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: slices.Collect(strings.Lines(before)), B: slices.Collect(strings.Lines(after)), Context: 3,
-		FromFile: fmt.Sprintf("%s revision %d", h.Reference, a.Number), ToFile: fmt.Sprintf("%s revision %d", h.Reference, b.Number),
-	})
-	if err != nil {
-		return "", fmt.Errorf("comparing the revisions: %w", err)
+	hunks := textdiff.Hunks(slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after)), 3)
+	if len(hunks) == 0 {
+		return "", nil
 	}
-	return diff, nil
+	var diff strings.Builder
+	fmt.Fprintf(&diff, "--- %[1]s revision %[2]d\n+++ %[1]s revision %[3]d\n", h.Reference, a.Number, b.Number)
+	for _, h := range hunks {
+		fmt.Fprintf(&diff, "@@ -%d,%d +%d,%d @@\n%s", h.From.Start+1, h.From.End-h.From.Start, h.To.Start+1, h.To.End-h.To.Start, strings.Join(h.Lines, ""))
+	}
+	return diff.String(), nil
 }
 
 func (h History) find(number int64) (Revision, error) {

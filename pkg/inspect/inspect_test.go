@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestFollow_ShowsOnlyDifferences(t *testing.T) {
@@ -64,5 +65,45 @@ func TestPrinter_Report_Color(t *testing.T) {
 	}
 	if diff := cmp.Diff(plainText.String(), strings.NewReplacer(red, "", green, "", plain, "").Replace(colored.String())); diff != "" {
 		t.Errorf("colours change the columns (-plain +colored):\n%s", diff)
+	}
+}
+
+func TestRemedySchedule(t *testing.T) {
+	for says, want := range map[string]string{
+		"0/2 nodes are available: 2 Insufficient memory. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.":                              "Request less, or add nodes.",
+		"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s).":                                                                                  "Request less, or add nodes. Tolerate the taint in spec.pod.tolerations, or remove it from a node.",
+		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":                                                                                     "Correct spec.pod.nodeSelector and spec.pod.affinity, or label a node.",
+		"0/1 nodes are available: 1 node(s) didn't match pod affinity rules.":                                                                                               "Relax spec.pod.affinity.",
+		"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.":                                                                              "Relax spec.pod.affinity, or add nodes.",
+		"0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) didn't match pod topology spread constraints (missing required label).": "Relax spec.pod.topologySpreadConstraints, or add nodes.",
+		"0/1 nodes are available: 1 node(s) were unschedulable.":                                                                                                            "Uncordon a node, or add nodes.",
+		"0/1 nodes are available: 1 Too many pods.":                                                                                                                         "Add nodes.",
+		"": "Relax the scheduling constraints of spec.pod, or add nodes.",
+	} {
+		if got := remedySchedule(says); got != want {
+			t.Errorf("%q: got %q, want %q", says, got, want)
+		}
+	}
+}
+
+// The condition quotes an excerpt of the log, and the remedy refers to the same
+// container.
+func TestProblemOf_QuotesTheLogAsTheConditionDoes(t *testing.T) {
+	p := &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+		Name: "config-test",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 1, Reason: "Error", Message: "2026/11/27 18:12:26 [emerg] 1#1: unknown directive\nnginx: [emerg] unknown directive\n",
+		}},
+	}}}}
+	p.Namespace, p.Name = "shop", "web-1"
+	f := problemOf(p)
+	if want := "container config-test: Error: the container exits with code 1: nginx: [emerg] unknown directive"; f.text() != want {
+		t.Errorf("got %q, want %q", f.text(), want)
+	}
+	if !contains("The configuration is rejected: nginx: [emerg] unknown directive. Revision 1 is serving instead.", f.quote) {
+		t.Errorf("the condition does not contain %q", f.quote)
+	}
+	if want := "See its log: kubectl -n shop logs web-1 -c config-test --previous"; f.remedy != want {
+		t.Errorf("got %q, want %q", f.remedy, want)
 	}
 }

@@ -4,8 +4,6 @@
 package naming
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,8 +15,8 @@ const Domain = "platform-operator.io"
 const (
 	// FieldManager is the field manager of server-side apply.
 	FieldManager = "platform-operator"
-	// Finalizer is set on an object only while its teardown has work that garbage
-	// collection cannot do.
+	// Finalizer is set on an object only while the operator has to release its children
+	// before it is deleted.
 	Finalizer = Domain + "/teardown"
 	// LabelManagedBy is set on every child. The caches select by it, so a child
 	// without it is never observed.
@@ -32,6 +30,10 @@ const (
 	// It identifies a child whose owner reference was removed. A user can set it
 	// on an unowned object with the name of a child to hand that object over.
 	AnnotationOwner = Domain + "/owner-uid"
+	// AnnotationOrphanOf is set on a child that outlives its owner, and therefore has
+	// no owner reference. Its value is the kind, the group and the name of the owner,
+	// such as WebServer.my.domain/web.
+	AnnotationOrphanOf = Domain + "/orphan-of"
 	// AnnotationTemplate is set on every pod of a rollout. Its value is the hash
 	// of the template that the pod was created from.
 	AnnotationTemplate = Domain + "/template"
@@ -58,16 +60,14 @@ const (
 	// by the change of a ConfigMap or Secret instead of the object. Its value is
 	// the hash of the pod template.
 	AnnotationSharedRollout = Domain + "/shared-rollout"
-	// AnnotationContested is set on a child that something else, such as a
-	// mutating webhook, changes in each request of the operator. Its value is
-	// the hash of how the child then differs from the applied intent.
-	AnnotationContested = Domain + "/contested"
 )
 
 // Indexes of the caches.
 const (
 	// IndexOwner indexes children by OwnerUID.
 	IndexOwner = "owner-uid"
+	// IndexUID indexes the objects of a kind by their own UID.
+	IndexUID = "uid"
 	// IndexReferences indexes objects by the names of the ConfigMaps that they
 	// refer to.
 	IndexReferences = "references"
@@ -81,41 +81,23 @@ const (
 	Unowned = "true"
 )
 
-// IsChild reports whether o has the operator's label and a controller, as every
-// child does.
-func IsChild(o metav1.Object) bool {
-	return IsLabelled(o) && metav1.GetControllerOf(o) != nil
-}
+// IsChild reports whether o has the operator's label and an owner, as every child does.
+func IsChild(o metav1.Object) bool { return IsLabelled(o) && OwnerUID(o) != "" }
 
 // IsLabelled reports whether o has the label by which the caches select children.
 func IsLabelled(o metav1.Object) bool { return o.GetLabels()[LabelManagedBy] == ManagedBy }
 
 // OwnerUID returns the UID of the owner of a child, or "" if o is not a child.
-// A child that the operator has written still belongs to its owner after the
-// owner reference was removed, by hand or by the garbage collector, unless it
-// was given another owner.
+// A child that the operator has written belongs to the owner that its annotation
+// names if it has no controller: it outlives its owner, or the owner reference was
+// removed by hand or by the garbage collector.
 func OwnerUID(o metav1.Object) types.UID {
 	if c := metav1.GetControllerOf(o); c != nil {
 		return c.UID
 	}
 	annotations := o.GetAnnotations()
-	uid := types.UID(annotations[AnnotationOwner])
-	if annotations[AnnotationApplied] == "" || HasOtherOwner(o, uid) {
+	if annotations[AnnotationApplied] == "" && annotations[AnnotationOrphanOf] == "" {
 		return ""
 	}
-	return uid
-}
-
-// HasOtherOwner reports whether an object has an owner other than the given one
-// and the Namespace, which retains the children of an object that orphans them.
-func HasOtherOwner(o metav1.Object, owner types.UID) bool {
-	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return r.UID != owner && !IsNamespace(r, o.GetNamespace())
-	})
-}
-
-// IsNamespace reports whether an owner reference refers to the Namespace with
-// that name.
-func IsNamespace(r metav1.OwnerReference, name string) bool {
-	return r.APIVersion == "v1" && r.Kind == "Namespace" && r.Name == name
+	return types.UID(annotations[AnnotationOwner])
 }

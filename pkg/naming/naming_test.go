@@ -41,13 +41,14 @@ func TestOwnerUID(t *testing.T) {
 		annotations map[string]string
 		want        types.UID
 	}{
-		"controlled":                            {[]metav1.OwnerReference{controller}, nil, "owner-1"},
-		"controlled by another object":          {[]metav1.OwnerReference{controller}, map[string]string{AnnotationApplied: "1-abc", AnnotationOwner: "owner-2"}, "owner-1"},
-		"the reference was removed":             {nil, written, "owner-1"},
-		"only the Namespace is left":            {[]metav1.OwnerReference{namespace}, written, "owner-1"},
-		"it was given another owner":            {[]metav1.OwnerReference{other}, written, ""},
-		"it was released":                       {nil, nil, ""},
-		"a user hands it over, not yet written": {nil, map[string]string{AnnotationOwner: "owner-1"}, ""},
+		"controlled":                                       {[]metav1.OwnerReference{controller}, nil, "owner-1"},
+		"controlled by another object":                     {[]metav1.OwnerReference{controller}, map[string]string{AnnotationApplied: "1-abc", AnnotationOwner: "owner-2"}, "owner-1"},
+		"the reference was removed":                        {nil, written, "owner-1"},
+		"only the Namespace is left":                       {[]metav1.OwnerReference{namespace}, written, "owner-1"},
+		"another object owns it, too":                      {[]metav1.OwnerReference{other}, written, "owner-1"},
+		"it outlives its owner, and was not applied since": {nil, map[string]string{AnnotationOwner: "owner-1", AnnotationOrphanOf: "WebServer.my.domain/web"}, "owner-1"},
+		"it was released":                                  {nil, nil, ""},
+		"a user hands it over, not yet written":            {nil, map[string]string{AnnotationOwner: "owner-1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &metav1.ObjectMeta{Namespace: "ns", OwnerReferences: tc.owners, Annotations: tc.annotations}

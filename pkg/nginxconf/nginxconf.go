@@ -71,124 +71,161 @@ func Directives(text string) (names []string, err error) {
 // parse returns the directives in the order of the text, and whether the whole
 // text was read.
 func parse(text string) (all []directive, complete bool, err error) {
-	// The states are those of nginx's ngx_conf_read_token.
-	var (
-		within               bool // a directive has begun
-		word                 strings.Builder
-		blocks               = []int{0} // those that are open
-		last                 int        // the block that was opened last
-		line                 = 1
-		begun                int    // the line in which the word begins
-		between              = true // no word has begun
-		comment, escaped     bool
-		variable, afterQuote bool
-		quote                byte // of the current word; 0 for none
-		unexpected           = func(what string) error { return fmt.Errorf("line %d: unexpected %s", line, what) }
-		space                = func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-		current              = func() *directive { return &all[len(all)-1] }
-		endWord              = func() {
-			if !within {
-				all = append(all, directive{line: begun, block: blocks[len(blocks)-1]})
-				within = true
-			}
-			current().words = append(current().words, word.String())
-			word.Reset()
-		}
-		open = func() (lua bool) {
-			current().opens = true
-			within = false
-			last++
-			blocks = append(blocks, last)
-			return strings.HasSuffix(current().name(), luaBlock)
-		}
-	)
-	for i := range len(text) {
-		c := text[i]
-		if c == '\n' {
-			line++
-			comment = false
-		}
-		if comment {
-			continue
-		}
-		if escaped {
-			escaped = false
-			word.WriteString(unescape(c))
-			continue
-		}
-		if afterQuote {
-			switch {
-			case space(c):
-				between, afterQuote = true, false
-				continue
-			case c == ';' || c == '{' || c == ')':
-				between, afterQuote = true, false
-			default:
-				return all, false, unexpected(fmt.Sprintf("%q after a closing quote", c))
-			}
-		}
-		if between {
-			switch {
-			case space(c):
-			case (c == ';' || c == '{') && !within, c == '}' && within, c == '}' && len(blocks) == 1:
-				return all, false, unexpected(fmt.Sprintf("%q", c))
-			case c == ';':
-				within = false
-			case c == '{':
-				if open() {
-					return all, false, nil
-				}
-			case c == '}':
-				blocks = blocks[:len(blocks)-1]
-			case c == '#':
-				comment = true
-			default:
-				between, begun = false, line
-				switch c {
-				case '"', '\'':
-					quote = c
-				case '\\':
-					escaped = true
-				default:
-					variable = c == '$'
-					word.WriteByte(c)
-				}
-			}
-			continue
-		}
-		switch {
-		case c == '{' && variable: // ${name}
-			word.WriteByte(c)
-			continue
-		case c == '\\':
-			escaped = true
-		case quote != 0 && c == quote:
-			quote = 0
-			afterQuote = true
-			endWord()
-		case quote == 0 && (space(c) || c == ';' || c == '{'):
-			between = true
-			endWord()
-			if c == ';' {
-				within = false
-			}
-			if c == '{' && open() {
-				return all, false, nil
-			}
+	p := parser{rest: text, line: 1, blocks: []int{0}}
+	for p.skipSpace(); p.rest != ""; p.skipSpace() {
+		lua := false
+		switch p.rest[0] {
+		case ';', '{', '}':
+			lua, err = p.punctuation()
 		default:
-			word.WriteByte(c)
+			err = p.word()
 		}
-		variable = c == '$'
+		if lua || err != nil {
+			return p.directives, false, err
+		}
 	}
 	switch {
-	case quote != 0:
-		return all, false, unexpected(fmt.Sprintf("end, expecting a closing %c", quote))
-	case within || !between:
-		return all, false, unexpected(`end, expecting ";"`)
-	case len(blocks) > 1:
-		return all, false, unexpected(`end, expecting "}"`)
+	case p.within:
+		err = p.unexpected(`end, expecting ";"`)
+	case len(p.blocks) > 1:
+		err = p.unexpected(`end, expecting "}"`)
 	}
-	return all, true, nil
+	return p.directives, err == nil, err
+}
+
+// parser reads words and punctuation as nginx's ngx_conf_read_token does.
+type parser struct {
+	rest       string // the text that has not been read
+	line       int    // the line in which it begins
+	directives []directive
+	within     bool  // the last directive has not ended
+	blocks     []int // those that are open
+	last       int   // the block that was opened last
+}
+
+func (p *parser) unexpected(what string) error {
+	return fmt.Errorf("line %d: unexpected %s", p.line, what)
+}
+
+// next reads one byte.
+func (p *parser) next() byte {
+	c := p.rest[0]
+	p.rest = p.rest[1:]
+	if c == '\n' {
+		p.line++
+	}
+	return c
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// skipSpace reads white space and comments.
+func (p *parser) skipSpace() {
+	for comment := false; p.rest != ""; p.next() {
+		switch c := p.rest[0]; {
+		case c == '\n':
+			comment = false
+		case c == '#':
+			comment = true
+		case !comment && !isSpace(c):
+			return
+		}
+	}
+}
+
+// punctuation reads the end of a directive, or the beginning or the end of a block.
+// lua reports that a block of Lua begins.
+func (p *parser) punctuation() (lua bool, err error) {
+	c := p.rest[0]
+	if p.within == (c == '}') || c == '}' && len(p.blocks) == 1 {
+		return false, p.unexpected(fmt.Sprintf("%q", c))
+	}
+	p.next()
+	p.within = false
+	switch c {
+	case '{':
+		d := &p.directives[len(p.directives)-1]
+		d.opens = true
+		p.last++
+		p.blocks = append(p.blocks, p.last)
+		return strings.HasSuffix(d.name(), luaBlock), nil
+	case '}':
+		p.blocks = p.blocks[:len(p.blocks)-1]
+	}
+	return false, nil
+}
+
+// word reads a word, and adds it to the directive.
+func (p *parser) word() error {
+	line := p.line
+	quote := p.rest[0]
+	if quote != '"' && quote != '\'' {
+		word, ok := p.unquoted()
+		if !ok {
+			return p.unexpected(`end, expecting ";"`)
+		}
+		p.add(word, line)
+		return nil
+	}
+	p.next()
+	word, ok := p.quoted(quote)
+	if !ok {
+		return p.unexpected(fmt.Sprintf("end, expecting a closing %c", quote))
+	}
+	p.add(word, line)
+	if p.rest != "" && !isSpace(p.rest[0]) && !strings.ContainsRune(";{)", rune(p.rest[0])) {
+		return p.unexpected(fmt.Sprintf("%q after a closing quote", p.rest[0]))
+	}
+	return nil
+}
+
+// add adds a word to the directive, or begins one.
+func (p *parser) add(word string, line int) {
+	if !p.within {
+		p.directives = append(p.directives, directive{line: line, block: p.blocks[len(p.blocks)-1]})
+		p.within = true
+	}
+	d := &p.directives[len(p.directives)-1]
+	d.words = append(d.words, word)
+}
+
+// quoted reads the rest of a word in quotes. ok is false if it does not end.
+func (p *parser) quoted(quote byte) (word string, ok bool) {
+	var b strings.Builder
+	for p.rest != "" {
+		c := p.next()
+		switch {
+		case c == quote:
+			return b.String(), true
+		case c != '\\':
+			b.WriteByte(c)
+		case p.rest != "":
+			b.WriteString(unescape(p.next()))
+		}
+	}
+	return "", false
+}
+
+// unquoted reads a word without quotes, in which ${name} may occur. ok is false if it
+// does not end.
+func (p *parser) unquoted() (word string, ok bool) {
+	var b strings.Builder
+	variable := false
+	for p.rest != "" {
+		c := p.rest[0]
+		if isSpace(c) || c == ';' || c == '{' && !variable {
+			return b.String(), true
+		}
+		p.next()
+		variable = c == '$' || c == '{'
+		switch {
+		case c != '\\':
+			b.WriteByte(c)
+		case p.rest != "":
+			b.WriteString(unescape(p.next()))
+		}
+	}
+	return "", false
 }
 
 // unescape returns the characters for an escaped one. nginx keeps the backslash

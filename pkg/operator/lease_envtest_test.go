@@ -7,15 +7,19 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// A standby becomes the leader when the leader stops, without waiting for a poll.
+// A standby becomes the leader when the leader stops, without waiting for a poll. Before
+// that, it already serves the certificate of the webhooks.
 func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -31,6 +35,17 @@ func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 		}
 	})
 	ns := env.NewNamespace(t)
+	for _, c := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
+		c.SetName(ns)
+		if err := env.Admin.Create(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := env.Admin.Delete(context.WithoutCancel(t.Context()), c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	start := func() (elected <-chan struct{}, stop func()) {
 		mgr, err := operator.New(env.AdminConfig, env.Scheme, operator.Options{
 			Namespace: ns, Watch: []string{ns}, MetricsAddress: "0", ProbeAddress: "0", LeaderElection: true, SkipNameValidation: true,
@@ -38,9 +53,19 @@ func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		certificate := &certificates.Rotator{Secret: "certificate", Configuration: ns, Services: []string{"webhooks"}}
+		if err := certificate.AddTo(mgr, ns); err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- mgr.Start(ctx) }()
+		if err := testkit.Eventually(ctx, "the certificate to be served", func(context.Context) (bool, error) {
+			_, err := certificate.GetCertificate(nil)
+			return err == nil, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 		return mgr.Elected(), func() {
 			cancel()
 			if err := <-done; err != nil {

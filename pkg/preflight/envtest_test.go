@@ -32,7 +32,18 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
+
+// testModel is a model that consists of two functions.
+type testModel struct {
+	plan         func() (converge.Plan, error)
+	updateStatus func(converge.Outcome)
+}
+
+func (m testModel) Plan() (converge.Plan, error) { return m.plan() }
+
+func (m testModel) UpdateStatus(out converge.Outcome) { m.updateStatus(out) }
 
 // env is the API server of the tests in this package.
 var env *testkit.Env
@@ -76,14 +87,14 @@ func version(env string, contract bool) converge.AnyKind {
 		New:      func() *application { return &application{} },
 		NewList:  func() client.ObjectList { return &demoapplicationv1.DemoApplicationList{} },
 		Children: []client.Object{&appsv1.Deployment{}, &appsv1.ControllerRevision{}},
-		Watches:  []converge.Watch{rollout.Pods("app", nil)},
+		Watches:  []converge.Watch{workload.Pods("app", nil)},
 		Log:      converge.LogText{Logger: "preflight", Key: "Preflight"},
 		Groups:   message.Deployments,
 		Observe: func(ctx context.Context, r converge.Reader, a *application) (rollout.Observed, error) {
-			return rollout.Observe(ctx, r, a, a.Name, "app", labels(a))
+			return workload.ObserveRollout(ctx, r, a, a.Name, "app", labels(a))
 		},
 		Model: func(a *application, s rollout.Observed) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return testModel{plan: func() (converge.Plan, error) {
 				d, err := decide(a, s)
 				if err != nil {
 					return converge.Plan{}, err
@@ -96,7 +107,7 @@ func version(env string, contract bool) converge.AnyKind {
 					Name: a.Name, Namespace: a.Namespace, Replicas: a.Spec.Replica, Selector: labels(a),
 					Template: serves,
 				})}}), nil
-			}, UpdateStatusFunc: func(out converge.Outcome) {
+			}, updateStatus: func(out converge.Outcome) {
 				d, _ := converge.Child[*appsv1.Deployment](out, "Deployment", a.Namespace, a.Name)
 				decision, _ := decide(a, s)
 				state := decision.Report(&a.Status.RolloutStatus, d, s.Pods, *a.Spec.Replica, "web", out)

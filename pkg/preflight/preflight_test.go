@@ -35,10 +35,24 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
-	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
+
+// testModel is a model that consists of two functions.
+type testModel struct {
+	plan         func() (converge.Plan, error)
+	updateStatus func(converge.Outcome)
+}
+
+func (m testModel) Plan() (converge.Plan, error) { return m.plan() }
+
+func (m testModel) UpdateStatus(out converge.Outcome) {
+	if m.updateStatus != nil {
+		m.updateStatus(out)
+	}
+}
 
 type app = demoapplicationv1.DemoApplication
 
@@ -71,7 +85,7 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 			return converge.GetOwned(ctx, r, a, a.Name, &appsv1.Deployment{})
 		},
 		Model: func(a *app, d *appsv1.Deployment) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return testModel{plan: func() (converge.Plan, error) {
 				plan := converge.Plan{Apply: append([]apply.Intent{resources.Deployment(resources.Rolling{
 					Name: a.Name, Namespace: a.Namespace, Replicas: new(int32(3)), Selector: podLabels(a), Template: k.template(a),
 				})}, k.also...)}
@@ -79,10 +93,10 @@ func (k kind) kind() converge.Kind[*app, *appsv1.Deployment] {
 					plan = converge.Plan{Prune: []client.Object{d}}
 				}
 				if k.err {
-					return plan, fault.Stalled(message.New("NotFound", "there is no ConfigMap x"))
+					return plan, fault.Stalled(messages.New("NotFound", "there is no ConfigMap x"))
 				}
 				return plan, nil
-			}, UpdateStatusFunc: func(converge.Outcome) {
+			}, updateStatus: func(converge.Outcome) {
 				if k.keep && k.env != "" {
 					a.Status.PendingChanges = []string{"spec.containers[web].env would be added"}
 				}

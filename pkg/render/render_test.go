@@ -20,13 +20,20 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
+// planFunc is a model without a status.
+type planFunc func() (converge.Plan, error)
+
+func (f planFunc) Plan() (converge.Plan, error) { return f() }
+
+func (planFunc) UpdateStatus(converge.Outcome) {}
+
 // kinds returns one kind, whose only child is a ConfigMap. The image "bad"
 // cannot be rendered.
 func kinds() []converge.AnyKind {
 	return []converge.AnyKind{converge.Erase(converge.Kind[*webserverv1.WebServer, int]{
 		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		Model: func(w *webserverv1.WebServer, _ int) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return planFunc(func() (converge.Plan, error) {
 				if w.Spec.Image == "bad" {
 					return converge.Plan{}, errors.New("no children of it")
 				}
@@ -34,7 +41,7 @@ func kinds() []converge.AnyKind {
 					apply.New(corev1ac.ConfigMap(w.Name, w.Namespace).WithData(map[string]string{"image": w.Spec.Image}),
 						func() *corev1.ConfigMap { return &corev1.ConfigMap{} }),
 				}}, nil
-			}}
+			})
 		},
 	})}
 }
@@ -189,11 +196,11 @@ func TestRender_ConvertsToTheStoredVersion(t *testing.T) {
 	kind := converge.Erase(converge.Kind[*demoapplicationv1.DemoApplication, struct{}]{
 		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
 		Model: func(a *demoapplicationv1.DemoApplication, _ struct{}) converge.Model {
-			return converge.ModelFuncs{PlanFunc: func() (converge.Plan, error) {
+			return planFunc(func() (converge.Plan, error) {
 				in := apply.New(corev1ac.ConfigMap(a.Name, a.Namespace).WithData(map[string]string{"image": a.Spec.Image}),
 					func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
 				return converge.Plan{Apply: []apply.Intent{in}}, nil
-			}}
+			})
 		},
 	})
 	rendered := map[string]string{}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -145,7 +146,7 @@ func exclusive(template *corev1ac.PodTemplateSpecApplyConfiguration) []string {
 // handed over before: kubectl rollout undo restores those of an earlier template.
 func replicasStay(live client.Object) runtime.ApplyConfiguration {
 	d, ok := live.(*appsv1.Deployment)
-	if !ok || d.Spec.Replicas == nil || !apply.HasAppliedReplicas(d) {
+	if !ok || d.Spec.Replicas == nil || !compare.HasAppliedReplicas(d) {
 		return nil
 	}
 	return appsv1ac.Deployment(d.Name, d.Namespace).WithUID(d.UID).

@@ -116,7 +116,7 @@ func TestDeployment_RemovesAdditionsToThePodTemplate(t *testing.T) {
 			c, applyTo := applying(t)
 			applied := func() *appsv1.Deployment {
 				t.Helper()
-				pod := PodSpec().WithSecurityContext(RestrictedPod(101)).
+				pod := PodSpec().WithSecurityContext(restrictedPod(101)).
 					WithContainers(corev1ac.Container().WithName("web").WithImage("nginx:1").WithSecurityContext(RestrictedContainer()))
 				r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(1)), Selector: selector, Template: Template(selector, pod)}
 				d := &appsv1.Deployment{}

@@ -1,8 +1,6 @@
 package resources
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -24,15 +22,8 @@ func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 // defaultGracePeriod is the grace period of pods whose spec sets none, in seconds.
 const defaultGracePeriod = 30
 
-// RestrictedPod returns the pod security context that the Pod Security Standard
-// "restricted" requires, for processes with the given user and group ID.
-func RestrictedPod(user int64) *corev1ac.PodSecurityContextApplyConfiguration {
-	pod, _ := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, User: user})
-	return pod
-}
-
-// RestrictedContainer returns the container security context that the standard
-// requires, with a read-only root file system.
+// RestrictedContainer returns the container security context that the Pod Security
+// Standard "restricted" requires, with a read-only root file system.
 func RestrictedContainer() *corev1ac.SecurityContextApplyConfiguration {
 	_, container := SecurityContexts(nil, SecurityDefaults{Profile: common.SecurityRestricted, ReadOnlyRootFilesystem: true})
 	return container
@@ -51,12 +42,4 @@ func TCPReadiness(port int) *corev1ac.ProbeApplyConfiguration {
 func Scratch(name, path string) (*corev1ac.VolumeApplyConfiguration, *corev1ac.VolumeMountApplyConfiguration) {
 	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 		corev1ac.VolumeMount().WithName(name).WithMountPath(path)
-}
-
-// PodReady reports whether the kubelet considers a pod ready. A pod that is being
-// deleted may be ready still.
-func PodReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/message"
-	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -57,19 +56,44 @@ type failure struct {
 	mounting bool
 	// injected reports that the container is not in the pod template.
 	injected bool
-	rank     int
+	severity severity
 }
+
+// severity orders failures: of several pods, and of the containers of a template and
+// those that are injected, the most severe failure is the cause.
+type severity int
+
+const (
+	// notAdmitted: no node can run the pod, or it cannot be created.
+	notAdmitted severity = iota + 1
+	// notCreated: a container has not been created yet.
+	notCreated
+	// notReady: a container runs, but is not ready.
+	notReady
+	// notStarted: an image cannot be pulled, or a container cannot be created.
+	notStarted
+	// crashes: a container exits.
+	crashes
+	// rejected: the test of the configuration fails.
+	rejected
+)
+
+// lasts reports whether the failure is reported before the deadline: containers need
+// time to be created and to become ready.
+func (f *failure) lasts() bool { return f != nil && f.severity > notReady }
 
 func (f failure) message() string {
-	return message.Quote(f.summary, f.details)
+	return message.Quote(f.summary, podstate.Excerpt(f.details))
 }
 
-// without returns f without those lines of its details that contain mark.
-func (f *failure) without(mark string) *failure {
-	if f == nil || mark == "" {
+// without returns f without those lines of its details that contain one of the parts.
+func (f *failure) without(parts []string) *failure {
+	if f == nil || len(parts) == 0 {
 		return f
 	}
-	lines := slices.DeleteFunc(strings.Split(f.details, "\n"), func(l string) bool { return strings.Contains(l, mark) })
+	lines := slices.DeleteFunc(strings.Split(f.details, "\n"), func(line string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(line, part) })
+	})
 	f.details = strings.Join(lines, "\n")
 	return f
 }
@@ -80,10 +104,10 @@ func (f *failure) without(mark string) *failure {
 // like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
 	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines)
-	if f == nil || f.reason != ReasonNotCreated || f.rank != 2 {
+	if f == nil || f.reason != ReasonNotCreated || f.severity != notCreated {
 		return f
 	}
-	mounts := resources.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
+	mounts := podstate.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
 		return configsource.IsSnapshotName(d.question.Name, configMap)
 	})
 	if !f.mounting || len(mounts) == 0 {
@@ -121,17 +145,14 @@ func (d *Decision) containers() containers {
 // visible.
 func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of containers) *failure {
 	var worst *failure
-	for _, p := range slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
-		if p.Annotations[naming.AnnotationTemplate] != template || p.DeletionTimestamp != nil {
-			continue
-		}
-		if f := diagnosePod(&p, of); f != nil && (worst == nil || f.rank > worst.rank) {
+	for _, p := range slices.SortedFunc(slices.Values(podsOf(pods, template)), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
+		if f := diagnosePod(p, of); f != nil && (worst == nil || f.severity > worst.severity) {
 			worst = f
 		}
 	}
 	if cause := resources.ReplicaFailure(d); worst == nil && cause != "" {
 		worst = &failure{
-			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), rank: 1,
+			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), severity: notAdmitted,
 			transient: fault.OfNamespace(cause),
 		}
 	}
@@ -142,30 +163,22 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of conta
 // Another container is the cause only if no failure of those is worse: what it does is
 // not a failure of the revision.
 func diagnosePod(p *corev1.Pod, of containers) *failure {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, rank: 1}
-		}
+	if podstate.DiagnoseScheduling(p).Problem != podstate.None {
+		return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, severity: notAdmitted}
 	}
 	var own, injected *failure
-	for i, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		f := diagnoseContainer(s)
+	for _, d := range podstate.Containers(p) {
 		switch {
-		case f == nil:
-		case !of.has(s.Name):
+		case !of.has(d.Container):
 			if injected == nil {
-				injected = f
+				injected = failureOf(d)
 			}
 		case own == nil:
-			own = f
-			own.mounting = own.mounting && !resources.ReadyToStart(p)
-			if s.Name == ConfigTest && own.reason == ReasonCrash && i < len(p.Status.InitContainerStatuses) {
-				own.reason, own.summary, own.rank = ReasonConfigInvalid, msgConfigInvalid.With(), 6
-				own.terminal = s.RestartCount+1 >= testsFail
-			}
+			own = failureOf(d)
+			own.mounting = own.mounting && !podstate.ReadyToStart(p)
 		}
 	}
-	if injected == nil || own != nil && own.rank >= injected.rank {
+	if injected == nil || own != nil && own.severity >= injected.severity {
 		return own
 	}
 	injected.injected, injected.transient, injected.mounting = true, true, false
@@ -173,62 +186,33 @@ func diagnosePod(p *corev1.Pod, of containers) *failure {
 	return injected
 }
 
-func diagnoseContainer(s corev1.ContainerStatus) *failure {
-	if w := s.State.Waiting; w != nil {
-		switch w.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
-			return &failure{reason: ReasonImagePull, summary: msgImagePull.With(s.Image), details: pullError(w), rank: 4}
-		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-			f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(s.Name), details: clip(w.Message), rank: 4}
-			if resources.IsMissingReference(w.Message) { // users need it immediately
-				f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
-				f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
-			}
-			return f
-		case "PodInitializing", "ContainerCreating", "":
-			if s.LastTerminationState.Terminated == nil {
-				return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(s.Name), mounting: true, rank: 2}
-			}
+// failureOf returns the failure that a problem of a container is. A container that has
+// recovered from a crash counts, because it may never be available for long enough.
+func failureOf(d podstate.Diagnosis) *failure {
+	switch d.Problem {
+	case podstate.ImagePull:
+		return &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted}
+	case podstate.NotCreated:
+		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, severity: notStarted}
+		if d.MissingReference { // users need it immediately
+			f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
+			f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
 		}
+		return f
+	case podstate.Starting:
+		return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(d.Container), mounting: true, severity: notCreated}
+	case podstate.Initializing:
+		return &failure{reason: ReasonNotReady, summary: msgInitializing.With(d.Container), severity: notReady}
+	case podstate.NotReady:
+		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(d.Container), severity: notReady}
 	}
-	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-		if t != nil && (t.ExitCode != 0 || !s.Ready && s.RestartCount > 0) {
-			return &failure{reason: ReasonCrash, summary: msgCrash.With(s.Name, fmt.Sprint(t.ExitCode)+because(t)), details: clip(t.Message), rank: 5}
-		}
+	f := &failure{reason: ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, severity: crashes}
+	if d.Exit != nil {
+		f.summary = msgCrash.With(d.Container, d.ExitCode())
 	}
-	if s.State.Running != nil && !s.Ready {
-		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(s.Name), rank: 3}
+	if d.Init && d.Container == ConfigTest {
+		f.reason, f.summary, f.severity = ReasonConfigInvalid, msgConfigInvalid.With(), rejected
+		f.terminal = d.Restarts+1 >= testsFail
 	}
-	return nil
-}
-
-func because(t *corev1.ContainerStateTerminated) string {
-	if t.Reason == "" || t.Reason == "Error" || t.Reason == "Completed" {
-		return ""
-	}
-	return " (" + t.Reason + ")"
-}
-
-// pullError returns the error of the registry, which a back-off message repeats
-// or omits.
-func pullError(w *corev1.ContainerStateWaiting) string {
-	m := w.Message
-	if i := strings.LastIndex(m, "rpc error: "); i >= 0 {
-		m = m[i:]
-	}
-	if strings.HasPrefix(m, "Back-off pulling") && !strings.Contains(m, ": ") {
-		return ""
-	}
-	return clip(m)
-}
-
-// clip keeps the end of a message, because the last lines of a log contain the
-// reason.
-func clip(m string) string {
-	const most = 1024
-	m = strings.TrimSpace(m)
-	if len(m) > most {
-		m = "…" + strings.ToValidUTF8(m[len(m)-most:], "")
-	}
-	return m
+	return f
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 func waitingFor(reason, message string) corev1.ContainerState {
@@ -81,6 +82,32 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: waitingFor("ContainerCreating", "")}, {Name: "web", State: running}}},
 			"NotReady: Container web runs but does not become ready.", false,
 		},
+		"a crash loop without an exit": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("CrashLoopBackOff", "")}}},
+			"Crash: Container web keeps exiting.", false,
+		},
+		"ready again after a crash": {
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Ready: true, State: running, LastTerminationState: ended(1, "Error", "")}}},
+			"Crash: Container web exits with code 1.", false,
+		},
+		"init container": {
+			corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, State: running}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", State: waitingFor("PodInitializing", "")}},
+			},
+			"NotReady: Init container config-test runs, and the pod waits for it.", false,
+		},
+		"configuration, accepted after three attempts": {
+			corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, Ready: true, RestartCount: 3, State: ended(0, "Completed", ""), LastTerminationState: ended(1, "Error", "host not found in upstream")}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", State: running}},
+			},
+			"NotReady: Container web runs but does not become ready.", false,
+		},
+		"configuration, as nginx logs it": {
+			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, State: ended(1, "Error", "2026/11/27 18:12:26 [emerg] 1#1: unknown directive\nnginx: [emerg] unknown directive\nnginx: configuration file /etc/nginx/nginx.conf test failed\n")}}},
+			"ConfigInvalid: The configuration is rejected: nginx: [emerg] unknown directive; nginx: configuration file /etc/nginx/nginx.conf test failed.", false,
+		},
 		"configuration, once": {
 			corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, State: ended(1, "Error", "nginx: [emerg] unknown directive")}}},
 			"ConfigInvalid: The configuration is rejected: nginx: [emerg] unknown directive.", false,
@@ -114,7 +141,7 @@ func TestDiagnose_NamesTheMissingReference(t *testing.T) {
 		`couldn't find key level in ConfigMap shop/app`: `Container web cannot be created: couldn't find key level in ConfigMap shop/app. Create it, or refer to another one.`,
 		`container has runAsNonRoot and image will run as root (pod: "web-x1_shop(123)", container: web)`: `Container web cannot be created.`,
 	} {
-		f := diagnoseContainer(corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", message)})
+		f := failureOf(podstate.Diagnose(corev1.ContainerStatus{Name: "web", State: waitingFor("CreateContainerConfigError", message)}))
 		if f == nil || f.summary != want {
 			t.Errorf("%s: %+v", message, f)
 		}
@@ -131,13 +158,6 @@ func TestDiagnose_NamesTheWorstPod(t *testing.T) {
 	f := diagnose(&appsv1.Deployment{}, []corev1.Pod{at("a", slow), at("b", crashing)}, "h", nil)
 	if f == nil || f.reason != ReasonCrash {
 		t.Errorf("got %+v", f)
-	}
-}
-
-func TestClip_KeepsTheEndOfLogs(t *testing.T) {
-	m := clip(strings.Repeat("x", 5000) + "the reason")
-	if len(m) > 1100 || !strings.HasSuffix(m, "the reason") {
-		t.Errorf("%d bytes, ends with %q", len(m), m[len(m)-20:])
 	}
 }
 

@@ -81,7 +81,7 @@ func (c *chain) happens() {
 	case 7:
 		event = "erase the status"
 		notes := c.seen.Deployment.Annotations
-		if notes[naming.AnnotationFailedRevision] == "" && c.standing(notes[naming.AnnotationHealthyRevision]) < 0 && !proven(c.seen.Deployment) {
+		if notes[naming.AnnotationFailedRevision] == "" && c.indexOf(notes[naming.AnnotationHealthyRevision]) < 0 && !proven(c.seen.Deployment) {
 			c.healthy, c.failed = false, "" // the Deployment does not show it either
 		}
 		c.status = common.RolloutStatus{}

@@ -10,6 +10,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -107,9 +108,15 @@ func (m *memory) observe(seen Observed, history []Revision) {
 			m.failed = reference{}
 		}
 	}
-	if !lost {
-		return
+	if lost {
+		m.restore(seen, history, serving)
 	}
+}
+
+// restore adds what the annotations of the Deployment and the pods show about the
+// failed and the healthy revision, because the status is lost.
+func (m *memory) restore(seen Observed, history []Revision, serving Revision) {
+	live := seen.Deployment
 	if failed := live.Annotations[naming.AnnotationFailedRevision]; failed != "" && failed != serving.name {
 		m.failed = reference{name: failed}
 	}
@@ -139,9 +146,7 @@ func (m *memory) observe(seen Observed, history []Revision) {
 func ready(pods []corev1.Pod, history []Revision, serving Revision) reference {
 	var found reference
 	for _, r := range slices.Backward(history) {
-		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-			return p.Annotations[naming.AnnotationTemplate] == r.hash && p.DeletionTimestamp == nil && resources.PodReady(&p)
-		}) {
+		if !slices.ContainsFunc(podsOf(pods, r.hash), podstate.Ready) {
 			continue
 		}
 		if found = referenceTo(r); r.name != serving.name {

@@ -17,12 +17,12 @@ import (
 func rolledBack(t *testing.T) *world {
 	w := serving(t)
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
-	w.pass()
-	w.pass()
+	w.reconcile()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	if r := w.status.Revisions; w.deployed() != "web:1" || r.Current != 1 || r.LastHealthy != 1 || r.Failed != 2 {
 		t.Fatalf("%s serves, revisions %+v", w.deployed(), r)
 	}
@@ -104,9 +104,9 @@ func TestDecide_PicksTheRevision(t *testing.T) {
 			names := []string{""}
 			for n := 1; n <= 3; n++ {
 				w.image = fmt.Sprintf("web:%d", n)
-				w.pass()
+				w.reconcile()
 				w.rolls()
-				w.pass()
+				w.reconcile()
 				names = append(names, w.status.Revisions.CurrentName)
 			}
 			w.status = common.RolloutStatus{}
@@ -114,7 +114,7 @@ func TestDecide_PicksTheRevision(t *testing.T) {
 				w.seen.Deployment = nil
 			} else {
 				w.rollout.PinnedRevision = new(int64(tc.live))
-				w.pass()
+				w.reconcile()
 				w.rolls()
 				if w.rollout.PinnedRevision = nil; !tc.proven {
 					w.rolls(crashing)
@@ -168,87 +168,87 @@ func TestDecide_RollsBackAfterTheStatusWasLost(t *testing.T) {
 			isReady(w)
 			w.status = common.RolloutStatus{}
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 		},
 		"during a rollout": func(w *world) {
 			isReady(w)
 			old := w.seen.Pods
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 			w.seen.Pods = append(w.seen.Pods, old...)
 			w.status = common.RolloutStatus{}
 		},
 		"during a rollout, and all pods of before were evicted": func(w *world) {
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.status = common.RolloutStatus{}
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 		},
 		"during a rollout, one pod of which was ready for a moment": func(w *world) {
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.rolls()
 			isReady(w)
 			w.seen.Deployment.Status.AvailableReplicas = 1
 			w.seen.Deployment.Status.Conditions = nil
 			w.status = common.RolloutStatus{}
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 		},
 		"during a pin to a revision that was never healthy": func(w *world) {
 			for _, w.image = range []string{"web:bad", "web:bad2"} {
-				w.pass()
+				w.reconcile()
 				w.rolls(crashing)
-				w.pass()
-				w.pass()
+				w.reconcile()
+				w.reconcile()
 				w.rolls()
 			}
 			w.rollout.PinnedRevision = new(int64(2))
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 			w.status = common.RolloutStatus{}
-			w.pass()
+			w.reconcile()
 			w.rollout.PinnedRevision = nil
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 		},
 		"at zero replicas": func(w *world) {
 			replicas := w.replicas
 			w.replicas = 0
-			w.pass()
+			w.reconcile()
 			w.rolls()
 			w.status = common.RolloutStatus{}
 			w.image = "web:2"
-			w.pass()
+			w.reconcile()
 			w.rolls()
 			w.image, w.replicas = "web:bad", replicas
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 		},
 		"after a rollout at zero replicas": func(w *world) {
 			replicas := w.replicas
 			w.image, w.replicas = "web:bad", 0
-			w.pass()
+			w.reconcile()
 			w.rolls()
-			w.pass()
+			w.reconcile()
 			w.status = common.RolloutStatus{}
 			w.replicas = replicas
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.pass()
+			w.reconcile()
 			w.rolls()
-			w.pass()
+			w.reconcile()
 			good := w.image
 			lose(w)
-			w.pass()
-			w.pass()
+			w.reconcile()
+			w.reconcile()
 			if got := w.seen.Deployment.Spec.Template.Spec.Containers[0].Image; got != good {
 				t.Errorf("image of the Deployment: got %s, want %s; status: %+v", got, good, w.status.Revisions)
 			}
@@ -259,20 +259,20 @@ func TestDecide_RollsBackAfterTheStatusWasLost(t *testing.T) {
 func TestReport_LearnsNothingAtZeroReplicas(t *testing.T) {
 	w := serving(t)
 	w.replicas = 0
-	w.pass()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls()
 	w.is("no pod of it has run", "+ScaledToZero ", common.Revisions{Current: 2, LastHealthy: 1})
 	w.replicas = 3
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
 	w.is("failed", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 	w.replicas = 0
 	w.rollout.OnFailure = common.OnFailureHalt
-	w.pass()
+	w.reconcile()
 	w.rolls()
 	w.is("scaled down again, it stays failed", "+ScaledToZero +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 	w.replicas = 3
@@ -292,16 +292,16 @@ func TestDecide_HaltAfterARollbackKeepsTheServingRevision(t *testing.T) {
 func TestDecide_UnpinningDoesNotRetryTheFailedRevision(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
-	w.pass()
-	w.pass()
+	w.reconcile()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	w.rollout.PinnedRevision = new(int64(1))
 	w.is("pinned", "Progressing ", common.Revisions{Current: 1, LastHealthy: 2, Failed: 3})
 	w.rolls()
@@ -312,7 +312,7 @@ func TestDecide_UnpinningDoesNotRetryTheFailedRevision(t *testing.T) {
 		t.Errorf("%s is rolled out", w.deployed())
 	}
 	w.rollout.PinnedRevision = new(int64(3))
-	w.pass()
+	w.reconcile()
 	w.rolls()
 	w.is("pinned, what failed is healthy", "+Serving ", common.Revisions{Current: 3, LastHealthy: 3})
 }
@@ -335,10 +335,10 @@ func TestDecide_DistinguishesRevisionsWithTheSameNumber(t *testing.T) {
 	t.Run("a correction is tried", func(t *testing.T) {
 		w := twins(t)
 		w.image = "web:bad"
-		w.pass()
+		w.reconcile()
 		w.rolls(crashing)
 		w.is("failed", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
-		w.pass()
+		w.reconcile()
 		w.rolls()
 		w.image = "web:good"
 		w.is("corrected", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
@@ -349,14 +349,14 @@ func TestDecide_DistinguishesRevisionsWithTheSameNumber(t *testing.T) {
 	t.Run("a failure is rolled back", func(t *testing.T) {
 		w := twins(t)
 		w.image = "web:good"
-		w.pass()
+		w.reconcile()
 		w.rolls()
 		w.is("healthy", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
 		w.image = "web:bad"
-		w.pass()
+		w.reconcile()
 		w.rolls(crashing)
-		w.pass()
-		w.pass()
+		w.reconcile()
+		w.reconcile()
 		if w.deployed() != "web:good" {
 			t.Errorf("the Deployment has %s", w.deployed())
 		}
@@ -365,11 +365,11 @@ func TestDecide_DistinguishesRevisionsWithTheSameNumber(t *testing.T) {
 		for _, image := range []string{"web:good", "web:bad"} {
 			w := twins(t)
 			w.image = image
-			w.pass()
+			w.reconcile()
 			w.rolls()
-			w.pass()
+			w.reconcile()
 			w.rollout.PinnedRevision = new(int64(2))
-			if w.pass(); w.deployed() != image {
+			if w.reconcile(); w.deployed() != image {
 				t.Errorf("%s served, %s is pinned", image, w.deployed())
 			}
 		}
@@ -397,9 +397,9 @@ func TestDecide_RecordsTheTemplateOfAnotherClientAsAnotherRevision(t *testing.T)
 	w := serving(t)
 	earlier := w.seen.Deployment.DeepCopy()
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	w.seen.Deployment.Spec.Template, w.seen.Deployment.Annotations = earlier.Spec.Template, earlier.Annotations // kubectl rollout undo
 	w.rolls()
 	w.seen.Revisions = nil
@@ -439,12 +439,12 @@ func TestDecide_RestoresTheHealthyRevisionBeforeTheDeploymentIsChanged(t *testin
 			w := serving(t)
 			tc.lose(w)
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			if w.deployed() != "web:bad" {
 				t.Fatalf("the Deployment has %s", w.deployed())
 			}
 			w.rolls(crashing)
-			w.pass()
+			w.reconcile()
 			w.is("rolled back", "RolledBack +RolloutFailed", common.Revisions{Current: tc.healthy, LastHealthy: tc.healthy, Failed: 3 - tc.healthy})
 			if w.deployed() != "web:1" {
 				t.Errorf("the Deployment has %s", w.deployed())
@@ -469,15 +469,15 @@ func TestDecide_RecordsNoHealthyRevisionThatIsNotKept(t *testing.T) {
 	w.rollout.RevisionHistoryLimit = new(int32(0))
 	kept, status := w.seen.Revisions, *w.status.DeepCopy()
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls()
 	w.seen.Revisions, w.status = kept, status
 	w.image = "web:bad"
-	w.pass()
-	w.pass()
+	w.reconcile()
+	w.reconcile()
 	w.rolls(crashing)
-	w.pass()
-	w.pass()
+	w.reconcile()
+	w.reconcile()
 	if w.status.Revisions.LastHealthy != 1 || w.deployed() != "web:1" {
 		t.Errorf("the Deployment has %s, and the status %+v", w.deployed(), w.status.Revisions)
 	}
@@ -496,7 +496,7 @@ func TestDecide_LosingHistoryOrStatusRetriesNothing(t *testing.T) {
 			w := rolledBack(t)
 			lose(w)
 			for range 3 {
-				if got := w.pass(); got != "RolledBack +RolloutFailed" || w.deployed() != "web:1" {
+				if got := w.reconcile(); got != "RolledBack +RolloutFailed" || w.deployed() != "web:1" {
 					t.Fatalf("%s is rolled out: %q, %+v", w.deployed(), got, w.status.Revisions)
 				}
 			}
@@ -504,13 +504,13 @@ func TestDecide_LosingHistoryOrStatusRetriesNothing(t *testing.T) {
 				t.Errorf("%d revisions are kept", len(w.seen.Revisions))
 			}
 			w.image = "web:2"
-			w.pass()
+			w.reconcile()
 			if w.deployed() != "web:2" || w.seen.Deployment.Annotations["platform-operator.io/failed-revision"] != "" {
 				t.Errorf("after a correction: %s, marked %v", w.deployed(), w.seen.Deployment.Annotations)
 			}
 			w.rolls(crashing)
-			w.pass()
-			w.pass()
+			w.reconcile()
+			w.reconcile()
 			if w.deployed() != "web:1" {
 				t.Errorf("after the correction failed: %s, %+v", w.deployed(), w.status.Revisions)
 			}
@@ -525,11 +525,11 @@ func TestDecide_AddsNoTemplateToTheStatusOfAnEarlierVersion(t *testing.T) {
 		t.Errorf("the status has the template %q", w.status.Revisions.CurrentTemplate)
 	}
 	w.status.Revisions.CurrentTemplate = ""
-	if w.pass(); w.status.Revisions.CurrentTemplate != "" {
+	if w.reconcile(); w.status.Revisions.CurrentTemplate != "" {
 		t.Errorf("the status gets the template %s", w.status.Revisions.CurrentTemplate)
 	}
 	w.image = "web:2"
-	if w.pass(); w.status.Revisions.CurrentTemplate == "" {
+	if w.reconcile(); w.status.Revisions.CurrentTemplate == "" {
 		t.Error("the status does not get the template of the next rollout")
 	}
 }

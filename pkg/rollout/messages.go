@@ -115,7 +115,7 @@ var (
 	msgImagePull = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The image {image} cannot be pulled.", Quote: "message of the registry",
-		When: "The image does not exist, the registry cannot be reached, or a pull Secret is missing.",
+		When: "The image does not exist, the registry cannot be reached, a pull Secret is missing, or imagePullPolicy is Never.",
 	})
 	msgNotCreated = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
@@ -136,6 +136,16 @@ var (
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash, common.ReasonInjectedContainer),
 		Text: "Container {name} exits with code {code and reason}.", Quote: "last lines of the log",
 		When: "The container ends. kubectl logs --previous has its log.",
+	})
+	msgKeepsExiting = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash, common.ReasonInjectedContainer),
+		Text: "Container {name} keeps exiting.",
+		When: "The container ends, and the kubelet does not report its exit code. kubectl logs --previous has its log.",
+	})
+	msgInitializing = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady, common.ReasonInjectedContainer),
+		Text: "Init container {name} runs, and the pod waits for it.",
+		When: "The init container does not finish. kubectl logs has its log.",
 	})
 	msgNotReady = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady, common.ReasonInjectedContainer),

@@ -15,6 +15,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -42,14 +43,7 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
-	m := d.memory
-	m.serves(d.Serving)
-	if !d.unasked && !m.failed.is(d.Desired) {
-		m.failed = reference{}
-	}
-	if m.failed.is(d.Desired) {
-		m.failed = referenceTo(d.Desired) // a status of an earlier version, or the annotation, is incomplete
-	}
+	m := d.recall()
 	complete := state.Ready.Status
 	proven := complete && dep.Status.AvailableReplicas > 0
 	if proven {
@@ -78,6 +72,19 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	return state
 }
 
+// recall returns what is known about the revisions before the Deployment is considered.
+func (d *Decision) recall() memory {
+	m := d.memory
+	m.serves(d.Serving)
+	switch {
+	case m.failed.is(d.Desired):
+		m.failed = referenceTo(d.Desired) // a status of an earlier version, or the annotation, is incomplete
+	case !d.unasked:
+		m.failed = reference{}
+	}
+	return m
+}
+
 // ReportDiffering is Report for a Deployment that is not as it was decided: it was not
 // written in this reconcile. Its pods show nothing about a revision, because another
 // client may have changed their template.
@@ -90,68 +97,10 @@ func (d *Decision) ReportDiffering(status *common.RolloutStatus, dep *appsv1.Dep
 	return state
 }
 
-// judge evaluates a rollout in progress, and records it if it has failed.
-func (d *Decision) judge(state *conditions.State, status *common.RolloutStatus, m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
-	f := d.diagnose(dep, pods)
-	late := resources.PastDeadline(dep)
-	if !late && f != nil && !f.transient && d.untimed(dep) {
-		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
-			out.RequeueAfter(left)
-		} else {
-			late = true
-		}
-	} else if late && (f == nil || !f.transient) {
-		if left := d.timeLeft(dep, pods, f, out.Now); left > 0 {
-			late = false
-			state.Stalled = conditions.Condition{}
-			state.Ready = conditions.False(msgStartedLate)
-			out.RequeueAfter(left)
-		}
-	}
-	switch {
-	case m.failed.is(d.Desired) && !d.pinned: // until it serves, or the spec asks for something else
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, dep, d.outcome())}
-	case f != nil && f.mounting && f.transient && !late:
-		// Every rollout mounts volumes for a moment, which is not worth
-		// reporting.
-		if left := d.patience(pods, out.Now); left > 0 {
-			out.RequeueAfter(left)
-		} else {
-			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
-		}
-	case f != nil && f.transient:
-		if late || f.certain || f.reason == ReasonRefused {
-			reason := f.reason
-			if reason == ReasonRefused {
-				reason = common.ReasonReplicaFailure
-			}
-			state.Stalled = conditions.Condition{Status: true, Reason: reason, Message: f.summary}
-		} else if !f.injected || f.rank > 3 { // containers need time to become ready
-			state.Ready.Message = message.Join(state.Ready.Message, f.summary)
-		}
-	case d.pinned && late:
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: message.Join(msgPinnedFails.With(d.Serving.Number), reasonOf(f).summary)}
-	case !d.pinned && !d.held && (late || f != nil && f.terminal):
-		m.failed = referenceTo(d.Desired)
-		status.LastActions = d.record(status.LastActions, reasonOf(f), out.Now)
-		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: d.story(*status, dep, d.outcome())}
-	case f != nil && f.rank > 3: // containers need time to be created and to become ready
-		state.Stalled = conditions.Condition{}
-		state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: message.Join(state.Ready.Message, f.summary)}
-	}
-}
-
-func reasonOf(f *failure) failure {
-	if f == nil {
-		return failure{reason: ReasonDeadline, summary: msgTooSlow.With()}
-	}
-	return *f
-}
-
-// untimed reports whether the Deployment controller does not apply a deadline
+// hasNoDeadline reports whether the Deployment controller does not apply a deadline
 // to pods none of which has been available yet: the first pods of a template
 // that was rolled out at zero replicas.
-func (d *Decision) untimed(dep *appsv1.Deployment) bool {
+func (d *Decision) hasNoDeadline(dep *appsv1.Deployment) bool {
 	return resources.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
 }
 
@@ -168,8 +117,8 @@ func (d *Decision) untimed(dep *appsv1.Deployment) bool {
 // the Deployment controller removes that condition later.
 func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *failure, now time.Time) time.Duration {
 	passed, allowed := resources.DeadlinePassed(dep)
-	untimed := d.untimed(dep)
-	if untimed {
+	noDeadline := d.hasNoDeadline(dep)
+	if noDeadline {
 		passed = time.Time{}
 	}
 	// Pod timestamps are from the clocks of nodes. By the operator's own clock,
@@ -183,35 +132,50 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	}
 	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
 	if cause != nil && cause.reason == ReasonRefused {
-		if untimed {
+		if noDeadline {
 			return remains(waiting)
 		}
 		return 0
 	}
-	left, seen, of := allowed, false, d.containers()
-	for _, p := range pods {
-		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
-			continue
-		}
-		seen = true
-		since := resources.StartedAt(&p)
-		if since.After(now) && !waiting.IsZero() || waiting.After(since) {
-			since = waiting
-		}
+	left, own, of := allowed, podsOf(pods, d.Serving.hash), d.containers()
+	for _, p := range own {
+		since := countedFrom(p, waiting, now)
 		its := remains(since)
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
-		} else if f := diagnosePod(&p, of); f != nil && !f.transient {
+		} else if f := diagnosePod(p, of); f != nil && !f.transient {
 			return 0
 		}
 	}
-	if !seen && dep.Status.UpdatedReplicas > 0 {
+	if len(own) == 0 && dep.Status.UpdatedReplicas > 0 {
 		// They were created and deleted, and it is not known why they did not serve,
 		// unless something else has prevented them from starting until now.
 		return remains(waiting)
 	}
 	return left
+}
+
+// podsOf returns the pods of a template, except those that are being deleted.
+func podsOf(pods []corev1.Pod, template string) []*corev1.Pod {
+	var own []*corev1.Pod
+	for i := range pods {
+		if p := &pods[i]; p.Annotations[naming.AnnotationTemplate] == template && p.DeletionTimestamp == nil {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// countedFrom returns since when a pod has had time to start: since it was started, by
+// the clock of its node, or since the object has been waiting for its pods, if that was
+// later or the clock of the node is ahead.
+func countedFrom(p *corev1.Pod, waiting, now time.Time) time.Time {
+	since := podstate.StartedAt(p)
+	if since.After(now) && !waiting.IsZero() || waiting.After(since) {
+		return waiting
+	}
+	return since
 }
 
 // waiting returns since when the object has been waiting for its pods, by the
@@ -230,16 +194,13 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// patience returns how much of resources.MountsWithin the pod that has waited longest
-// for its volumes has left.
-func (d *Decision) patience(pods []corev1.Pod, now time.Time) time.Duration {
-	left, of := resources.MountsWithin, d.containers()
-	for _, p := range pods {
-		if p.Annotations[naming.AnnotationTemplate] != d.Serving.hash || p.DeletionTimestamp != nil {
-			continue
-		}
-		if f := diagnosePod(&p, of); f != nil && f.mounting {
-			left = min(left, resources.MountTimeLeft(&p, now))
+// mountTimeLeft returns how long the pods may wait for their volumes before that is
+// reported. The pod that has waited longest decides.
+func (d *Decision) mountTimeLeft(pods []corev1.Pod, now time.Time) time.Duration {
+	left, of := podstate.MountsWithin, d.containers()
+	for _, p := range podsOf(pods, d.Serving.hash) {
+		if f := diagnosePod(p, of); f != nil && f.mounting {
+			left = min(left, podstate.MountTimeLeft(p, now))
 		}
 	}
 	return left
@@ -325,7 +286,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 		return msgServes.With(n)
 	}
 	cause := ""
-	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f != nil && f.rank > 3 {
+	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f.lasts() {
 		cause = f.summary
 	}
 	return message.Join(msgNotAvailable.With(n), cause)
@@ -334,9 +295,7 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 // serves reports whether the revision that was rolled back to is available. That
 // something is available is not enough: it may be pods of the failed revision.
 func (d *Decision) serves(state conditions.State, pods []corev1.Pod) bool {
-	return state.Ready.Status || state.Available.Status && slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-		return p.Annotations[naming.AnnotationTemplate] == d.Serving.hash && p.DeletionTimestamp == nil && resources.PodReady(&p)
-	})
+	return state.Ready.Status || state.Available.Status && slices.ContainsFunc(podsOf(pods, d.Serving.hash), podstate.Ready)
 }
 
 // serves returns the image of a container that is serving, by its name and by
@@ -348,10 +307,7 @@ func serves(dep *appsv1.Deployment, pods []corev1.Pod, container, template strin
 		}
 	}
 	var ids []string
-	for _, p := range pods {
-		if p.DeletionTimestamp != nil || p.Annotations[naming.AnnotationTemplate] != template {
-			continue
-		}
+	for _, p := range podsOf(pods, template) {
 		for _, s := range p.Status.ContainerStatuses {
 			if s.Name == container && s.Ready && s.ImageID != "" {
 				ids = append(ids, s.ImageID)

@@ -24,9 +24,9 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 	minute := func(w *world) { w.now = w.now.Add(time.Minute) }
 	failed := func(w *world) {
 		w.image = "web:bad"
-		w.pass()
+		w.reconcile()
 		w.rolls(crashing)
-		w.pass()
+		w.reconcile()
 		minute(w)
 	}
 	for name, tc := range map[string]struct {
@@ -35,51 +35,51 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 	}{
 		"rolled back": {func(w *world) {
 			failed(w)
-			w.pass()
+			w.reconcile()
 		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, 0)}},
 		"halted after a rollback": {func(w *world) {
 			failed(w)
-			w.pass()
+			w.reconcile()
 			w.rollout.OnFailure = common.OnFailureHalt
 			minute(w)
-			w.pass()
+			w.reconcile()
 		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, 0)}},
 		"halted before the rollback": {func(w *world) {
 			failed(w)
 			w.rollout.OnFailure = common.OnFailureHalt
-			w.pass()
-			w.pass()
+			w.reconcile()
+			w.reconcile()
 		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, time.Minute)}},
 		"rolled back after a halt": {func(w *world) {
 			w.rollout.OnFailure = common.OnFailureHalt
 			failed(w)
 			w.rollout.OnFailure = common.OnFailureRollback
-			w.pass()
+			w.reconcile()
 			minute(w)
-			w.pass()
+			w.reconcile()
 		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, time.Minute), action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
 		"a pin after a halt is no rollback": {func(w *world) {
 			w.rollout.OnFailure = common.OnFailureHalt
 			failed(w)
 			w.rollout.PinnedRevision = new(int64(1))
-			w.pass()
+			w.reconcile()
 			w.rolls()
-			w.pass()
+			w.reconcile()
 			w.rollout.PinnedRevision = nil
-			w.pass()
+			w.reconcile()
 		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
 		"restarted with kubectl, and there is no other revision": {func(w *world) {
 			w.seen.Deployment.Generation++
 			w.rolls(corev1.ContainerStatus{Name: "web", Image: "web:1", State: waitingFor("ImagePullBackOff", "Back-off pulling image")})
-			w.pass()
-			w.pass()
+			w.reconcile()
+			w.reconcile()
 		}, []common.Action{action(common.ActionHalt, ReasonImagePull, "The image web:1 cannot be pulled.", 1, 0)}},
 		"what was healthy is not kept": {func(w *world) {
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.seen.Revisions = w.seen.Revisions[1:]
 			w.rolls(crashing)
-			w.pass()
+			w.reconcile()
 		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,6 +89,18 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Draining nodes one by one replaces all pods of a revision at rest, and each
+// new pod pulls a moving tag again.
+func TestReport_ShowsTheImageOfPodsThatWereReplaced(t *testing.T) {
+	w := serving(t)
+	template := w.seen.Deployment.Spec.Template.Annotations[naming.AnnotationTemplate]
+	w.seen.Pods = []corev1.Pod{pod(template, corev1.ContainerStatus{Name: "web", Ready: true, ImageID: "sha256:moved"})}
+	w.reconcile()
+	if w.status.ImageID != "sha256:moved" {
+		t.Errorf("all pods run sha256:moved, and status.imageID is %s", w.status.ImageID)
 	}
 }
 
@@ -105,13 +117,13 @@ func TestReport_RequestsTheStatusWhenARevisionBecomesHealthyOrFails(t *testing.T
 			t.Errorf("%s: the status is urgent: %v, want %v", step, got, want)
 		}
 	}
-	w.pass()
+	w.reconcile()
 	urgent("rolling out", false)
 	w.rolls()
 	urgent("healthy", true)
 	urgent("still healthy", false)
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	urgent("rolling out the next one", false)
 	w.rolls(crashing)
 	urgent("failed", true)
@@ -138,7 +150,7 @@ func TestReport_SaysWhetherTheRestoredRevisionIsAvailable(t *testing.T) {
 		t.Errorf("with an available pod of revision 2: got  %q\nwant %q", got, want)
 	}
 	w.replicas = 0
-	w.pass()
+	w.reconcile()
 	w.rolls()
 	d := w.decide()
 	got := d.Report(&w.status, w.seen.Deployment, nil, 0, "web", converge.Outcome{Now: w.now}).Ready.Message
@@ -173,14 +185,14 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 	scaled := func(t *testing.T, image string, fails corev1.ContainerStatus) *world {
 		w := serving(t)
 		w.replicas = 0
-		w.pass()
+		w.reconcile()
 		w.rolls()
 		w.image = image
-		w.pass()
+		w.reconcile()
 		w.rolls()
-		w.pass()
+		w.reconcile()
 		w.replicas = 3
-		w.pass()
+		w.reconcile()
 		w.rolls(fails)
 		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
 		d := w.seen.Deployment
@@ -252,7 +264,7 @@ func TestReport_WaitsForMissingReferences(t *testing.T) {
 		w := serving(t)
 		w.image = "web:2"
 		w.volumes = volumes
-		w.pass()
+		w.reconcile()
 		w.rolls(c)
 		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
 		w.seen.Deployment.Spec.ProgressDeadlineSeconds = new(int32(60))
@@ -375,7 +387,7 @@ func TestReport_DoesNotBlameTheRevisionForAnInjectedContainer(t *testing.T) {
 	injected.Name = "proxy"
 	w := serving(t)
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls(injected, corev1.ContainerStatus{Name: "web", Ready: true})
 	w.is("past the deadline", " +InjectedContainer", common.Revisions{Current: 2, LastHealthy: 1})
 	w.is("again", " +InjectedContainer", common.Revisions{Current: 2, LastHealthy: 1})

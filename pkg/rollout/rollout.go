@@ -83,10 +83,9 @@ type Input struct {
 	// Conditions are those of the object. They contain, by the operator's own
 	// clock, since when it has been waiting for pods.
 	Conditions []metav1.Condition
-	// IgnoreLogLines marks log lines that containers always write and that do not
-	// explain a failure: those that contain it. If it is "", no line is
-	// ignored.
-	IgnoreLogLines string
+	// IgnoreLogLines are parts of log lines that containers always write and that do
+	// not explain a failure. Lines that contain one are ignored.
+	IgnoreLogLines []string
 	// SnapshotSizes are the sizes of the live snapshots in bytes, by name.
 	SnapshotSizes map[string]int64
 	// Adopted reports that Template contains values of a stored template.

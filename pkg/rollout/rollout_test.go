@@ -48,9 +48,9 @@ func newWorld(t *testing.T) *world {
 // as healthy.
 func serving(t *testing.T) *world {
 	w := newWorld(t)
-	w.pass()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	return w
 }
 
@@ -76,9 +76,9 @@ func (w *world) decide() Decision {
 	return d
 }
 
-// pass reconciles in a cluster in which pods with an image named bad never
+// reconcile reconciles in a cluster in which pods with an image named bad never
 // become ready. It returns the conditions as "Available Ready Stalled".
-func (w *world) pass() string {
+func (w *world) reconcile() string {
 	w.t.Helper()
 	return w.follow(w.decide())
 }
@@ -87,12 +87,12 @@ func (w *world) pass() string {
 func (w *world) follow(d Decision) string {
 	w.t.Helper()
 	for _, in := range []*apply.Intent{d.Restore, &d.Keep} {
-		if in != nil && in.Name != "" && w.standing(in.Name) < 0 {
+		if in != nil && in.Name != "" && w.indexOf(in.Name) < 0 {
 			w.seen.Revisions = append(w.seen.Revisions, stored(w.t, *in))
 		}
 	}
 	for _, p := range d.Prune {
-		i := w.standing(p.GetName())
+		i := w.indexOf(p.GetName())
 		w.seen.Revisions = append(w.seen.Revisions[:i:i], w.seen.Revisions[i+1:]...)
 	}
 	if w.seen.Deployment == nil {
@@ -129,7 +129,7 @@ func (w *world) follow(d Decision) string {
 	return strings.Join([]string{brief(s.Ready.Status, s.Ready.Reason), brief(s.Stalled.Status, s.Stalled.Reason)}, " ")
 }
 
-func (w *world) standing(name string) int {
+func (w *world) indexOf(name string) int {
 	for i, r := range w.seen.Revisions {
 		if r.Name == name {
 			return i
@@ -211,7 +211,7 @@ var numbersOnly = cmpopts.IgnoreFields(common.Revisions{}, "CurrentName", "Curre
 
 func (w *world) is(what, conditions string, revisions common.Revisions) {
 	w.t.Helper()
-	if got := w.pass(); got != conditions {
+	if got := w.reconcile(); got != conditions {
 		w.t.Errorf("%s: %q, want %q", what, got, conditions)
 	}
 	if diff := cmp.Diff(&revisions, w.status.Revisions, numbersOnly); diff != "" {
@@ -269,10 +269,10 @@ func TestDecide_RollsBackAndRetriesOnRequest(t *testing.T) {
 func TestDecide_RevertingTheSpecRestoresItsRevision(t *testing.T) {
 	w := serving(t)
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
-	w.pass()
-	w.pass() // rolls back
+	w.reconcile()
+	w.reconcile() // rolls back
 	w.rolls()
 	w.image = "web:1"
 	w.is("the earlier spec is the earlier revision", "+Serving ", common.Revisions{Current: 1, LastHealthy: 1})
@@ -283,11 +283,11 @@ func TestDecide_RevertingTheSpecRestoresItsRevision(t *testing.T) {
 func TestDecide_HaltKeepsTheFailedRollout(t *testing.T) {
 	w := newWorld(t)
 	w.rollout.OnFailure = common.OnFailureHalt
-	w.pass()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
 	w.is("failed", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
 	w.is("stays", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
@@ -301,7 +301,7 @@ func TestDecide_HaltKeepsTheFailedRollout(t *testing.T) {
 func TestDecide_DoesNotRollBackTheFirstRevision(t *testing.T) {
 	w := newWorld(t)
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
 	w.is("failed", " +RolloutFailed", common.Revisions{Current: 1, Failed: 1})
 	w.is("stays", " +RolloutFailed", common.Revisions{Current: 1, Failed: 1})
@@ -315,7 +315,7 @@ func TestDecide_DoesNotRollBackTheFirstRevision(t *testing.T) {
 func TestDecide_DoesNotRollBackUnschedulablePods(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls(corev1.ContainerStatus{Name: "web"})
 	w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}
 	w.is("no room", " +Unschedulable", common.Revisions{Current: 2, LastHealthy: 1})
@@ -344,7 +344,7 @@ func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
 	late := func(t *testing.T) (*world, time.Time) {
 		w := serving(t)
 		w.image = "web:2"
-		w.pass()
+		w.reconcile()
 		w.rolls(starting)
 		w.seen.Deployment.Spec.ProgressDeadlineSeconds = new(int32(60))
 		w.seen.Deployment.Status.Conditions[1].LastTransitionTime = metav1.NewTime(w.now)
@@ -417,7 +417,7 @@ func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
 func TestDecide_RollsBackIfAdmissionRejectsPods(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls(corev1.ContainerStatus{Name: "web"})
 	w.seen.Pods = nil
 	w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
@@ -447,9 +447,9 @@ func TestDecide_ServesThePinnedRevision(t *testing.T) {
 	w := newWorld(t)
 	for _, image := range []string{"web:1", "web:2", "web:3"} {
 		w.image = image
-		w.pass()
+		w.reconcile()
 		w.rolls()
-		w.pass()
+		w.reconcile()
 	}
 	w.rollout.PinnedRevision = new(int64(1))
 	w.is("pinned", "Progressing ", common.Revisions{Current: 1, LastHealthy: 3})
@@ -470,11 +470,11 @@ func TestDecide_ServesThePinnedRevision(t *testing.T) {
 func TestDecide_KeepsAFailingPinnedRevision(t *testing.T) {
 	w := serving(t)
 	w.image = "web:2"
-	w.pass()
+	w.reconcile()
 	w.rolls()
-	w.pass()
+	w.reconcile()
 	w.rollout.PinnedRevision = new(int64(1))
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
 	w.is("fails", " +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 2})
 }
@@ -482,9 +482,9 @@ func TestDecide_KeepsAFailingPinnedRevision(t *testing.T) {
 func TestDecide_MissingRevisionKeepsTheServingOne(t *testing.T) {
 	w := serving(t)
 	w.image = "web:bad"
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
-	w.pass()
+	w.reconcile()
 	w.seen.Revisions = w.seen.Revisions[1:] // the healthy one is deleted
 	d, err := Decide(w.question(), w.seen)
 	if fault.Classify(err).Class != fault.Stall || d.Serving.Number != 2 || d.Template == nil {
@@ -500,10 +500,10 @@ func TestDecide_BoundsTheHistory(t *testing.T) {
 	w.rollout.RevisionHistoryLimit = new(int32(2))
 	for i := range 6 {
 		w.image = fmt.Sprintf("web:%d", i)
-		w.pass()
+		w.reconcile()
 		w.rolls()
-		w.pass()
-		w.pass() // triggered by the status write of the previous one
+		w.reconcile()
+		w.reconcile() // triggered by the status write of the previous one
 	}
 	var kept []int64
 	for _, r := range w.seen.Revisions {
@@ -513,10 +513,10 @@ func TestDecide_BoundsTheHistory(t *testing.T) {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	w.image = "web:bad" // while it fails, the healthy one is in use, and is not counted
-	w.pass()
+	w.reconcile()
 	w.rolls(crashing)
-	w.pass()
-	w.pass()
+	w.reconcile()
+	w.reconcile()
 	kept = nil
 	for _, r := range w.seen.Revisions {
 		kept = append(kept, r.Revision)
@@ -536,7 +536,7 @@ func TestDecide_IsRepeatable(t *testing.T) {
 
 func TestDecide_ReportsUnreadableRevisions(t *testing.T) {
 	w := newWorld(t)
-	w.pass()
+	w.reconcile()
 	w.seen.Revisions[0].Data.Raw = []byte(`{}`)
 	if _, err := Decide(w.question(), w.seen); fault.Classify(err).Class != fault.Stall {
 		t.Errorf("got %v", err)
@@ -557,26 +557,26 @@ func TestLastKnown_KeepsServingTheDecidedRevision(t *testing.T) {
 		"the history and the Deployment are lost": {func(w *world) { w.seen = Observed{} }, "", 0},
 		"a rollout is in progress": {func(w *world) {
 			w.image = "web:2"
-			w.pass()
+			w.reconcile()
 		}, "web:2", 2},
 		"a rollout has failed": {func(w *world) {
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
-			w.pass()
+			w.reconcile()
 		}, "web:1", 2},
 		"a rollout was rolled back": {func(w *world) {
 			w.image = "web:bad"
-			w.pass()
+			w.reconcile()
 			w.rolls(crashing)
-			w.pass()
-			w.pass()
+			w.reconcile()
+			w.reconcile()
 		}, "web:1", 2},
 		"a revision is pinned": {func(w *world) {
 			w.image = "web:2"
-			w.pass()
+			w.reconcile()
 			w.rolls()
-			w.pass()
+			w.reconcile()
 			w.rollout.PinnedRevision = new(int64(1))
 		}, "web:1", 2},
 		"a revision is pinned that is not kept": {func(w *world) {

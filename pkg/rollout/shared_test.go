@@ -15,7 +15,7 @@ func TestDecision_StartsNoRolloutToRepairATemplate(t *testing.T) {
 	starts(false, "a revision that serves")
 	w.image = "web:2"
 	starts(true, "another revision")
-	w.pass()
+	w.reconcile()
 	starts(false, "a rollout in progress")
 	w.seen.Deployment.Spec.Template = first
 	starts(false, "kubectl rollout undo")

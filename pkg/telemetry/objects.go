@@ -275,17 +275,13 @@ func (o *Objects) end(kind string, obj Object) {
 
 // suspect updates what is remembered about an object until it is healthy.
 func (o *Objects) suspect(kind string, before, now Object, initial bool) {
-	uid, at, st := now.GetUID(), o.now(), now.GetStatus()
+	uid, at := now.GetUID(), o.now()
 	s := o.suspects[uid]
 	if s == nil {
 		s = &suspect{group: o.groupOf(kind, now), namespace: now.GetNamespace(), name: now.GetName()}
 	}
-	ready := meta.FindStatusCondition(st.Conditions, common.ConditionReady)
-	settled := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == now.GetGeneration() && st.ObservedGeneration == now.GetGeneration()
-
-	switch {
-	case before != nil && before.GetGeneration() != now.GetGeneration(), before == nil && !initial,
-		before == nil && st.ObservedGeneration != now.GetGeneration():
+	settled := isSettled(now)
+	if isEdited(before, now, initial) {
 		s.edited = at
 	}
 	if settled && !s.edited.IsZero() {
@@ -297,6 +293,35 @@ func (o *Objects) suspect(kind string, before, now Object, initial bool) {
 	if !now.GetDeletionTimestamp().IsZero() && s.deleting.IsZero() {
 		s.deleting = at
 	}
+	s.update(now, settled, at)
+	o.countDeaths(kind, before, now, s, at)
+	if settled && s.isHealthy() {
+		delete(o.suspects, uid)
+		return
+	}
+	o.suspects[uid] = s
+}
+
+// isSettled reports whether an object is ready, as of its current generation.
+func isSettled(o Object) bool {
+	ready := meta.FindStatusCondition(o.GetStatus().Conditions, common.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue &&
+		ready.ObservedGeneration == o.GetGeneration() && o.GetStatus().ObservedGeneration == o.GetGeneration()
+}
+
+// isEdited reports whether the spec is new. initial reports that the object existed
+// when the operator started.
+func isEdited(before, now Object, initial bool) bool {
+	if before == nil {
+		return !initial || now.GetStatus().ObservedGeneration != now.GetGeneration()
+	}
+	return before.GetGeneration() != now.GetGeneration()
+}
+
+// update sets what follows from the current state of an object.
+func (s *suspect) update(now Object, settled bool, at time.Time) {
+	all := now.GetStatus().Conditions
+	ready := meta.FindStatusCondition(all, common.ConditionReady)
 	switch {
 	case settled:
 		s.notReady, s.reason = time.Time{}, ""
@@ -311,16 +336,17 @@ func (o *Objects) suspect(kind string, before, now Object, initial bool) {
 			s.deadline = time.Duration(*spec.ProgressDeadlineSeconds) * time.Second
 		}
 	}
-	s.stalled = meta.IsStatusConditionTrue(st.Conditions, common.ConditionStalled)
-	s.held = ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == common.ReasonRolloutHeld
-	s.rolled = ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == common.ReasonRolledBack
-	o.countDeaths(kind, before, now, s, at)
-
-	if settled && s.edited.IsZero() && s.deleting.IsZero() && !s.stalled && !s.rolled && !s.held && len(s.deaths) == 0 {
-		delete(o.suspects, uid)
-		return
+	because := func(reason string) bool {
+		return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == reason
 	}
-	o.suspects[uid] = s
+	s.stalled = meta.IsStatusConditionTrue(all, common.ConditionStalled)
+	s.held, s.rolled = because(common.ReasonRolloutHeld), because(common.ReasonRolledBack)
+}
+
+// isHealthy reports whether there is nothing to remember about an object that is
+// settled.
+func (s *suspect) isHealthy() bool {
+	return s.edited.IsZero() && s.deleting.IsZero() && !s.stalled && !s.rolled && !s.held && len(s.deaths) == 0
 }
 
 // countDeaths counts the pods that replaced an earlier one, and the restarts of

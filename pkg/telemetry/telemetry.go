@@ -9,7 +9,6 @@ package telemetry
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -158,14 +157,4 @@ func (c certificate) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(end.Unix()), name)
 		}
 	}
-}
-
-// Reasons returns the values of the label reason, sorted.
-func Reasons() []string {
-	all := []string{other}
-	for r := range reasons() {
-		all = append(all, r)
-	}
-	slices.Sort(all)
-	return all
 }

@@ -70,6 +70,7 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 			if _, isElement := at(want.Object, leaf).(map[string]any); isElement && !remove {
 				continue
 			}
+			e.forget(want)
 			d, err := e.drift(ctx, want, leaf, remove)
 			if err != nil {
 				return found, err
@@ -81,6 +82,15 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 		}
 	}
 	return found, nil
+}
+
+// forget makes operators forget the owner of a child, because a child that was changed
+// often is restored late (docs/decisions/0042-disputes.md).
+func (e *Env) forget(child client.Object) {
+	e.running.Range(func(o, _ any) bool {
+		o.(*Operator).Applier.Forget(naming.OwnerUID(child))
+		return true
+	})
 }
 
 func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf string, remove bool) (Drift, error) {

@@ -26,7 +26,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
-	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/testkit/messages"
 )
 
 // Main is the TestMain of a package that needs an API server, which it may share
@@ -153,7 +153,7 @@ func (l *Sandbox) checkMessages() {
 		if err := json.Unmarshal(r.Body, &o); err != nil {
 			l.Errorf("reading %s: %v", r, err)
 		}
-		if err := message.CheckStatus(l.subject.Messages, o.Status.Conditions, o.Status.LastActions); err != nil {
+		if err := messages.CheckStatus(l.subject.Messages, o.Status.Conditions, o.Status.LastActions); err != nil {
 			l.Errorf("%s: %v", r, err)
 		}
 	}
@@ -234,14 +234,14 @@ func (l *Sandbox) ExpectEvents(what string, limit int) {
 }
 
 // settle is how long counts in the status may be postponed, so that several changes
-// cost one write (docs/decisions/0002-settling-status.md).
+// cost one write (docs/decisions/0002-status-writes.md).
 const settle = 5 * time.Second
 
 // fence is how long a reconcile may last, and still write (maxAge of package apply).
 const fence = 5 * time.Second
 
 // startup is how long the start of a rollout may remain unwritten
-// (docs/decisions/0041-one-status-if-quick.md).
+// (docs/decisions/0002-status-writes.md).
 const startup = time.Second
 
 // Settle waits until the operator has sent no request for longer than counts in the

@@ -80,6 +80,9 @@ func (s *Server) start(crds []string) error {
 		Append("audit-policy-file", policy).Append("audit-log-path", filepath.Join(s.Folder, auditLog)).
 		// The log is read as one file; by default it would be rotated at 100 MB.
 		Append("audit-log-maxsize", "100000").
+		// The server waits this long for open watches when it is stopped. With the default
+		// of a minute it exceeds ControlPlaneStopTimeout.
+		Set("request-timeout", "30s").
 		// With the default of 500, a burst of parallel plans would be rejected.
 		Append("max-mutating-requests-inflight", "2000")
 	if _, err := s.env.Start(); err != nil {

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -175,7 +172,7 @@ func (e *Env) Orphaning(t *testing.T, s KindUnderTest) {
 	began := time.Now()
 	l.Create(obj)
 	l.Ready(obj, name)
-	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create", append(s.creation(name), "get namespaces 200")...)
+	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create", s.creation(name)...)
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
@@ -210,130 +207,66 @@ func (e *Env) OrphaningUndecided(t *testing.T, s KindUnderTest) {
 	s.released(l, name)
 }
 
-// OrphaningRaced deletes one object for each child. The garbage collector removes
-// the owner reference of that child just before the operator releases it, which is
-// what happens in a foreground deletion: that release is rejected, and the other
-// children have been released when it is retried. The same is done with snapshots, and
-// with children from which a user has removed the annotations: nothing names their owner.
-// prepare are objects that the specimen refers to, which are created first.
-func (e *Env) OrphaningRaced(t *testing.T, s KindUnderTest, prepare ...client.Object) {
-	l := e.NewSandbox(t, s.Subject)
-	for _, o := range prepare {
-		o.SetNamespace(l.Namespace)
-		l.Create(o)
+// PolicyChanged changes the deletion policy to Orphan and back. Each change costs one write
+// for each child. Children that an earlier version of the operator wrote, which their
+// Namespace owns too, are converted by the next reconcile.
+func (e *Env) PolicyChanged(t *testing.T, s KindUnderTest) {
+	l := e.NewSandbox(t, s.Subject).Start()
+	const name = "web"
+	obj := s.New(l.Namespace, name)
+	l.Create(obj)
+	l.Ready(obj, name)
+	follow := func(orphans bool) {
+		t.Helper()
+		policy := common.DeletionPolicyDelete
+		if orphans {
+			policy = common.DeletionPolicyOrphan
+		}
+		l.Settle()
+		l.Requests()
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"deletionPolicy":%q}}`, policy))
+		if err := l.Admin.Patch(t.Context(), obj, patch); err != nil {
+			t.Fatal(err)
+		}
+		l.Until("the policy to be observed", obj, name, func() bool { return obj.GetStatus().ObservedGeneration == obj.GetGeneration() })
+		for _, child := range s.Children(name) {
+			l.Get(child, child.GetName())
+			if is := metav1.IsControlledBy(child, obj); is == orphans || len(child.GetOwnerReferences()) > 1 {
+				t.Errorf("with the policy %s, %T has the owners %v", policy, child, child.GetOwnerReferences())
+			}
+		}
 	}
-	gc := &collector{ctx: t.Context(), admin: e.Admin, children: map[string]race{}}
-	op, err := e.Run(t.Context(), s.Subject, gc.wrap, l.Namespace)
+	follow(true)
+	l.Expect("the policy Orphan: the finalizer, each child, and the status", append(s.each(name, "patch", "200"), "patch "+s.Resource+" 200", s.status())...)
+	namespace := &corev1.Namespace{}
+	if err := l.Admin.Get(t.Context(), client.ObjectKey{Name: l.Namespace}, namespace); err != nil {
+		t.Fatal(err)
+	}
+	gvk, err := apiutil.GVKForObject(obj, l.Admin.Scheme())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(op.Cancel)
-	objects, raced := map[string]converge.Object{}, []race{}
-	for i := range s.Children("web") {
-		for name, unannotates := range map[string]bool{fmt.Sprintf("web%d", i): false, fmt.Sprintf("unannotated%d", i): true} {
-			obj := s.New(l.Namespace, name)
-			s.Orphan(obj)
-			obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
-			l.Create(obj)
-			objects[name] = obj
-			raced = append(raced, race{s.Children(name)[i], unannotates})
-		}
-	}
-	for name, obj := range objects {
-		l.Ready(obj, name)
-	}
-	for _, r := range raced {
-		l.Get(r.child, r.child.GetName())
-		gc.removeBeforeWrite(r)
-	}
-	copies := snapshots(l)
-	for i := range copies {
-		gc.removeBeforeWrite(race{child: &copies[i]})
-	}
-	for _, obj := range objects {
-		if err := l.Admin.Delete(t.Context(), obj); err != nil {
+	for _, child := range s.Children(name) {
+		l.Get(child, child.GetName())
+		before := child.DeepCopyObject().(client.Object)
+		child.SetOwnerReferences([]metav1.OwnerReference{
+			*metav1.NewControllerRef(obj, gvk),
+			{APIVersion: "v1", Kind: "Namespace", Name: l.Namespace, UID: namespace.UID},
+		})
+		if err := l.Admin.Patch(t.Context(), child, client.MergeFrom(before), client.FieldOwner(naming.FieldManager+"-retain")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, obj := range objects {
-		l.Gone(obj, name)
-		s.released(l, name)
+	for _, child := range s.Children(name) {
+		l.Until("the child to be converted", child, child.GetName(), func() bool { return len(child.GetOwnerReferences()) == 0 })
 	}
-	for _, c := range snapshots(l) {
-		t.Errorf("ConfigMap %s is not released: %v %v", c.Name, c.OwnerReferences, c.Annotations)
+	follow(false)
+	follow(true)
+	if err := l.Admin.Delete(t.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
 	}
-	if left := gc.left(); len(left) > 0 {
-		t.Errorf("the operator has not written %v", left)
-	}
-}
-
-// snapshots returns the ConfigMaps that are children.
-func snapshots(l *Sandbox) []corev1.ConfigMap {
-	l.Helper()
-	var all corev1.ConfigMapList
-	if err := l.Admin.List(l.Context(), &all, client.InNamespace(l.Namespace), client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}); err != nil {
-		l.Fatal(err)
-	}
-	return all.Items
-}
-
-// collector removes the controller reference of children, like the garbage
-// collector, each just before the operator's next write of it.
-type collector struct {
-	ctx   context.Context
-	admin client.Client
-
-	mu       sync.Mutex
-	children map[string]race // by the path of a request
-}
-
-// race is the change of a child just before the operator's next write of it.
-type race struct {
-	child       client.Object
-	unannotates bool // the annotations are removed too
-}
-
-func (c *collector) removeBeforeWrite(r race) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.children["/namespaces/"+r.child.GetNamespace()+"/"+ResourceOf(r.child)+"/"+r.child.GetName()] = r
-}
-
-// left returns the paths of the children that were not written.
-func (c *collector) left() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Sorted(maps.Keys(c.children))
-}
-
-func (c *collector) wrap(cfg *rest.Config) {
-	Intercept(cfg, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-		if err := c.collect(r); err != nil {
-			return nil, err
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-func (c *collector) collect(r *http.Request) error {
-	i := strings.Index(r.URL.Path, "/namespaces/")
-	if r.Method != http.MethodPatch || i < 0 {
-		return nil
-	}
-	c.mu.Lock()
-	of, raced := c.children[r.URL.Path[i:]]
-	delete(c.children, r.URL.Path[i:])
-	c.mu.Unlock()
-	if !raced {
-		return nil
-	}
-	child := of.child
-	before := child.DeepCopyObject().(client.Object)
-	if of.unannotates {
-		child.SetAnnotations(nil)
-	}
-	child.SetOwnerReferences(slices.DeleteFunc(child.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller }))
-	return c.admin.Patch(c.ctx, child, client.MergeFrom(before))
+	l.Gone(obj, name)
+	s.released(l, name)
 }
 
 // released checks that the children exist and have no owner.

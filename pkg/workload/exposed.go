@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -16,15 +17,18 @@ import (
 // them report that.
 func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome) []common.Address {
 	if w.Expose == nil {
-		conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, "", "", "")
+		meta.RemoveStatusCondition(&status.Conditions, common.ConditionExposed)
 		return nil
 	}
 	f, exists := s.taken(w, out)
-	holds := metav1.ConditionFalse
-	if f.Status {
-		holds = metav1.ConditionTrue
+	c := metav1.Condition{
+		Type: common.ConditionExposed, Status: metav1.ConditionFalse, Reason: f.Reason, Message: f.Message,
+		ObservedGeneration: w.Owner.GetGeneration(), LastTransitionTime: metav1.NewTime(out.Now),
 	}
-	conditions.Own(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, holds, f.Reason, f.Message)
+	if f.Status {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, c)
 	if !exists {
 		return nil
 	}

@@ -77,7 +77,7 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Groups: groups, Paused: k.Paused,
 		Children: children, Optional: optional,
 		Workload:   &appsv1.Deployment{},
-		Watches:    []converge.Watch{rollout.Pods(k.PodLabel, k.FixedPodLabels)},
+		Watches:    []converge.Watch{Pods(k.PodLabel, k.FixedPodLabels)},
 		Unowned:    []client.Object{&policyv1.PodDisruptionBudget{}},
 		Selector:   func(o client.Object) *metav1.LabelSelector { return o.(*policyv1.PodDisruptionBudget).Spec.Selector },
 		PodLabels:  func(ctx context.Context, r client.Reader, obj T) map[string]string { return podLabels(ctx, r, obj) },
@@ -123,7 +123,7 @@ type Observed struct {
 func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
 	o := Observed{Offline: r.Offline, Sources: r.Sources, Snapshots: r.Snapshots, Secrets: r.Secrets}
 	var errs [3]error
-	o.Observed, errs[0] = rollout.Observe(ctx, r, obj, obj.GetName(), k.PodLabel, k.Labels(obj))
+	o.Observed, errs[0] = ObserveRollout(ctx, r, obj, obj.GetName(), k.PodLabel, k.Labels(obj))
 	o.Children, errs[1] = observeChildren(ctx, r, obj, k.Web)
 	o.Service, errs[2] = converge.GetOwned(ctx, r, obj, k.ServiceName(obj), &corev1.Service{})
 	return o, errors.Join(errs[:]...)

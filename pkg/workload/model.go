@@ -64,9 +64,10 @@ type Spec struct {
 	Kind   string
 	Owner  converge.Object
 	Labels map[string]string // select the pods
-	// Container is the name of the container that matters to rollouts, and
-	// IgnoreLogLines marks lines that it always logs.
-	Container, IgnoreLogLines string
+	// Container is the name of the container that matters to rollouts.
+	Container string
+	// IgnoreLogLines are parts of log lines that do not explain a failure.
+	IgnoreLogLines []string
 	// Sidecars are the names of the other containers and init containers, and
 	// Profile is the least strict security profile of the pods: Restricted if it
 	// is "". A stored template with other containers, or a less strict one, is

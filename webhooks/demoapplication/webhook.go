@@ -3,13 +3,8 @@
 package demoapplication
 
 import (
-	"errors"
-
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
-	demoapplicationv1beta1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1beta1"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
@@ -29,11 +24,8 @@ import (
 // Kind returns the admission of DemoApplication.
 func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*demoapplicationv1.DemoApplication]{
-		GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
-		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
-		AddToScheme: func(s *runtime.Scheme) error {
-			return errors.Join(demoapplicationv1.AddToScheme(s), demoapplicationv1beta1.AddToScheme(s))
-		},
+		GVK:      demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
+		New:      func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
 		Validate: Validate,
 		Judge:    judge,
 		PodLabel: demoapplicationv1.PodLabel,

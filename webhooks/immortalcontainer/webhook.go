@@ -17,12 +17,11 @@ import (
 // Kind returns the admission of ImmortalContainer.
 func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*immortalv1alpha1.ImmortalContainer]{
-		GVK:         immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind),
-		New:         func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
-		AddToScheme: immortalv1alpha1.AddToScheme,
-		Validate:    Validate,
-		Judge:       judge,
-		PodLabel:    immortalv1alpha1.PodLabel,
-		Pod:         func(o *immortalv1alpha1.ImmortalContainer) *common.Pod { return o.Spec.Pod },
+		GVK:      immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind),
+		New:      func() *immortalv1alpha1.ImmortalContainer { return &immortalv1alpha1.ImmortalContainer{} },
+		Validate: Validate,
+		Judge:    judge,
+		PodLabel: immortalv1alpha1.PodLabel,
+		Pod:      func(o *immortalv1alpha1.ImmortalContainer) *common.Pod { return o.Spec.Pod },
 	})
 }

@@ -23,13 +23,12 @@ import (
 // Kind returns the admission of Memcached.
 func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*cachev1alpha1.Memcached]{
-		GVK:         cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
-		New:         func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
-		AddToScheme: cachev1alpha1.AddToScheme,
-		Validate:    Validate,
-		Judge:       judge,
-		PodLabel:    cachev1alpha1.PodLabel,
-		Pod:         func(o *cachev1alpha1.Memcached) *common.Pod { return o.Spec.Pod },
-		Scalable:    true,
+		GVK:      cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
+		New:      func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
+		Validate: Validate,
+		Judge:    judge,
+		PodLabel: cachev1alpha1.PodLabel,
+		Pod:      func(o *cachev1alpha1.Memcached) *common.Pod { return o.Spec.Pod },
+		Scalable: true,
 	})
 }

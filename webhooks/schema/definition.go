@@ -4,10 +4,7 @@ package schema
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -27,7 +24,6 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 )
 
 // Definition contains one version of a CustomResourceDefinition.
@@ -37,27 +33,10 @@ type Definition struct {
 	// Schema is the schema of the whole object.
 	Schema *apiextensionsv1.JSONSchemaProps
 
-	rules  []Rule
-	places []*regexp.Regexp // of each rule
-	byMark map[string]Rule
-
 	scale      *apiextensionsv1.CustomResourceSubresourceScale
 	structural *structural.Structural
 	validator  validation.SchemaValidator
 	cel        *cel.Validator
-}
-
-// Read reads one version of a CRD from a file; "" is the stored version.
-func Read(path, version string) (*Definition, error) {
-	raw, err := os.ReadFile(path) //nolint:gosec // tests specify the file
-	if err != nil {
-		return nil, fmt.Errorf("reading a CRD: %w", err)
-	}
-	var def apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(raw, &def); err != nil {
-		return nil, fmt.Errorf("reading the CRD %s: %w", path, err)
-	}
-	return New(def, version)
 }
 
 // New returns one version of a CRD; "" is the stored version.
@@ -69,26 +48,19 @@ func New(def apiextensionsv1.CustomResourceDefinition, version string) (*Definit
 				Resource: schema.GroupVersionResource{Group: def.Spec.Group, Version: v.Name, Resource: def.Spec.Names.Plural},
 				Schema:   v.Schema.OpenAPIV3Schema,
 			}
-			d.rules, d.byMark = enumerate(d.Schema)
-			d.places = places(d.rules)
 			if v.Subresources != nil {
 				d.scale = v.Subresources.Scale
 			}
-			return d, d.build(true)
+			return d, d.build()
 		}
 	}
 	return nil, fmt.Errorf("%s has no version %q", def.Spec.Names.Kind, version)
 }
 
-// build creates the validators of the schema. The CEL rules are compiled only on
-// request, because that takes nearly all of the time.
-func (d *Definition) build(compile bool) error {
-	marked := d.Schema.DeepCopy()
-	if compile {
-		mark(marked)
-	}
+// build creates the validators of the schema.
+func (d *Definition) build() error {
 	var internal apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(marked, &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(d.Schema.DeepCopy(), &internal, nil); err != nil {
 		return fmt.Errorf("converting the schema of %s: %w", d.GVK.Kind, err)
 	}
 	var err error
@@ -98,9 +70,7 @@ func (d *Definition) build(compile bool) error {
 	if d.validator, _, err = validation.NewSchemaValidator(&internal); err != nil {
 		return fmt.Errorf("the schema of %s: %w", d.GVK.Kind, err)
 	}
-	if compile {
-		d.cel = cel.NewValidator(d.structural, true, celconfig.PerCallLimit)
-	}
+	d.cel = cel.NewValidator(d.structural, true, celconfig.PerCallLimit)
 	return nil
 }
 
@@ -138,16 +108,10 @@ func (d *Definition) Decode(raw []byte) (obj map[string]any, strict []string, er
 	return obj, strict, nil
 }
 
-// Failure is a validation error and the rule that caused it. The rule is nil for
-// errors that no schema specifies, such as a wrong type.
-type Failure struct {
-	*field.Error
-	Rule *Rule
-}
-
-// Create validates the creation of an object that Decode has read. Like the API
-// server, it generates a name from generateName.
-func (d *Definition) Create(ctx context.Context, obj map[string]any) []Failure {
+// Validate validates an object that Decode has read: its creation, or the update of
+// old if that is not nil. Like the API server, it generates a name from generateName,
+// and an update may keep errors in fields that it does not change.
+func (d *Definition) Validate(ctx context.Context, obj, old map[string]any) field.ErrorList {
 	u := (&unstructured.Unstructured{Object: obj}).DeepCopy()
 	delete(u.Object, "status")
 	inNamespace(u)
@@ -156,35 +120,29 @@ func (d *Definition) Create(ctx context.Context, obj map[string]any) []Failure {
 		u.SetName(u.GetGenerateName()[:min(most, len(u.GetGenerateName()))] + "x7k2p")
 	}
 	errs := apivalidation.ValidateObjectMetaAccessor(u, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, validation.ValidateCustomResource(nil, u.Object, d.validator)...)
+	var ofCEL []cel.Option
+	if old == nil {
+		errs = append(errs, validation.ValidateCustomResource(nil, u.Object, d.validator)...)
+	} else {
+		correlated := common.NewCorrelatedObject(u.Object, old, &model.Structural{Structural: d.structural})
+		ofCEL = append(ofCEL, cel.WithRatcheting(correlated))
+		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, u.Object, old, d.validator, validation.WithRatcheting(correlated))...)
+	}
 	errs = append(errs, d.scalable(u.Object)...)
 	errs = append(errs, objectmeta.Validate(ctx, nil, u.Object, d.structural, false)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, u.Object)...)
-	if !blocking(errs) {
-		more, _ := d.cel.Validate(ctx, nil, d.structural, u.Object, nil, celconfig.RuntimeCELCostBudget)
-		errs = append(errs, more...)
-	}
-	return d.attribute(errs)
-}
-
-// Update validates an update of an object, with the ratcheting of the API server:
-// errors that already existed, in fields that did not change, are not returned.
-func (d *Definition) Update(ctx context.Context, obj, old map[string]any) []Failure {
-	correlated := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: d.structural})
-	u := (&unstructured.Unstructured{Object: obj}).DeepCopy()
-	inNamespace(u)
-	errs := apivalidation.ValidateObjectMetaAccessor(u, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, validation.ValidateCustomResourceUpdate(nil, obj, old, d.validator, validation.WithRatcheting(correlated))...)
-	errs = append(errs, d.scalable(obj)...)
-	errs = append(errs, objectmeta.Validate(ctx, nil, obj, d.structural, false)...)
-	if len(listtype.ValidateListSetsAndMaps(nil, d.structural, old)) == 0 {
-		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, obj)...)
+	if old == nil || len(listtype.ValidateListSetsAndMaps(nil, d.structural, old)) == 0 {
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, u.Object)...)
 	}
 	if !blocking(errs) {
-		more, _ := d.cel.Validate(ctx, nil, d.structural, obj, old, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlated))
+		more, _ := d.cel.Validate(ctx, nil, d.structural, u.Object, old, celconfig.RuntimeCELCostBudget, ofCEL...)
 		errs = append(errs, more...)
 	}
-	return d.attribute(errs)
+	for _, e := range errs {
+		if e.Field == "<nil>" { // a rule of the whole object, whose message begins with the field
+			e.Field, _, _ = strings.Cut(e.Detail, " ")
+		}
+	}
+	return errs
 }
 
 // inNamespace sets the namespace, which the API server takes from the request.
@@ -216,37 +174,4 @@ func blocking(errs field.ErrorList) bool {
 		}
 	}
 	return false
-}
-
-// attribute finds the rule of each error, and removes the marks from messages.
-func (d *Definition) attribute(errs field.ErrorList) []Failure {
-	var faults []Failure
-	for _, e := range errs {
-		f := Failure{Error: e}
-		if m := markIn.FindStringSubmatch(e.Detail); m != nil {
-			r := d.byMark[m[1]]
-			f.Rule = &r
-			e.Detail = markIn.ReplaceAllString(e.Detail, "")
-		} else if r, ok := d.structuralRule(e); ok {
-			f.Rule = &r
-		}
-		if e.Field == "<nil>" { // a rule of the whole object, whose message begins with the field
-			e.Field, _, _ = strings.Cut(e.Detail, " ")
-		}
-		faults = append(faults, f)
-	}
-	return faults
-}
-
-// Without returns the definition without one rule, which must not be a CEL rule.
-func (d *Definition) Without(r Rule) (*Definition, error) {
-	if r.Keyword == KeywordCEL {
-		return nil, errors.New("a CEL rule is judged by its mark: see Failure.Rule")
-	}
-	less := *d
-	less.Schema = d.Schema.DeepCopy()
-	if err := remove(less.Schema, r); err != nil {
-		return nil, err
-	}
-	return &less, less.build(false)
 }

@@ -3,7 +3,6 @@ package validate
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,8 +22,6 @@ type Kind[T client.Object] struct {
 	GVK schema.GroupVersionKind
 	// New returns an empty object.
 	New func() T
-	// AddToScheme adds all served versions of the kind to a scheme.
-	AddToScheme func(*runtime.Scheme) error
 	// Validate returns the errors that the schema and its CEL rules cannot find.
 	Validate func(T, config.Platform) field.ErrorList
 	// ValidateUpdate returns the errors of a change, whatever the object is after it. The
@@ -47,7 +44,6 @@ type Kind[T client.Object] struct {
 type AnyKind struct {
 	GVK            schema.GroupVersionKind
 	New            func() client.Object
-	AddToScheme    func(*runtime.Scheme) error
 	Validate       func(client.Object, config.Platform) field.ErrorList
 	ValidateUpdate func(old, obj client.Object, platform config.Platform) field.ErrorList
 	Judge          func(client.Object, config.Platform) policy.Verdict
@@ -62,7 +58,7 @@ type AnyKind struct {
 // accept only objects of type T.
 func Erase[T client.Object](k Kind[T]) AnyKind {
 	return AnyKind{
-		GVK: k.GVK, AddToScheme: k.AddToScheme, Scalable: k.Scalable, PodLabel: k.PodLabel,
+		GVK: k.GVK, Scalable: k.Scalable, PodLabel: k.PodLabel,
 		New:      func() client.Object { return k.New() },
 		Pod:      func(o client.Object) *common.Pod { return k.Pod(o.(T)) },
 		Validate: func(o client.Object, p config.Platform) field.ErrorList { return k.Validate(o.(T), p) },

@@ -80,13 +80,13 @@ func official(w *webserverv1.WebServer) bool {
 	replaced := w.Spec.Pod != nil && slices.ContainsFunc(w.Spec.Pod.VolumeMounts, func(m common.VolumeMount) bool {
 		return slices.Contains([]string{"/etc", "/etc/nginx", "/etc/nginx/nginx.conf"}, m.MountPath)
 	})
-	return nginxconf.Official(w.Spec.Image) && !replaced
+	return nginxconf.IsOfficialImage(w.Spec.Image) && !replaced
 }
 
 // mounts rejects volumes with which the official image does not start.
 func mounts(w *webserverv1.WebServer, at *field.Path) field.ErrorList {
 	p := w.Spec.Pod
-	if p == nil || !nginxconf.Official(w.Spec.Image) {
+	if p == nil || !nginxconf.IsOfficialImage(w.Spec.Image) {
 		return nil
 	}
 	var errs field.ErrorList

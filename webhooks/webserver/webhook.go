@@ -25,7 +25,6 @@ func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*webserverv1.WebServer]{
 		GVK:            webserverv1.GroupVersion.WithKind(webserverv1.Kind),
 		New:            func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
-		AddToScheme:    webserverv1.AddToScheme,
 		Validate:       Validate,
 		ValidateUpdate: validateUpdate,
 		Judge:          judge,

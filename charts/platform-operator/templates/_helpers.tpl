@@ -85,7 +85,7 @@ the kernel kills the container.
 {{/* Whether the operator issues its own certificate, as text: true, or nothing. */}}
 {{- define "platform-operator.issuesCertificate" -}}
 {{- $webhooks := .Values.webhooks -}}
-{{- if and $webhooks.enabled (not $webhooks.certManager.enabled) (eq $webhooks.certificates.issuer "Operator") }}true{{ end -}}
+{{- if and $webhooks.enabled (not $webhooks.certManager.enabled) }}true{{ end -}}
 {{- end -}}
 
 {{/* The names of the operator's Services, as JSON: [...]. */}}

@@ -81,8 +81,8 @@ func rootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		upCommand(), downCommand(), statusCommand(), execCommand(), loadCommand(), addonCommand(),
-		killCommand(), startCommand(), partitionCommand(), healCommand(),
-		logsCommand(), kubeconfigCommand(), auditCommand(), assetsCommand(), toolCommand(),
+		killCommand(), startCommand(),
+		logsCommand(), auditCommand(), assetsCommand(), toolCommand(),
 		nodeInitSubcommand(), serveRegistrySubcommand(), probeSubcommand(),
 	)
 	return root

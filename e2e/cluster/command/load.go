@@ -14,11 +14,10 @@ import (
 func loadCommand() *cobra.Command {
 	o := load.Options{}
 	cmd := &cobra.Command{
-		Use:   "load IMAGE (--binary PROGRAM [--entrypoint /NAME] | --tar FILE | --from IMAGE)",
+		Use:   "load IMAGE (--binary PROGRAM [--entrypoint /NAME] | --from IMAGE)",
 		Short: "Make an image available to pods; prints its digest",
 		Example: `  CGO_ENABLED=0 go build -o bin/manager ./cmd
   cluster load platform-operator:dev --binary bin/manager --entrypoint /manager
-  cluster load example.com/team/app:1.0 --tar app.tar     from docker save, podman save, ...
   cluster load example.com/team/app:1.0 --from nginx:1.27.4   what the registry has, by another name`,
 		Args: cobra.ExactArgs(1),
 		RunE: withConfig(func(cmd *cobra.Command, c config.Config, args []string) error {
@@ -36,10 +35,9 @@ func loadCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Binary, "binary", "", "statically linked program that becomes the whole image")
 	f.StringVar(&o.Entrypoint, "entrypoint", "", "the program's path in the image (default / and its name)")
-	f.StringVar(&o.Tar, "tar", "", "image archive")
 	f.StringVar(&o.From, "from", "", "image that the cluster's registry has")
-	cmd.MarkFlagsOneRequired("binary", "tar", "from")
-	cmd.MarkFlagsMutuallyExclusive("binary", "tar", "from")
-	cmd.MarkFlagsMutuallyExclusive("entrypoint", "tar", "from")
+	cmd.MarkFlagsOneRequired("binary", "from")
+	cmd.MarkFlagsMutuallyExclusive("binary", "from")
+	cmd.MarkFlagsMutuallyExclusive("entrypoint", "from")
 	return cmd
 }

@@ -38,21 +38,6 @@ func logsCommand() *cobra.Command {
 	return cmd
 }
 
-func kubeconfigCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "kubeconfig",
-		Short: "Print the path of admin's kubeconfig (good inside exec)",
-		Args:  cobra.NoArgs,
-		RunE: ownClusterOnly(func(cmd *cobra.Command, c config.Config, _ []string) error {
-			if _, err := state.Read(c); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig())
-			return err
-		}),
-	}
-}
-
 func auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "audit",

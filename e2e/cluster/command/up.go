@@ -24,11 +24,8 @@ func upCommand() *cobra.Command {
 		Short: "Start a cluster, or what is missing of it",
 		Example: `  cluster up                        one node
   cluster up --nodes 2              two; while one runs, adds the second
-  cluster up --nodes 2 --fast-failover
-                                    a dead node is noticed in 6 s, its pods replaced in 13 s
   cluster up --dns=false            no names of Services; saves a build of half a minute
-  cluster up --control-plane-only   API server and controllers, no pods
-  cluster up --with helm            also build helm`,
+  cluster up --control-plane-only   API server and controllers, no pods`,
 		Args: cobra.NoArgs,
 		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
 			if useCurrentCluster(os.Getenv) {
@@ -41,10 +38,8 @@ func upCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&o.Nodes, "nodes", 1, fmt.Sprintf("how many nodes, up to %d", config.MaxNodes))
 	f.BoolVar(&o.ControlPlaneOnly, "control-plane-only", false, "no kubelet, no pods")
-	f.BoolVar(&o.FastFailover, "fast-failover", false, "notice dead nodes in seconds, not in a minute")
 	f.BoolVar(&o.DNS, "dns", true, "cluster DNS; a running cluster gets it when it is asked for")
 	f.BoolVar(&o.Audit, "audit", true, "write an audit log (see: cluster audit)")
-	f.StringSliceVar(&o.With, "with", nil, "tools to build as well: helm")
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long starting may take (building has no limit)")
 	return cmd
 }

@@ -140,12 +140,6 @@ func apiServerComponent(s state.Spec) Component {
 			"--audit-log-maxbackup=3",
 		)
 	}
-	if s.FastFailover {
-		args = append(args,
-			"--default-not-ready-toleration-seconds=5",
-			"--default-unreachable-toleration-seconds=5",
-		)
-	}
 	return Component{
 		Name:    apiServerName,
 		Path:    binFile(s, "kube-apiserver"),
@@ -186,12 +180,6 @@ func controllerManagerComponent(s state.Spec) Component {
 		"--horizontal-pod-autoscaler-initial-readiness-delay=5s",
 		"--horizontal-pod-autoscaler-cpu-initialization-period=10s",
 		"--horizontal-pod-autoscaler-downscale-stabilization=20s",
-	}
-	if s.FastFailover {
-		args = append(args,
-			"--node-monitor-grace-period=6s",
-			"--node-monitor-period=1s",
-		)
 	}
 	return Component{
 		Name:    controllerManagerName,

@@ -38,15 +38,12 @@ func TestForNode(t *testing.T) {
 		return false
 	}
 	for _, on := range []bool{true, false} {
-		s := state.Spec{Nodes: 1, Audit: on, FastFailover: on}
+		s := state.Spec{Nodes: 1, Audit: on}
 		if hasFlag(s, apiServerName, "--audit-log-path") != on {
 			t.Errorf("audit %v: wrong flags", on)
 		}
-		if hasFlag(s, controllerManagerName, "--node-monitor-grace-period") != on {
-			t.Errorf("fast failover %v: wrong flags", on)
-		}
 		if !hasFlag(s, controllerManagerName, "--horizontal-pod-autoscaler-sync-period=5s") {
-			t.Errorf("fast failover %v: autoscalers are slow", on)
+			t.Error("autoscalers are slow")
 		}
 	}
 }

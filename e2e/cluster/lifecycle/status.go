@@ -11,7 +11,6 @@ import (
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
-	"github.com/platform-operator/platform-operator/e2e/cluster/network"
 	"github.com/platform-operator/platform-operator/e2e/cluster/power"
 	"github.com/platform-operator/platform-operator/e2e/cluster/state"
 )
@@ -50,10 +49,6 @@ func Status(ctx context.Context, c config.Config, out io.Writer) error {
 			}
 			good = good && st.Healthy
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", config.NodeName(n), st.Name, pid, stateWord(st), age, st.Restarts, st.Doing)
-		}
-		if !network.LinkUp(ctx, c, n) {
-			good = false
-			fmt.Fprintf(w, "%s\tlink\t-\tdown\t-\t-\tcut off by: cluster partition\n", config.NodeName(n))
 		}
 	}
 	if err := w.Flush(); err != nil {

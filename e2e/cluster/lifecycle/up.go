@@ -35,10 +35,8 @@ type UpOptions struct {
 	Nodes            int
 	NodesGiven       bool // on the command line: without, a running cluster is left as it is
 	ControlPlaneOnly bool
-	FastFailover     bool
 	Audit            bool
 	DNS              bool
-	With             []string
 	Timeout          time.Duration
 }
 
@@ -52,11 +50,6 @@ func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error 
 	}
 	if o.ControlPlaneOnly && o.Nodes > 1 {
 		return errors.New("--control-plane-only runs no nodes: leave --nodes out")
-	}
-	for _, tool := range o.With {
-		if _, err := build.FindTool(tool); err != nil {
-			return err
-		}
 	}
 	start := time.Now()
 	syscall.Umask(safefile.DefaultUmask)
@@ -72,14 +65,14 @@ func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error 
 		return err
 	}
 	wanted := state.Spec{
-		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, FastFailover: o.FastFailover, Audit: o.Audit, DNS: o.DNS && !o.ControlPlaneOnly,
+		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, Audit: o.Audit, DNS: o.DNS && !o.ControlPlaneOnly,
 		Prefix: c.Prefix, StateDir: c.StateDir, CacheDir: c.CacheDir,
 	}
 	if running {
 		if wanted, err = grow(current, wanted, o.NodesGiven); err != nil {
 			return err
 		}
-		if wanted == current && len(o.With) == 0 && allUp(ctx, c, current) {
+		if wanted == current && allUp(ctx, c, current) {
 			fmt.Fprintf(out, "already up: %s, for %s\n", describe(current), since(c))
 			return nil
 		}
@@ -115,8 +108,6 @@ func grow(current, wanted state.Spec, nodesGiven bool) (state.Spec, error) {
 		return next, fmt.Errorf("%d nodes are running; to have %d, take the cluster down first: cluster down", current.Nodes, wanted.Nodes)
 	case wanted.ControlPlaneOnly != current.ControlPlaneOnly:
 		return next, errors.New("the running cluster was started the other way round with --control-plane-only; first: cluster down")
-	case wanted.FastFailover && !current.FastFailover:
-		return next, errors.New("the running cluster was started without --fast-failover; first: cluster down")
 	case current.CacheDir != wanted.CacheDir:
 		return next, errors.New("the running cluster has other versions or another cache folder; first: cluster down")
 	}
@@ -130,9 +121,6 @@ func describe(s state.Spec) string {
 	nodes := "1 node"
 	if s.Nodes > 1 {
 		nodes = fmt.Sprintf("%d nodes", s.Nodes)
-	}
-	if s.FastFailover {
-		nodes += ", fast failover"
 	}
 	if !s.DNS {
 		nodes += ", without DNS"
@@ -161,9 +149,6 @@ func allUp(ctx context.Context, c config.Config, s state.Spec) bool {
 				return false
 			}
 		}
-		if !s.ControlPlaneOnly && !network.LinkUp(ctx, c, n) {
-			return false
-		}
 	}
 	return true
 }
@@ -189,7 +174,6 @@ func (u *upRun) build(ctx context.Context) error {
 	if u.spec.DNS {
 		names = append(names, build.ArtifactCoreDNS)
 	}
-	names = append(names, u.options.With...)
 	steps := 1 + len(names) + 2 // packages, builds; network and keys, control plane
 	if !u.spec.ControlPlaneOnly {
 		steps += 2 // images, nodes

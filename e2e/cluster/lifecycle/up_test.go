@@ -34,7 +34,6 @@ func TestGrow_OnlyAddsNodes(t *testing.T) {
 		{name: "more", wanted: state.Spec{Nodes: 3, CacheDir: "/c"}, given: true, want: 3},
 		{name: "fewer", wanted: state.Spec{Nodes: 1, CacheDir: "/c"}, given: true, wantErr: "cluster down"},
 		{name: "without pods", wanted: state.Spec{Nodes: 1, ControlPlaneOnly: true, CacheDir: "/c"}, wantErr: "--control-plane-only"},
-		{name: "fast failover", wanted: state.Spec{Nodes: 1, FastFailover: true, CacheDir: "/c"}, wantErr: "--fast-failover"},
 		{name: "other versions", wanted: state.Spec{Nodes: 1, CacheDir: "/d"}, wantErr: "versions"},
 	}
 	for _, tt := range tests {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
@@ -25,7 +24,6 @@ import (
 type Options struct {
 	Binary     string
 	Entrypoint string
-	Tar        string
 	// From is the name and tag of an image of the cluster's registry.
 	From string
 }
@@ -74,12 +72,6 @@ func (o Options) open(ctx context.Context, c config.Config) (v1.Image, error) {
 		}
 		im, err := registry.Pull(ctx, transport(c), inRegistry(ref))
 		return im, advise(err)
-	case o.Tar != "":
-		im, err := tarball.ImageFromPath(o.Tar, nil)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", o.Tar, err)
-		}
-		return im, nil
 	default:
 		return images.FromBinary(o.Binary, o.Entrypoint)
 	}
@@ -104,7 +96,7 @@ func transport(c config.Config) http.RoundTripper {
 
 func advise(err error) error {
 	if err != nil && (errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "connection refused")) {
-		return errors.New("the cluster's registry does not answer; start it with: cluster start registry")
+		return errors.New("the cluster's registry does not answer; start it with: cluster up")
 	}
 	return err
 }

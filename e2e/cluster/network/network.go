@@ -119,12 +119,6 @@ func SetLink(ctx context.Context, c config.Config, node int, up bool) error {
 	return nil
 }
 
-// LinkUp reports whether the node's cable is in.
-func LinkUp(ctx context.Context, c config.Config, node int) bool {
-	out, err := host.Run(ctx, host.Options{}, "ip", "-n", c.SwitchNetns(), "-o", "link", "show", switchPort(node))
-	return err == nil && strings.Contains(out, ",UP")
-}
-
 // ResetNode does to a node's namespace what a reboot does: kube-proxy's
 // rules and the pods' bridge would otherwise go on answering for a dead node.
 func ResetNode(ctx context.Context, c config.Config, node int) error {

@@ -27,7 +27,6 @@ type settings struct {
 	DNS            string
 	Registry       string
 	PauseVersion   string
-	LeaseSeconds   int
 	ReservedCPU    int // thousandths of a processor
 	ReservedMemory int // KiB
 }
@@ -45,10 +44,6 @@ func settingsFor(s state.Spec, node int, m host.Capacity) settings {
 		DNS:          config.DNSServiceIP,
 		Registry:     config.RegistryAddress(),
 		PauseVersion: build.PauseVersion,
-		LeaseSeconds: 40, // kubelet's default
-	}
-	if s.FastFailover {
-		n.LeaseSeconds = 4
 	}
 	if s.Nodes > 1 {
 		n.ReservedCPU = m.CPUs * 1000 * (s.Nodes - 1) / s.Nodes

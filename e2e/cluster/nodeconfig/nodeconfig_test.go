@@ -40,16 +40,16 @@ func TestWrite(t *testing.T) {
 		if strings.Contains(files["kubelet.yaml"], "systemReserved") {
 			t.Error("a single node sets something aside")
 		}
-		for _, want := range []string{"cgroupRoot: /pop-node1\n", "nodeLeaseDurationSeconds: 40\n", "failCgroupV1: false\n"} {
+		for _, want := range []string{"cgroupRoot: /pop-node1\n", "failCgroupV1: false\n"} {
 			if !strings.Contains(files["kubelet.yaml"], want) {
 				t.Errorf("%q is missing from kubelet's configuration", want)
 			}
 		}
 	})
 	t.Run("two nodes have half each", func(t *testing.T) {
-		files := read(t, state.Spec{Nodes: 2, FastFailover: true, Prefix: "pop", StateDir: t.TempDir(), CacheDir: "/cache"}, 2)
+		files := read(t, state.Spec{Nodes: 2, Prefix: "pop", StateDir: t.TempDir(), CacheDir: "/cache"}, 2)
 		for _, want := range []string{
-			"systemReserved: {cpu: 2000m, memory: 8388608Ki}\n", "nodeLeaseDurationSeconds: 4\n", "node2-serving.crt",
+			"systemReserved: {cpu: 2000m, memory: 8388608Ki}\n", "node2-serving.crt",
 		} {
 			if !strings.Contains(files["kubelet.yaml"], want) {
 				t.Errorf("%q is missing from:\n%s", want, files["kubelet.yaml"])

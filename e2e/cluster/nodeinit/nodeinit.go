@@ -5,14 +5,12 @@ package nodeinit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -67,7 +65,7 @@ func Run(ctx context.Context, stateDir string, node int) error {
 
 	n := &supervisedNode{Config: c, node: node, reaper: supervisor.NewReaper(ctx)}
 	for _, comp := range component.ForNode(s, node) {
-		n.processes = append(n.processes, supervisor.NewProcess(comp, c.LogFile(node, comp.Name), n.writeState))
+		n.processes = append(n.processes, supervisor.NewProcess(comp, c.LogFile(node, comp.Name)))
 	}
 	for _, p := range n.processes {
 		go p.KeepRunning(ctx, n.reaper)
@@ -90,7 +88,6 @@ type supervisedNode struct {
 	node      int
 	reaper    *supervisor.Reaper
 	processes []*supervisor.Process
-	writing   sync.Mutex
 }
 
 func (n *supervisedNode) find(name string) (*supervisor.Process, error) {
@@ -114,27 +111,4 @@ func (n *supervisedNode) states(ctx context.Context) []control.ProcessState {
 	}
 	wg.Wait()
 	return states
-}
-
-// writeState notes pids and times in the state folder. It is a courtesy: the
-// socket is what commands ask.
-func (n *supervisedNode) writeState() {
-	n.writing.Lock()
-	defer n.writing.Unlock()
-	states := make([]control.ProcessState, len(n.processes))
-	for i, p := range n.processes {
-		states[i] = p.State()
-	}
-	raw, err := json.MarshalIndent(states, "", "  ")
-	if err == nil {
-		err = safefile.Write(componentsFile(n.Config, n.node), append(raw, '\n'), 0o600)
-	}
-	if err != nil {
-		log.Print(err)
-	}
-}
-
-// componentsFile is where a node notes its processes, for people and scripts.
-func componentsFile(c config.Config, node int) string {
-	return filepath.Join(c.NodeDir(node), "components.json")
 }

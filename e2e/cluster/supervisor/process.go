@@ -20,7 +20,6 @@ import (
 type Process struct {
 	component.Component
 	logFile string
-	changed func() // called whenever the state below changes
 
 	mu       sync.Mutex
 	wanted   bool
@@ -32,8 +31,8 @@ type Process struct {
 }
 
 // NewProcess returns a component that is wanted and not started yet.
-func NewProcess(c component.Component, logFile string, changed func()) *Process {
-	return &Process{Component: c, logFile: logFile, changed: changed, wanted: true, wake: make(chan struct{}, 1)}
+func NewProcess(c component.Component, logFile string) *Process {
+	return &Process{Component: c, logFile: logFile, wanted: true, wake: make(chan struct{}, 1)}
 }
 
 // KeepRunning starts the component and starts it again when it ends on its
@@ -103,7 +102,6 @@ func (p *Process) launch(r *Reaper) (<-chan syscall.WaitStatus, error) {
 		p.pid, p.started, p.doing = pid, time.Now(), ""
 	}
 	p.mu.Unlock()
-	p.changed()
 	return exited, err
 }
 
@@ -115,14 +113,12 @@ func (p *Process) ended(status syscall.WaitStatus) {
 	p.mu.Lock()
 	p.pid, p.started, p.doing = 0, time.Now(), how
 	p.mu.Unlock()
-	p.changed()
 }
 
 func (p *Process) note(doing string) {
 	p.mu.Lock()
 	p.doing = doing
 	p.mu.Unlock()
-	p.changed()
 }
 
 func (p *Process) isWanted() bool {

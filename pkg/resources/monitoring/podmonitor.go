@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -143,23 +142,5 @@ func (c *PodMonitorApplyConfiguration) WithLabels(entries map[string]string) *Po
 // WithAnnotations adds annotations.
 func (c *PodMonitorApplyConfiguration) WithAnnotations(entries map[string]string) *PodMonitorApplyConfiguration {
 	c.ObjectMetaApplyConfiguration.WithAnnotations(entries)
-	return c
-}
-
-// WithOwnerReferences adds owner references.
-func (c *PodMonitorApplyConfiguration) WithOwnerReferences(values ...*metav1ac.OwnerReferenceApplyConfiguration) *PodMonitorApplyConfiguration {
-	c.ObjectMetaApplyConfiguration.WithOwnerReferences(values...)
-	return c
-}
-
-// WithUID sets the UID.
-func (c *PodMonitorApplyConfiguration) WithUID(uid types.UID) *PodMonitorApplyConfiguration {
-	c.ObjectMetaApplyConfiguration.WithUID(uid)
-	return c
-}
-
-// WithResourceVersion sets the resource version.
-func (c *PodMonitorApplyConfiguration) WithResourceVersion(version string) *PodMonitorApplyConfiguration {
-	c.ObjectMetaApplyConfiguration.WithResourceVersion(version)
 	return c
 }

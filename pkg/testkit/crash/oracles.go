@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -173,13 +172,13 @@ func (r *run) unowned(end []unstructured.Unstructured, rs []testkit.Request) ([]
 		}
 		resource := m.Resource.Resource
 		labelled := naming.IsLabelled(&u)
-		switch owner := metav1.GetControllerOf(&u); {
+		switch owner := naming.OwnerUID(&u); {
 		case !labelled && !made[resource+"/"+u.GetName()] && !made[resource+"/"]:
-		case owner == nil && !labelled && r.scenario.Orphans:
-		case owner == nil:
+		case owner == "" && !labelled && r.scenario.Orphans:
+		case owner == "":
 			found = append(found, fmt.Sprintf("%s %s is left without an owner", u.GetKind(), u.GetName()))
-		case !there[owner.UID]:
-			found = append(found, fmt.Sprintf("%s %s is left by a deleted %s %s", u.GetKind(), u.GetName(), owner.Kind, owner.Name))
+		case !there[owner]:
+			found = append(found, fmt.Sprintf("%s %s is left by a deleted owner", u.GetKind(), u.GetName()))
 		}
 	}
 	return found, nil
@@ -190,7 +189,7 @@ func (r *run) unowned(end []unstructured.Unstructured, rs []testkit.Request) ([]
 func checkOwners(h *history, scheme *runtime.Scheme) []string {
 	var found []string
 	h.replay(scheme, func(e change, _ *world) {
-		if u := e.object; !e.gone && naming.IsLabelled(u) && metav1.GetControllerOf(u) == nil {
+		if u := e.object; !e.gone && naming.IsLabelled(u) && naming.OwnerUID(u) == "" {
 			if s := fmt.Sprintf("%s %s existed without an owner", u.GetKind(), u.GetName()); !slices.Contains(found, s) {
 				found = append(found, s)
 			}

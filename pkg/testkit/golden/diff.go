@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/textdiff"
 )
 
-// The format of differences. patch reads only the part after the empty line:
+// The format of differences:
 //
 //	# Differences from ../base/want.yaml. Unchanged documents are only listed.
 //	= ConfigMap web
@@ -34,8 +35,7 @@ import (
 //	…
 //
 // The list has the order of the case's documents, with the deleted ones at its
-// end, so that the exact bytes of the case can be reconstructed from the base and
-// the difference.
+// end, so that two cases with the same difference are the same.
 const (
 	contextLines = 2
 	noDocument   = "/dev/null"
@@ -97,20 +97,7 @@ func identify(lines []string) (document, error) {
 	return document{id: id, lines: lines}, nil
 }
 
-func join(docs []document) []byte {
-	var file bytes.Buffer
-	for i, d := range docs {
-		if i > 0 {
-			file.WriteString("---\n")
-		}
-		for _, line := range d.lines {
-			file.WriteString(line + "\n")
-		}
-	}
-	return file.Bytes()
-}
-
-// difference returns what patch needs to reconstruct got from base.
+// difference returns how the documents of got differ from those of base.
 func difference(baseName string, base, got []byte) ([]byte, error) {
 	from, err := split(base)
 	if err != nil {
@@ -145,11 +132,7 @@ func difference(baseName string, base, got []byte) ([]byte, error) {
 	if body.Len() > 0 {
 		list.WriteString("\n")
 	}
-	diff := []byte(list.String() + body.String())
-	if again, err := patch(base, diff); err != nil || !bytes.Equal(again, got) {
-		return nil, errors.Join(errors.New("the difference does not give back what it was made from"), err)
-	}
-	return diff, nil
+	return []byte(list.String() + body.String()), nil
 }
 
 // pair returns, for each document of to, the document of from that it is compared
@@ -168,7 +151,7 @@ func pair(from, to []document) []*document {
 	}
 	match(func(a, b document) bool { return a.id == b.id })
 	match(func(a, b document) bool {
-		return a.kind != "" && a.kind == b.kind && difflib.NewMatcherWithJunk(a.lines, b.lines, false, nil).Ratio() > 0.5
+		return a.kind != "" && a.kind == b.kind && textdiff.Similar(a.lines, b.lines)
 	})
 	return pairs
 }
@@ -182,23 +165,14 @@ func hunks(out *strings.Builder, from, to []string) {
 		prefixed(out, "+", to)
 		return
 	}
-	for _, group := range difflib.NewMatcherWithJunk(from, to, false, nil).GetGroupedOpCodes(contextLines) {
-		first, last := group[0], group[len(group)-1]
-		fmt.Fprintf(out, "@@ -%s +%s @@", lineRange(first.I1, last.I2), lineRange(first.J1, last.J2))
-		changed := group[slices.IndexFunc(group, func(op difflib.OpCode) bool { return op.Tag != 'e' })]
-		lines, at := to, changed.J1
-		if changed.Tag == 'd' {
-			lines, at = from, changed.I1
+	for _, h := range textdiff.Hunks(from, to, contextLines) {
+		lines, at := to, h.To.Changed
+		if h.OnlyDeletes {
+			lines, at = from, h.From.Changed
 		}
+		fmt.Fprintf(out, "@@ -%s +%s @@", lineRange(h.From.Start, h.From.End), lineRange(h.To.Start, h.To.End))
 		fmt.Fprintln(out, strings.TrimSuffix(" "+path(lines, at), " "))
-		for _, op := range group {
-			if op.Tag == 'e' {
-				prefixed(out, " ", from[op.I1:op.I2])
-				continue
-			}
-			prefixed(out, "-", from[op.I1:op.I2])
-			prefixed(out, "+", to[op.J1:op.J2])
-		}
+		prefixed(out, "", h.Lines)
 	}
 }
 
@@ -238,98 +212,4 @@ func path(lines []string, at int) string {
 	}
 	slices.Reverse(keys)
 	return strings.Join(keys, ".")
-}
-
-// patch reverses difference: it returns got.
-func patch(base, diff []byte) ([]byte, error) {
-	from, err := split(base)
-	if err != nil {
-		return nil, fmt.Errorf("the base: %w", err)
-	}
-	byID := map[string]document{}
-	for _, d := range from {
-		byID[d.id] = d
-	}
-	list, body, _ := strings.Cut(string(diff), "\n\n")
-	rest := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
-	if body == "" {
-		rest = nil
-	}
-	var to []document
-	for line := range strings.Lines(list) {
-		line = strings.TrimSuffix(line, "\n")
-		sign, id, _ := strings.Cut(line, " ")
-		if sign == "=" || sign == "-" {
-			if _, ok := byID[id]; !ok {
-				return nil, fmt.Errorf("the base has no %s", id)
-			}
-		}
-		switch sign {
-		case "#", "-":
-		case "=":
-			to = append(to, byID[id])
-		case "~", "+":
-			var d document
-			if d, rest, err = patchDocument(byID, id, rest); err != nil {
-				return nil, fmt.Errorf("%s: %w", id, err)
-			}
-			to = append(to, d)
-		default:
-			return nil, fmt.Errorf("%q is neither a comment nor a document", line)
-		}
-	}
-	if len(rest) > 0 {
-		return nil, fmt.Errorf("%q belongs to no document", rest[0])
-	}
-	return join(to), nil
-}
-
-// patchDocument applies the hunks at the beginning of rest, which are those of the
-// document, and returns what follows them.
-func patchDocument(base map[string]document, id string, rest []string) (document, []string, error) {
-	to := document{id: id}
-	if len(rest) < 2 || !strings.HasPrefix(rest[0], "--- ") || rest[1] != "+++ "+id {
-		return to, nil, errors.New("its changes are missing")
-	}
-	was := strings.TrimPrefix(rest[0], "--- ")
-	from, ok := base[was]
-	if !ok && was != noDocument {
-		return to, nil, fmt.Errorf("the base has no %s", was)
-	}
-	at := 0 // the lines of from that have been processed
-	for rest = rest[2:]; len(rest) > 0 && strings.HasPrefix(rest[0], "@@ "); {
-		header := rest[0]
-		var start, removed, first, added int
-		if _, err := fmt.Sscanf(header, "@@ -%d,%d +%d,%d @@", &start, &removed, &first, &added); err != nil {
-			return to, nil, fmt.Errorf("%q: %w", header, err)
-		}
-		if removed > 0 {
-			start--
-		}
-		if start < at || start+removed > len(from.lines) {
-			return to, nil, fmt.Errorf("%q: the base has no such lines", header)
-		}
-		to.lines = append(to.lines, from.lines[at:start]...)
-		at = start
-		for rest = rest[1:]; removed > 0 || added > 0; rest = rest[1:] {
-			if len(rest) == 0 || rest[0] == "" {
-				return to, nil, fmt.Errorf("%q: lines are missing", header)
-			}
-			sign, line := rest[0][0], rest[0][1:]
-			if sign != '+' {
-				if at >= len(from.lines) || from.lines[at] != line {
-					return to, nil, fmt.Errorf("%q: the base has no line %q there", header, line)
-				}
-				at, removed = at+1, removed-1
-			}
-			if sign != '-' {
-				to.lines, added = append(to.lines, line), added-1
-			}
-			if removed < 0 || added < 0 {
-				return to, nil, fmt.Errorf("%q: there are more lines", header)
-			}
-		}
-	}
-	to.lines = append(to.lines, from.lines[at:]...)
-	return to, rest, nil
 }

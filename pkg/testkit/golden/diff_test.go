@@ -1,8 +1,6 @@
 package golden
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -154,73 +152,6 @@ func TestDifference_ShowsOnlyWhatChanged(t *testing.T) {
 			want := "# Differences from ../base/want.yaml. Unchanged documents are only listed.\n" + tc.want
 			if diff := cmp.Diff(want, string(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// Lines and documents are added, deleted, repeated and moved at random.
-func TestPatch_ReversesDifference(t *testing.T) {
-	for seed := range uint64(2000) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the seed makes a failure reproducible
-		docs := strings.Split(fleet, "---\n")
-		for range random.IntN(6) {
-			i, j := random.IntN(len(docs)), random.IntN(len(docs))
-			lines := strings.SplitAfter(docs[i], "\n")
-			at := random.IntN(len(lines))
-			switch random.IntN(6) {
-			case 0:
-				docs[i], docs[j] = docs[j], docs[i]
-			case 1:
-				docs = append(docs, docs[i])
-			case 2:
-				docs = append(docs[:i:i], docs[i+1:]...)
-				if len(docs) == 0 {
-					docs = []string{""}
-				}
-			case 3:
-				docs[i] = strings.Join(append(lines[:at:at], lines[min(at+1, len(lines)):]...), "")
-			case 4:
-				docs[i] = strings.Join(lines[:at], "") + fmt.Sprintf("# -- %d\n\n", seed) + strings.Join(lines[at:], "")
-			case 5:
-				docs[i] = ""
-			}
-		}
-		got := strings.Join(docs, "---\n")
-		if _, err := split([]byte(got)); err != nil {
-			continue // a deletion has left no YAML
-		}
-		diff, err := difference("base", []byte(fleet), []byte(got))
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, got)
-		}
-		again, err := patch([]byte(fleet), diff)
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, diff)
-		}
-		if d := cmp.Diff(got, string(again)); d != "" {
-			t.Fatalf("seed %d (-want +got):\n%s", seed, d)
-		}
-	}
-}
-
-func TestPatch_RefusesWhatDoesNotFit(t *testing.T) {
-	diff, err := difference("base", []byte(fleet), []byte(edit("replicas: 3", "replicas: 2")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tc := range map[string]struct{ base, diff, want string }{
-		"changed base":      {edit("replicas: 3", "replicas: 4"), string(diff), `the base has no line "  replicas: 3" there`},
-		"shorter base":      {edit("  replicas: 3\n", ""), string(diff), "the base has no line"},
-		"missing document":  {edit("kind: ConfigMap", "kind: Secret"), string(diff), "the base has no ConfigMap web"},
-		"missing hunk line": {fleet, strings.Replace(string(diff), "     spec:\n", "", 1), "lines are missing"},
-		"surplus line":      {fleet, string(diff) + " x\n", `" x" belongs to no document`},
-		"no changes":        {fleet, "~ Deployment web\n", "its changes are missing"},
-		"unknown line":      {fleet, "? Deployment web\n", "neither a comment nor a document"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got, err := patch([]byte(tc.base), []byte(tc.diff)); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want %q; patched:\n%s", err, tc.want, got)
 			}
 		})
 	}

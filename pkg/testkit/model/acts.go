@@ -148,10 +148,7 @@ func (w *World) undo(ctx context.Context) error {
 	if d == nil {
 		return errSkip
 	}
-	t, annotations, ok, err := w.cluster.Earlier(ctx, d)
-	if err != nil {
-		return err
-	}
+	t, annotations, ok := w.cluster.Earlier(d)
 	if !ok || !w.memory.patch(w.kind.Workload) {
 		return errSkip
 	}

@@ -21,8 +21,7 @@ type Campaign struct {
 	Env *testkit.Env
 	// Time is how long new chains are started.
 	Time time.Duration
-	// Seed determines the chains, except that they also depend on which pairs have
-	// not been tried yet.
+	// Seed determines the chains.
 	Seed uint64
 	// Workers is how many chains run at the same time.
 	Workers int
@@ -33,11 +32,6 @@ type Campaign struct {
 	// Without are the names of operations that are not used, and of oracles that
 	// are not checked: known defects would hide unknown ones.
 	Without []string
-	// Until stops the campaign at the first violation that happens again when its
-	// chain is repeated.
-	Until bool
-	// Pairs is a file of the pairs that earlier campaigns have tried; "" for none.
-	Pairs string
 	// Out receives each violation as soon as it is found, and a line of progress each
 	// minute.
 	Out io.Writer
@@ -68,27 +62,19 @@ func (f Found) String() string {
 type Summary struct {
 	Chains, Operations, Checks, Refused int
 	Found                               []Found
-	Pairs                               *Pairs
 	Took                                time.Duration
 }
 
 // String returns the summary as text.
 func (s *Summary) String() string {
-	return fmt.Sprintf("%d chains, %d operations, %d refused by admission, %d checks, %d violations in %s\n%s",
-		s.Chains, s.Operations, s.Refused, s.Checks, len(s.Found), s.Took.Round(time.Second), s.Pairs)
+	return fmt.Sprintf("%d chains, %d operations, %d refused by admission, %d checks, %d violations in %s",
+		s.Chains, s.Operations, s.Refused, s.Checks, len(s.Found), s.Took.Round(time.Second))
 }
 
 // Run runs the campaign.
 func (c Campaign) Run(ctx context.Context) (*Summary, error) {
-	s := &Summary{Pairs: NewPairs(c.Kinds)}
-	if c.Pairs != "" {
-		if err := s.Pairs.Load(c.Pairs); err != nil {
-			return s, err
-		}
-	}
+	s := &Summary{}
 	began := time.Now()
-	chains, stopChains := context.WithCancel(ctx) // shrinking continues after it
-	defer stopChains()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var broken error
@@ -97,9 +83,9 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	for range c.Workers {
 		wg.Go(func() {
 			for seed := range seeds {
-				chain := Generate(seed, c.Kinds, s.Pairs, c.Without)
-				r, err := Run(chains, c.Env, chain)
-				if chains.Err() != nil {
+				chain := Generate(seed, c.Kinds, c.Without)
+				r, err := Run(ctx, c.Env, chain)
+				if ctx.Err() != nil {
 					return
 				}
 				mu.Lock()
@@ -112,18 +98,13 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 					continue
 				}
 				s.Chains, s.Operations, s.Checks, s.Refused = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks, s.Refused+r.Refused
-				s.Pairs.add(chain, r.Executed)
 				isNew := len(r.Violations) > 0 && !slices.Contains(c.Without, r.Violations[0].Oracle) && known.isNew(r)
 				f := Found{Seed: seed, Result: r, After: time.Since(began), Operations: s.Operations}
 				mu.Unlock()
 				if !isNew {
 					continue
 				}
-				f.Result, f.Repeated = Shrink(ctx, c.Env, truncated(r), c.Shrinking, sync.OnceFunc(func() {
-					if c.Until {
-						stopChains()
-					}
-				}))
+				f.Result, f.Repeated = Shrink(ctx, c.Env, truncated(r), c.Shrinking)
 				mu.Lock()
 				_ = known.isNew(f.Result)
 				s.Found = append(s.Found, f)
@@ -143,10 +124,7 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 			_, _ = fmt.Fprintf(c.Out, "%5s of %s: %d chains, %d operations, %d checks, %d violations\n",
 				time.Since(began).Round(time.Minute), c.Time, s.Chains, s.Operations, s.Checks, len(s.Found))
 			mu.Unlock()
-			if c.Pairs != "" { // the campaign may be interrupted
-				ended = s.Pairs.Save(c.Pairs) != nil // reported below
-			}
-		case <-chains.Done():
+		case <-ctx.Done():
 			ended = true
 		case <-end:
 			ended = true
@@ -155,11 +133,6 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	close(seeds)
 	wg.Wait()
 	s.Took = time.Since(began)
-	if c.Pairs != "" {
-		if err := s.Pairs.Save(c.Pairs); err != nil {
-			return s, err
-		}
-	}
 	if len(s.Found) == 0 {
 		return s, broken
 	}

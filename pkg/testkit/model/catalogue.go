@@ -104,12 +104,8 @@ func fieldsOf(patch string) []string {
 
 // expand replaces the variables of a patch. $COUNT is a time, which depends on n.
 func (k *Kind) expand(s string, n int) string {
-	s = strings.NewReplacer("$IMAGE", k.Image, "$REPLICAS", k.Replicas,
+	return strings.NewReplacer("$IMAGE", k.Image, "$REPLICAS", k.Replicas,
 		"$COUNT", fmt.Sprintf("2026-01-01T%02d:%02d:%02dZ", n/3600%24, n/60%60, n%60)).Replace(s)
-	if k.tags != nil {
-		s = k.tags.Replace(s)
-	}
-	return s
 }
 
 // patchChild returns an operation that changes a child like kubectl patch.

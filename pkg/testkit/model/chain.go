@@ -87,11 +87,11 @@ func Run(ctx context.Context, env *testkit.Env, c Chain) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run(ctx, env, c, k, false)
+	return run(ctx, env, c, k)
 }
 
-func run(ctx context.Context, env *testkit.Env, c Chain, k *Kind, onCluster bool) (*Result, error) {
-	w, err := newWorld(ctx, env, k, onCluster)
+func run(ctx context.Context, env *testkit.Env, c Chain, k *Kind) (*Result, error) {
+	w, err := newWorld(ctx, env, k)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,6 @@ func (w *World) play(ctx context.Context, c Chain, r *Result) error {
 			return err
 		}
 	}
-	if w.onCluster {
-		return nil
-	}
 	return w.compareWithFresh(ctx)
 }
 
@@ -155,9 +152,6 @@ func (w *World) pause(ctx context.Context, p pace) error {
 	case paceIdle:
 		return w.idle(ctx)
 	case paceSettle:
-	}
-	if w.onCluster {
-		return w.holds(ctx)
 	}
 	if err := w.settle(ctx); err != nil || len(w.found) > 0 {
 		return err

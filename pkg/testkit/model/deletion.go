@@ -37,7 +37,6 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 			return fmt.Errorf("deleting the object: %w", err)
 		}
 		w.exists = false
-		watching := w.leader()
 		if !wait {
 			if len(u.GetFinalizers()) > 0 { // the operator has to see the deletion
 				if err := w.endFaults(ctx); err != nil {
@@ -58,14 +57,8 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		if orphans || how == metav1.DeletePropagationOrphan {
 			return w.left(ctx, u, before, orphans, how)
 		}
-		if how != metav1.DeletePropagationForeground {
-			return w.collected(ctx, before)
-		}
-		if w.leader() == watching { // it has received an event with the finalizer of the deletion
-			return w.collected(ctx, before)
-		}
-		sure := slices.DeleteFunc(before, func(c unstructured.Unstructured) bool { return w.memory.mayBeKept(u, &c) })
-		if err := w.collected(ctx, sure); err != nil {
+		sure := slices.DeleteFunc(slices.Clone(before), func(c unstructured.Unstructured) bool { return w.memory.mayBeKept(u, &c) })
+		if err := w.collected(ctx, sure); err != nil || len(sure) == len(before) {
 			return err
 		}
 		return w.clear(ctx)
@@ -82,7 +75,7 @@ func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unst
 	}
 	var own []unstructured.Unstructured
 	for _, c := range all {
-		if o := metav1.GetControllerOf(&c); o != nil && o.UID == u.GetUID() && c.GetDeletionTimestamp() == nil {
+		if (isBound(&c) || c.GetAnnotations()[naming.AnnotationOrphanOf] != "") && naming.OwnerUID(&c) == u.GetUID() && c.GetDeletionTimestamp() == nil {
 			own = append(own, c)
 		}
 	}
@@ -91,9 +84,6 @@ func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unst
 
 // gone waits until an object is deleted.
 func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long time.Duration) error {
-	if w.onCluster {
-		long = clusterGone
-	}
 	began := time.Now()
 	for {
 		live := u.DeepCopy()
@@ -146,25 +136,22 @@ func (m *memory) specChanged(before, after map[string]any, generation int64) {
 	}
 }
 
-// mayBeLost reports whether foreground deletion of an object may delete a child
-// that the object orphans. The documentation promises the opposite only after the
-// operator has reconciled the policy: before, the child lacks the owner that
-// retains it.
+// mayBeLost reports whether a deletion may delete a child that the object orphans. The
+// documentation promises the opposite only after the operator has reconciled the policy:
+// before, the child has an owner reference. So does one that the operator does not observe,
+// because it lost its label while the object was paused.
 func (m *memory) mayBeLost(object, child *unstructured.Unstructured) bool {
-	return statusOf(object).ObservedGeneration < m.orphanAt && !isRetained(child)
+	return isBound(child) && (statusOf(object).ObservedGeneration < m.orphanAt || !naming.IsLabelled(child))
 }
 
-// mayBeKept reports whether foreground deletion of an object may leave a child that is
-// to be deleted: until the operator has reconciled that, the child has the owner that
-// retains it, and the garbage collector may orphan it before an operator that is started
-// later sees the deletion.
+// mayBeKept reports whether a deletion may leave a child that is to be deleted: until the
+// operator has reconciled that, the child has no owner reference.
 func (m *memory) mayBeKept(object, child *unstructured.Unstructured) bool {
-	return statusOf(object).ObservedGeneration < m.deleteAt && isRetained(child)
+	return !isBound(child) && (statusOf(object).ObservedGeneration < m.deleteAt || !naming.IsLabelled(child))
 }
 
-func isRetained(child *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return naming.IsNamespace(r, child.GetNamespace()) })
-}
+// isBound reports whether a child is deleted with its owner.
+func isBound(child metav1.Object) bool { return metav1.GetControllerOf(child) != nil }
 
 // left checks that all children that an object has orphaned exist, and then deletes
 // them.
@@ -191,7 +178,7 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(&was), live)
 		lost := apierrors.IsNotFound(err) || err == nil && (live.GetUID() != was.GetUID() || live.GetDeletionTimestamp() != nil)
 		switch {
-		case lost && how == metav1.DeletePropagationForeground && w.memory.mayBeLost(u, &was):
+		case lost && how != metav1.DeletePropagationOrphan && w.memory.mayBeLost(u, &was):
 			continue
 		case lost && optional && !wanted && pruned:
 			continue
@@ -208,8 +195,8 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 				w.violate("orphan", "%s %s still has the deleted owner", was.GetKind(), was.GetName())
 			}
 		}
-		if !released {
-			continue
+		if !released || !naming.IsLabelled(&was) {
+			continue // one that lost the label is not searched for
 		}
 		for k := range live.GetAnnotations() {
 			if strings.HasPrefix(k, naming.Domain) {

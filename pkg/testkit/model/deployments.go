@@ -1,14 +1,12 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,7 +34,6 @@ type Cluster struct {
 
 	client    client.Client
 	namespace string
-	real      bool                       // not simulated
 	sets      map[types.UID][]replicaSet // of each Deployment, the current one last
 	waiting   bool                       // a rollout could exceed its deadline
 	late      bool                       // the deadlines of all rollouts are exceeded in this step
@@ -86,9 +83,6 @@ func (c *Cluster) Step(ctx context.Context) (bool, error) {
 }
 
 func (c *Cluster) move(ctx context.Context, s *snapshot) (bool, error) {
-	if c.real {
-		return false, nil
-	}
 	moved := false
 	for i := range s.pods {
 		m, err := c.kubelet(ctx, &s.pods[i], s.in)
@@ -341,15 +335,10 @@ func (c *Cluster) remember(d *appsv1.Deployment) bool {
 
 // Earlier returns the template that a Deployment had before the current one, and the
 // annotations that kubectl rollout undo gives it with that. ok is false if there was none.
-func (c *Cluster) Earlier(ctx context.Context, d *appsv1.Deployment) (t corev1.PodTemplateSpec, annotations map[string]string, ok bool, err error) {
+func (c *Cluster) Earlier(d *appsv1.Deployment) (t corev1.PodTemplateSpec, annotations map[string]string, ok bool) {
 	sets := c.sets[d.UID]
-	if c.real {
-		if sets, err = c.listSets(ctx, d); err != nil {
-			return t, nil, false, err
-		}
-	}
 	if len(sets) < 2 {
-		return t, nil, false, nil
+		return t, nil, false
 	}
 	earlier := sets[len(sets)-2]
 	annotations = maps.Clone(earlier.annotations)
@@ -358,37 +347,13 @@ func (c *Cluster) Earlier(ctx context.Context, d *appsv1.Deployment) (t corev1.P
 			annotations[key] = value
 		}
 	}
-	return earlier.template, annotations, true, nil
+	return earlier.template, annotations, true
 }
 
 // isSkipped reports whether an annotation is not copied between a Deployment and its
 // ReplicaSets.
 func isSkipped(annotation string) bool {
 	return annotation == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(annotation, "deployment.kubernetes.io/")
-}
-
-// listSets returns the real ReplicaSets of a Deployment, the current one last.
-func (c *Cluster) listSets(ctx context.Context, d *appsv1.Deployment) ([]replicaSet, error) {
-	var l appsv1.ReplicaSetList
-	if err := c.client.List(ctx, &l, client.InNamespace(c.namespace)); err != nil {
-		return nil, fmt.Errorf("listing the ReplicaSets: %w", err)
-	}
-	l.Items = slices.DeleteFunc(l.Items, func(r appsv1.ReplicaSet) bool { return !metav1.IsControlledBy(&r, d) })
-	revision := func(r appsv1.ReplicaSet) int {
-		n, err := strconv.Atoi(r.Annotations["deployment.kubernetes.io/revision"])
-		if err != nil {
-			return 0 // the Deployment controller has not numbered it yet
-		}
-		return n
-	}
-	slices.SortFunc(l.Items, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(a), revision(b)) })
-	var sets []replicaSet
-	for _, r := range l.Items {
-		delete(r.Spec.Template.Labels, hashLabel)
-		maps.DeleteFunc(r.Annotations, func(key, _ string) bool { return isSkipped(key) })
-		sets = append(sets, replicaSet{r.Spec.Template, r.Annotations})
-	}
-	return sets, nil
 }
 
 func desiredReplicas(d *appsv1.Deployment) int32 {

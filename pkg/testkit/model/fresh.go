@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // compareWithFresh deletes the object and creates it again with its final spec: its
@@ -72,7 +74,7 @@ func (w *World) stated(ctx context.Context) (map[string]string, error) {
 	for _, c := range children {
 		kind := c.GetKind()
 		ofPods := kind == "Pod" && c.GetName() == w.kind.Workload.Name
-		if metav1.GetControllerOf(&c) == nil || kind == "ControllerRevision" || kind == "ConfigMap" || kind == "Pod" && !ofPods {
+		if naming.OwnerUID(&c) == "" || kind == "ControllerRevision" || kind == "ConfigMap" || kind == "Pod" && !ofPods {
 			continue
 		}
 		flatten(kind, c.Object["spec"], all)

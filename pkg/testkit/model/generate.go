@@ -19,9 +19,6 @@ const (
 	partLength = 8
 	// inFocus is how many of 100 operations change one of these fields.
 	inFocus = 80
-	// newestOf is how many operations one is chosen from that results in the most
-	// new pairs.
-	newestOf = 40
 	// shareLasting is how many of 100 chains have each operation that lasts, in
 	// addition to those that are drawn as any other.
 	shareLasting = 20
@@ -44,7 +41,6 @@ var ofDeletion = []string{"deletionPolicy", "paused", fieldOwnership}
 type generator struct {
 	r       *rand.Rand
 	kind    *Kind
-	pairs   *Pairs
 	without []string
 	chain   Chain
 
@@ -64,17 +60,15 @@ type pendingEnd struct {
 	at int // the length of the chain from which on it is due
 }
 
-// Generate returns the chain of a seed. Of several operations that could be next and do
-// not change a field in focus, it prefers the one that results in the most pairs
-// that have not been tried.
-func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
+// Generate returns the chain of a seed.
+func Generate(seed uint64, kinds, without []string) Chain {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible by its seed
-	kind, err := kindNamed(p.pickKind(r, kinds))
+	kind, err := kindNamed(kinds[r.IntN(len(kinds))])
 	if err != nil {
 		panic(err) // it is one of Kinds
 	}
-	g := newGenerator(r, kind, p, without)
-	n := 30 + r.IntN(15) // the number of pairs grows with the square of the length
+	g := newGenerator(r, kind, without)
+	n := 30 + r.IntN(15)
 	starts := map[int][]string{}
 	for _, o := range g.lasting {
 		if g.percent(shareLasting) {
@@ -109,7 +103,7 @@ func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
 		}
 		paceOf := randomPace
 		if len(g.faults) > 0 && r.IntN(7) == 0 {
-			g.put(g.newest(g.faults), paceNow)
+			g.put(g.faults[r.IntN(len(g.faults))], paceNow)
 			paceOf = paceAfterFault
 		}
 		var o string
@@ -134,8 +128,8 @@ func Generate(seed uint64, kinds []string, p *Pairs, without []string) Chain {
 	return g.chain
 }
 
-func newGenerator(r *rand.Rand, k *Kind, p *Pairs, without []string) *generator {
-	g := &generator{r: r, kind: k, pairs: p, without: without, chain: Chain{kind: k.Name}, byField: map[string][]string{}, spec: k.base()}
+func newGenerator(r *rand.Rand, k *Kind, without []string) *generator {
+	g := &generator{r: r, kind: k, without: without, chain: Chain{kind: k.Name}, byField: map[string][]string{}, spec: k.base()}
 	for _, o := range catalogue() {
 		switch {
 		case o.Name == "create" || !g.allows(&o):
@@ -182,25 +176,13 @@ func (g *generator) draw(may func(*Op) bool) string {
 			of := g.byField[g.focus[g.r.IntN(len(g.focus))]]
 			name = of[g.r.IntN(len(of))]
 		} else {
-			name = g.newest(g.calm)
+			name = g.calm[g.r.IntN(len(g.calm))]
 		}
 		if may(opNamed(name)) && g.applies(name) {
 			return name
 		}
 	}
 	return "pod-labels" // of all fields in focus, none can be changed now
-}
-
-// newest returns one of some operations that results in many new pairs.
-func (g *generator) newest(from []string) string {
-	best, most := "", -1.0
-	for range newestOf {
-		name := from[g.r.IntN(len(from))]
-		if n := g.pairs.gain(g.chain, name); n > most {
-			best, most = name, n
-		}
-	}
-	return best
 }
 
 // applies reports whether an operation changes something. Edits of the spec do not

@@ -57,9 +57,6 @@ type Kind struct {
 	// Restarts is rollout.restartOnConfigChange if the spec does not set it.
 	Restarts bool
 
-	// tags replaces the tags of images; nil keeps them.
-	tags *strings.Replacer
-
 	subject func(clock func() time.Time) testkit.Subject
 }
 

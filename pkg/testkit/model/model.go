@@ -14,9 +14,7 @@
 //	oracles.go     the comparison, after each step and at each instant
 //	shrink.go      the shortest chain that still violates an oracle
 //	script.go      that chain as a kubectl script
-//	pairs.go       which pairs of operations have been tried
 //	campaign.go    many chains in parallel, and a summary
-//	cluster.go     chains on a real cluster, without simulation
 //
-// docs/model-testing.md explains how to run it and how to add an operation.
+// docs/contributing/model-testing.md explains how to run it and how to add an operation.
 package model

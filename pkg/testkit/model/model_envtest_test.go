@@ -3,6 +3,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -30,15 +36,14 @@ func TestMain(m *testing.M) {
 }
 
 // TestCampaign runs random chains: MODEL_TIME=2h for how long, MODEL_SEED for
-// which, MODEL_KINDS for which kinds, MODEL_WORKERS for how many at a time, and
-// MODEL_PAIRS for a file of the pairs that earlier campaigns have tried.
+// which, MODEL_KINDS for which kinds, and MODEL_WORKERS for how many at a time.
 func TestCampaign(t *testing.T) {
 	if os.Getenv("MODEL_TIME") == "" {
 		t.Skip("MODEL_TIME is not set; make test-model and make campaign-model set it")
 	}
 	c := Campaign{
 		Env: env, Time: duration(t, "MODEL_TIME", 0), Seed: number64(t, "MODEL_SEED", uint64(time.Now().UnixNano())),
-		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Without: strings.Split(os.Getenv("MODEL_WITHOUT"), ","), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Pairs: os.Getenv("MODEL_PAIRS"), Out: os.Stdout, Until: os.Getenv("MODEL_UNTIL") == "violation", //nolint:gosec // a few
+		Workers: int(number64(t, "MODEL_WORKERS", 6)), Kinds: kinds(), Without: strings.Split(os.Getenv("MODEL_WITHOUT"), ","), Shrinking: duration(t, "MODEL_SHRINK", 2*time.Minute), Out: os.Stdout, //nolint:gosec // a few
 	}
 	t.Logf("MODEL_SEED=%d", c.Seed)
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
@@ -79,6 +84,39 @@ func TestChain(t *testing.T) {
 func TestChain_Regressions(t *testing.T) {
 	runAll(t, regressions(t), func(t *testing.T, _ Chain, f Found) { t.Errorf("%s", f) })
 }
+
+// TestRun_FindsADefect runs a chain with an operator that deletes no child.
+func TestRun_FindsADefect(t *testing.T) {
+	c, err := ParseChain("webserver: isolate create isolate-off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := kindNamed(c.kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound := k.subject
+	k.subject = func(clock func() time.Time) testkit.Subject {
+		s := sound(clock)
+		setup := s.Setup
+		s.Setup = func(mgr manager.Manager, _ *apply.Applier) error {
+			return setup(mgr, apply.NewApplier(keeping{mgr.GetClient()}, mgr.GetAPIReader(), telemetry.New(telemetry.Options{})))
+		}
+		return s
+	}
+	r, err := run(t.Context(), env, c, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Violations) == 0 || r.Violations[0].Oracle != "children" {
+		t.Errorf("got %v, want a violation of children", r.Violations)
+	}
+}
+
+// keeping is a client that deletes nothing.
+type keeping struct{ client.Client }
+
+func (keeping) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
 
 // runAll runs chains, and calls violated for each that broke a promise. A chain mostly
 // waits, so more of them run at the same time than there are processors.

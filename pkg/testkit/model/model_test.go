@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,9 +19,8 @@ import (
 )
 
 func TestChain_RoundTrip(t *testing.T) {
-	pairs := NewPairs([]string{"webserver", "demoapplication", "memcached", "immortalcontainer"})
 	for seed := range uint64(200) {
-		c := Generate(seed, []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}, pairs, nil)
+		c := Generate(seed, []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}, nil)
 		again, err := ParseChain(c.String())
 		if err != nil {
 			t.Fatal(err)
@@ -39,9 +37,8 @@ func TestChain_RoundTrip(t *testing.T) {
 func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 	kinds := []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}
 	without := []string{"pause", "delete-foreground", "crash-before-1", "resume"}
-	pairs := NewPairs(kinds)
 	for seed := range uint64(50) {
-		c := Generate(seed, kinds, pairs, without)
+		c := Generate(seed, kinds, without)
 		k, err := kindNamed(c.kind)
 		if err != nil {
 			t.Fatal(err)
@@ -79,57 +76,33 @@ func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 	}
 }
 
-func TestPairs_SaveAndLoad(t *testing.T) {
-	kinds := []string{"webserver", "memcached"}
-	c, err := ParseChain("memcached: create scale-0 scale-3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewPairs(kinds)
-	p.add(c, []string{"create", "scale-0", "scale-3"})
-	path := filepath.Join(t.TempDir(), "pairs.json")
-	if err := p.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	again := NewPairs(kinds)
-	if err := errors.Join(again.Load(path), again.Load(path+".missing")); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(p.String(), again.String()); diff != "" {
-		t.Errorf("pairs (-saved +loaded):\n%s", diff)
-	}
-	if n := len(again.tried["memcached"]); n != 3 {
-		t.Errorf("%d pairs, want 3", n)
-	}
-}
-
-// What foreground deletion does to a child depends on the policy that it was written
-// with, not on the one that the object has.
+// What a deletion does to a child depends on the policy that it was written with.
 func TestMemory_MayBeLostOrKept(t *testing.T) {
 	keep, orphan := map[string]any{}, map[string]any{"deletionPolicy": "Orphan"}
-	retained := []metav1.OwnerReference{{Kind: "Memcached", Name: "o"}, {APIVersion: "v1", Kind: "Namespace", Name: "ns"}}
 	for name, tc := range map[string]struct {
 		specs      []map[string]any // of the generations
 		observed   int64
-		owners     []metav1.OwnerReference
+		bound      bool
+		unlabelled bool
 		lost, kept bool
 	}{
-		"created with the policy":      {specs: []map[string]any{orphan}},
-		"edited since it was created":  {specs: []map[string]any{orphan, orphan}, observed: 1},
-		"changed and not reconciled":   {specs: []map[string]any{keep, orphan}, observed: 1, lost: true},
-		"changed and reconciled":       {specs: []map[string]any{keep, orphan}, observed: 2},
-		"edited after it was changed":  {specs: []map[string]any{keep, orphan, orphan}, observed: 2},
-		"changed twice":                {specs: []map[string]any{keep, orphan, keep, orphan}, observed: 2, lost: true},
-		"changed back":                 {specs: []map[string]any{keep, orphan, keep}, observed: 1},
-		"this child has been retained": {specs: []map[string]any{keep, orphan}, observed: 1, owners: retained},
-		"without its first status":     {specs: []map[string]any{keep, orphan}, lost: true},
+		"created with the policy":     {specs: []map[string]any{orphan}},
+		"edited since it was created": {specs: []map[string]any{orphan, orphan}, observed: 1},
+		"changed and not reconciled":  {specs: []map[string]any{keep, orphan}, observed: 1, bound: true, lost: true},
+		"changed and reconciled":      {specs: []map[string]any{keep, orphan}, observed: 2, bound: true},
+		"edited after it was changed": {specs: []map[string]any{keep, orphan, orphan}, observed: 2, bound: true},
+		"changed twice":               {specs: []map[string]any{keep, orphan, keep, orphan}, observed: 2, bound: true, lost: true},
+		"changed back":                {specs: []map[string]any{keep, orphan, keep}, observed: 1, bound: true},
+		"this child has been written": {specs: []map[string]any{keep, orphan}, observed: 1},
+		"without its first status":    {specs: []map[string]any{keep, orphan}, bound: true, lost: true},
+		"not observed":                {specs: []map[string]any{keep, orphan}, observed: 2, bound: true, unlabelled: true, lost: true},
 
-		"removed and not reconciled":               {specs: []map[string]any{orphan, keep}, observed: 1, owners: retained, kept: true},
-		"removed, edited again and not reconciled": {specs: []map[string]any{orphan, keep, keep}, observed: 1, owners: retained, kept: true},
-		"removed and reconciled":                   {specs: []map[string]any{orphan, keep}, observed: 2, owners: retained},
-		"removed and set again":                    {specs: []map[string]any{orphan, keep, orphan}, observed: 1, owners: retained},
-		"removed, and this child has been written": {specs: []map[string]any{orphan, keep}, observed: 1, owners: retained[:1]},
-		"never set": {specs: []map[string]any{keep, keep}, observed: 1, owners: retained},
+		"removed and not reconciled":               {specs: []map[string]any{orphan, keep}, observed: 1, kept: true},
+		"removed, edited again and not reconciled": {specs: []map[string]any{orphan, keep, keep}, observed: 1, kept: true},
+		"removed and reconciled":                   {specs: []map[string]any{orphan, keep}, observed: 2},
+		"removed and set again":                    {specs: []map[string]any{orphan, keep, orphan}, observed: 1},
+		"removed, and this child has been written": {specs: []map[string]any{orphan, keep}, observed: 1, bound: true},
+		"removed, and this child is not observed":  {specs: []map[string]any{orphan, keep}, observed: 2, unlabelled: true, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m memory
@@ -138,8 +111,12 @@ func TestMemory_MayBeLostOrKept(t *testing.T) {
 			}
 			object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"observedGeneration": tc.observed}}}
 			child := &unstructured.Unstructured{}
-			child.SetNamespace("ns")
-			child.SetOwnerReferences(tc.owners)
+			if tc.bound {
+				child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Memcached", Name: "o", Controller: new(true)}})
+			}
+			if !tc.unlabelled {
+				child.SetLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
+			}
 			if lost, kept := m.mayBeLost(object, child), m.mayBeKept(object, child); lost != tc.lost || kept != tc.kept {
 				t.Errorf("lost %v, kept %v", lost, kept)
 			}

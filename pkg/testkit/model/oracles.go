@@ -54,7 +54,7 @@ func (w *World) lookAt(ctx context.Context, all *snapshot) (*scene, error) {
 		}
 	}
 	for _, p := range all.pods {
-		if w.belongs(s, &p) {
+		if s.deployment != nil && metav1.IsControlledBy(&p, s.deployment) || !w.kind.hasDeployment() && p.Name == w.kind.Workload.Name {
 			s.pods = append(s.pods, *p.DeepCopy())
 		}
 	}
@@ -242,7 +242,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 		bad("existence", "the object does not exist any more, and it was not deleted")
 		return found, nil
 	}
-	if w.isGivenAway(s) {
+	if w.isGivenAway(s) || w.isOverlooked(s) {
 		return found, nil
 	}
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
@@ -278,7 +278,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 // judgeRevisions checks that a number identifies one revision, of those that are kept
 // and those that the status refers to: spec.rollout.pinnedRevision is a number.
 func (w *World) judgeRevisions(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
-	if w.unaware { // docs/decisions/0017-what-is-known-of-revisions.md
+	if w.unaware { // docs/decisions/0008-revisions.md
 		return nil
 	}
 	var kept appsv1.ControllerRevisionList
@@ -313,9 +313,6 @@ func (w *World) judgeRevisions(ctx context.Context, s *scene, bad func(string, s
 // longer exist. There are only a few with a fixed name; revisions and snapshots
 // have a new name for each content.
 func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, string, ...any)) error {
-	if w.onCluster {
-		return nil // it is another process
-	}
 	for _, gvk := range []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap"), appsv1.SchemeGroupVersion.WithKind("ControllerRevision")} {
 		live, err := w.list(ctx, gvk)
 		if err != nil {
@@ -370,6 +367,17 @@ func (s *scene) workload() metav1.Object {
 func (w *World) isGivenAway(s *scene) bool {
 	child := s.workload()
 	return child != nil && isGivenAway(child, s.object.GetUID())
+}
+
+// isOverlooked reports whether the workload lacks the label by which the operator finds
+// it, and is not applied, which would restore the label.
+func (w *World) isOverlooked(s *scene) bool {
+	child := s.workload()
+	if child == nil || naming.IsLabelled(child) {
+		return false
+	}
+	_, available := w.works(s.spec, s.in)
+	return s.spec["paused"] == true || s.spec["suspend"] == true || !available
 }
 
 func isGivenAway(child metav1.Object, object types.UID) bool {
@@ -482,10 +490,12 @@ func (w *World) judgeChildren(s *scene, e expectation, children map[Ref]*unstruc
 		switch {
 		case want && c == nil:
 			bad("children", "there is no %s: the spec asks for it", ref)
-		case !want && c != nil && c.GetDeletionTimestamp() == nil:
+		case !want && c != nil && c.GetDeletionTimestamp() == nil && naming.IsLabelled(c):
 			bad("children", "%s exists, and the spec does not ask for it", ref)
-		case want && (metav1.GetControllerOf(c) == nil || metav1.GetControllerOf(c).UID != s.object.GetUID()):
+		case want && naming.OwnerUID(c) != s.object.GetUID():
 			bad("ownership", "%s does not belong to the object", ref)
+		case want && isBound(c) == (text(s.spec, "deletionPolicy") == string(common.DeletionPolicyOrphan)):
+			bad("ownership", "the owner references of %s are %v: the deletion policy is %q", ref, c.GetOwnerReferences(), text(s.spec, "deletionPolicy"))
 		}
 		if c != nil && ref.Kind == "Service" && strings.Contains(mustJSON(c.Object["spec"]), `"port":1234`) {
 			bad("drift", "%s has a port that another client set", ref)

@@ -15,9 +15,9 @@ const attempts = 3
 // Shrink returns the shortest chain that it finds within a time limit and that
 // violates the same oracle as r. It removes smaller and smaller parts (ddmin), and
 // then lets the operator settle between operations. A chain is a list of names, so
-// there is nothing else to shrink. It calls onRepeat when the violation happens
-// again, which it attempts several times, because some depend on the timing.
-func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duration, onRepeat func()) (shortest *Result, repeated bool) {
+// there is nothing else to shrink. It runs r's chain several times until the violation
+// happens again, because some depend on the timing.
+func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duration) (shortest *Result, repeated bool) {
 	oracle, end := r.Violations[0].Oracle, time.Now().Add(limit)
 	shortest = r
 	fails := func(steps []step) bool {
@@ -37,7 +37,6 @@ func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duratio
 			return r, false
 		}
 	}
-	onRepeat()
 	for size := (len(steps) + 1) / 2; size >= 1; size /= 2 {
 		for at := 0; at < len(steps); {
 			without := slices.Concat(steps[:at], steps[min(len(steps), at+size):])

@@ -44,15 +44,14 @@ const (
 // World is the namespace of one chain: an operator, a simulated cluster, one
 // object, and what the model records about it.
 type World struct {
-	env       *testkit.Env
-	kind      *Kind
-	onCluster bool // the cluster and the operator are not simulated
-	ns        string
-	cluster   *Cluster
-	leaders   []*leader // the last one is the leader; earlier ones still run
-	others    []string  // namespaces that operators watch in addition to that of the chain
-	history   *history
-	skew      atomic.Int64 // of the operator's clock, in nanoseconds
+	env     *testkit.Env
+	kind    *Kind
+	ns      string
+	cluster *Cluster
+	leaders []*leader // the last one is the leader; earlier ones still run
+	others  []string  // namespaces that operators watch in addition to that of the chain
+	history *history
+	skew    atomic.Int64 // of the operator's clock, in nanoseconds
 	// unaware reports whether children were created by a leader that may not have seen
 	// those that were created before: by another leader, or by itself.
 	unaware bool
@@ -88,14 +87,13 @@ func (v Violation) String() string { return v.Oracle + ": " + v.Detail }
 
 var errSkip = errors.New("this operation does not apply now")
 
-func newWorld(ctx context.Context, env *testkit.Env, k *Kind, onCluster bool) (*World, error) {
+func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "model-"}}
 	if err := env.Admin.Create(ctx, ns); err != nil {
 		return nil, fmt.Errorf("creating a namespace: %w", err)
 	}
-	w := &World{env: env, kind: k, onCluster: onCluster, ns: ns.Name, spec: k.base(), cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
+	w := &World{env: env, kind: k, ns: ns.Name, spec: k.base(), cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
 	var err error
-	w.cluster.real = onCluster
 	if w.history, err = watchHistory(ctx, env.Admin, w.ns); err != nil {
 		return nil, err
 	}
@@ -109,10 +107,6 @@ func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Loa
 // namespace, and w.others.
 func (w *World) start(ctx context.Context) error {
 	l := &leader{wire: newWire()}
-	if w.onCluster { // the installed operator, whose requests are not observed
-		w.leaders = append(w.leaders, l)
-		return nil
-	}
 	var err error
 	if l.op, err = w.env.Run(ctx, slowHandlers(w.kind.subject(w.now), &l.slow), l.wire.wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)

@@ -109,9 +109,9 @@ func TestRedirect_OrphaningBudget(t *testing.T) { t.Parallel(); env.Orphaning(t,
 
 func TestRedirect_RestoresEveryStatedField(t *testing.T) { t.Parallel(); env.Drifting(t, specimen()) }
 
-func TestRedirect_ReleasesChildrenThatTheCollectorHasWritten(t *testing.T) {
+func TestRedirect_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
-	env.OrphaningRaced(t, specimen())
+	env.PolicyChanged(t, specimen())
 }
 
 func TestCrash(t *testing.T) {

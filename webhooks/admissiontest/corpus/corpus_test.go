@@ -3,22 +3,17 @@ package corpus
 import (
 	"sync"
 	"testing"
-
-	"github.com/platform-operator/platform-operator/webhooks/schema"
 )
 
-const (
-	folder = "../../../e2e/testdata/specs"
-	bases  = "../../../config/crd/bases"
-)
+const folder = "../../../e2e/testdata/specs"
 
 // definitions returns the CRDs of all versions of all kinds. They are loaded once,
 // because compiling their rules is slow.
-var definitions = sync.OnceValues(func() (map[string]*schema.Definition, error) {
-	all := map[string]*schema.Definition{}
+var definitions = sync.OnceValues(func() (map[string]*Definition, error) {
+	all := map[string]*Definition{}
 	for _, k := range Kinds() {
 		for _, v := range k.Versions {
-			d, err := k.Definition(bases, v)
+			d, err := k.Definition(v)
 			if err != nil {
 				return nil, err
 			}
@@ -28,7 +23,7 @@ var definitions = sync.OnceValues(func() (map[string]*schema.Definition, error) 
 	return all, nil
 })
 
-func definition(t *testing.T, k Kind, version string) *schema.Definition {
+func definition(t *testing.T, k Kind, version string) *Definition {
 	t.Helper()
 	all, err := definitions()
 	if err != nil {

@@ -4,19 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/config/crd"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks"
-	"github.com/platform-operator/platform-operator/webhooks/schema"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
@@ -47,21 +44,17 @@ func Kinds() []Kind {
 
 // versions returns the served versions of a kind, beginning with the stored one.
 func versions(k validate.AnyKind) []string {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(k.AddToScheme(scheme))
-	all := []string{k.GVK.Version}
-	for _, v := range scheme.VersionsForGroupKind(k.GVK.GroupKind()) {
-		if v.Version != k.GVK.Version {
-			all = append(all, v.Version)
+	all, err := crd.All()
+	utilruntime.Must(err)
+	versions := []string{k.GVK.Version}
+	for _, c := range all {
+		for _, v := range c.Spec.Versions {
+			if c.Spec.Group == k.GVK.Group && c.Spec.Names.Kind == k.GVK.Kind && v.Served && v.Name != k.GVK.Version {
+				versions = append(versions, v.Name)
+			}
 		}
 	}
-	return all
-}
-
-// Definition reads the CRD of the kind from dir, config/crd/bases.
-func (k Kind) Definition(dir, version string) (*schema.Definition, error) {
-	resource, _ := meta.UnsafeGuessKindToResource(k.GVK)
-	return schema.Read(filepath.Join(dir, resource.Group+"_"+resource.Resource+".yaml"), version)
+	return versions
 }
 
 // object returns a complete object with that spec.
@@ -74,15 +67,15 @@ type Failure struct {
 	Layer Layer
 	// Field is empty if the layer does not report one.
 	Field, Message string
-	// Rule is the rule of the schema that caused the error, if any.
-	Rule *schema.Rule
+	// Rule is the CEL rule that caused the error, if any.
+	Rule *Rule
 }
 
 func (f Failure) String() string { return fmt.Sprintf("%s: %s: %s", f.Layer, f.Field, f.Message) }
 
 // Judge validates a case with every layer separately. It returns an error if the
 // case is malformed, for example if the old object cannot be read.
-func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Failure, error) {
+func Judge(ctx context.Context, k Kind, d *Definition, c Case) ([]Failure, error) {
 	var faults []Failure
 	obj, strict, err := d.Decode(c.Object)
 	if err != nil {
@@ -97,14 +90,9 @@ func Judge(ctx context.Context, k Kind, d *schema.Definition, c Case) ([]Failure
 			return nil, fmt.Errorf("the old object of %s: %v %w", c, strict, err)
 		}
 	}
-	var violations []schema.Failure
-	if old == nil {
-		violations = d.Create(ctx, obj)
-	} else {
-		violations = d.Update(ctx, obj, old)
-	}
-	for _, f := range violations {
-		faults = append(faults, Failure{Layer: Schema, Field: f.Field, Message: f.ErrorBody(), Rule: f.Rule})
+	violations, rules := d.Validate(ctx, obj, old)
+	for i, f := range violations {
+		faults = append(faults, Failure{Layer: Schema, Field: f.Field, Message: f.ErrorBody(), Rule: rules[i]})
 	}
 	now, before := k.New(), k.New()
 	if err := typed(obj, now); err != nil {

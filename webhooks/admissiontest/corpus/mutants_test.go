@@ -192,35 +192,3 @@ func refuses(n ast.Node) bool {
 	})
 	return found
 }
-
-// TestCampaignSchema removes each rule of each schema except CEL rules, and
-// requires that the result for a case changes. CEL rules are identified by their
-// marks, which TestSchema_EveryRuleIsNeeded checks.
-func TestCampaignSchema(t *testing.T) {
-	if os.Getenv("CAMPAIGN") == "" {
-		t.Skip("a part of make campaign-admission")
-	}
-	for _, k := range Kinds() {
-		d := definition(t, k, k.Versions[0])
-		made, _ := Bounds(k, d, read(t, k))
-		for _, b := range made {
-			if !b.Bad {
-				continue
-			}
-			less, err := d.Without(b.Rule)
-			if err != nil {
-				t.Fatal(err)
-			}
-			faults, err := Judge(t.Context(), k, less, b.Case)
-			if err != nil {
-				continue // the Go types cannot represent it, which detects it too
-			}
-			for _, f := range faults {
-				if f.Rule != nil && same(*f.Rule) == same(b.Rule) {
-					t.Errorf("%s is refused by its rule though it has gone", b.Case)
-				}
-			}
-		}
-		t.Logf("%s: %d values beyond a bound", k.Folder, len(made))
-	}
-}

@@ -1,0 +1,169 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// While the deletion policy of an object is Orphan, its children have no owner reference,
+// so that the garbage collector deletes none of them, in whichever way the object is
+// deleted. Two annotations name their owner (docs/decisions/0004-orphaning.md).
+
+// ownerManager owns the owner reference of a child if it was written separately from the
+// rest of the child.
+const ownerManager = naming.FieldManager + "-owner"
+
+// orphans reports whether the children of an object outlive it.
+func orphans(owner client.Object) bool {
+	o, ok := owner.(interface{ GetDeletionPolicy() common.DeletionPolicy })
+	return ok && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
+}
+
+// isBound reports whether a child is to have an owner reference, so that it is deleted with
+// its owner.
+func (in Intent) isBound(owner client.Object) bool { return in.DeleteOnOrphan || !orphans(owner) }
+
+// orphanOf returns the value of naming.AnnotationOrphanOf. It names the owner whatever its
+// UID is: after a restore from a backup, that differs.
+func orphanOf(owner Owner) string {
+	return fmt.Sprintf("%s.%s/%s", owner.GVK.Kind, owner.GVK.Group, owner.Object.GetName())
+}
+
+// SetOwner makes what names the owner of a child follow the deletion policy, by a patch of
+// only that. It is for what Apply does not do: the owner is paused, the API server refuses
+// the child, or another manager owns the owner reference, too. Whether a child outlives its
+// owner must not depend on whether its spec can be written. It costs one request when the
+// policy changes, and otherwise none.
+//
+// An owner reference that another client removed is restored only by Apply. bound reports
+// whether the child is to have one. live is not modified.
+func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live client.Object, bound bool) error {
+	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	changed, binds := owned(owner, live, bound)
+	if slices.EqualFunc(changed.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
+		return nil
+	}
+	if binds {
+		// A reference to an owner that no longer exists would delete the child.
+		if err := a.ownerExists(ctx, owner); err != nil {
+			return err
+		}
+	}
+	if err := owner.stillFresh(); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("Changing only the owner of a child", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
+	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(ownerManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("changing the owner of %s %q: %w", kind, live.GetName(), err)
+	}
+	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)
+	return nil
+}
+
+// owned returns a copy of a child with the owner reference and the annotations that it is to
+// have. binds reports whether that adds the owner reference.
+func owned(owner Owner, live client.Object, bound bool) (changed client.Object, binds bool) {
+	changed = live.DeepCopyObject().(client.Object)
+	annotations := changed.GetAnnotations()
+	binds = bound && annotations[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
+	refs := slices.DeleteFunc(changed.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return isNamespace(r) || !bound && r.UID == owner.Object.GetUID()
+	})
+	if binds {
+		refs = append(refs, *metav1.NewControllerRef(owner.Object, schema.GroupVersionKind(owner.GVK)))
+	}
+	if bound {
+		delete(annotations, naming.AnnotationOrphanOf)
+	} else {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[naming.AnnotationOwner] = string(owner.Object.GetUID())
+		annotations[naming.AnnotationOrphanOf] = orphanOf(owner)
+	}
+	changed.SetOwnerReferences(refs)
+	changed.SetAnnotations(annotations)
+	return changed, binds
+}
+
+// SetOwnerOf is SetOwner for the child that the cache holds, if there is one.
+func (a *Applier) SetOwnerOf(ctx context.Context, owner Owner, in Intent) error {
+	live := in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("reading %s: %w", in, err)
+	}
+	return a.SetOwner(ctx, owner, in.Kind, live, in.isBound(owner.Object))
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
+
+// isNamespace reports whether a reference is to a Namespace. Earlier versions of the operator
+// let the Namespace own the children that outlive their owner.
+func isNamespace(r metav1.OwnerReference) bool { return r.APIVersion == "v1" && r.Kind == "Namespace" }
+
+// Release removes the owner references and all labels and annotations of the
+// operator from a child that is kept when the owner is deleted. A child that the
+// garbage collector is about to delete is not changed, and neither is an unowned one.
+//
+// The pod template keeps its annotations, because changing it would replace the
+// pods.
+func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
+	live := in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return Unchanged, nil
+		}
+		return "", fmt.Errorf("reading %s: %w", in, err)
+	}
+	bound := metav1.IsControlledBy(live, owner.Object)
+	outlives := orphans(owner.Object) || !bound || slices.ContainsFunc(live.GetOwnerReferences(), isNamespace)
+	if !bound && !handedOver(live, owner) || !outlives || !live.GetDeletionTimestamp().IsZero() {
+		return Unchanged, nil
+	}
+	before := live.DeepCopyObject().(client.Object)
+	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return isNamespace(r) || r.UID == owner.Object.GetUID()
+	}))
+	live.SetLabels(withoutMarks(live.GetLabels()))
+	live.SetAnnotations(withoutMarks(live.GetAnnotations()))
+	if in.OnRelease != nil {
+		in.OnRelease(live)
+	}
+	// The cache selects by the label that is removed, so it never holds this
+	// version.
+	err := a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("releasing %s: %w", in, err)
+	}
+	a.forgetChild(owner, in.Kind, in.Key())
+	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
+	return Released, nil
+}
+
+// withoutMarks removes the operator's labels or annotations. The
+// app.kubernetes.io/managed-by label is kept if it has the value of another
+// tool.
+func withoutMarks(m map[string]string) map[string]string {
+	maps.DeleteFunc(m, func(k, v string) bool {
+		return strings.HasPrefix(k, naming.Domain+"/") || k == naming.LabelManagedBy && v == naming.ManagedBy
+	})
+	return m
+}

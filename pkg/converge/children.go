@@ -1,0 +1,170 @@
+package converge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// reconciliation is one reconcile of an object that is not being deleted.
+type reconciliation struct {
+	*Reconciler
+	obj   Object
+	owner apply.Owner
+	read  *reads
+	seen  uidRecorder // what was observed
+	out   Outcome
+}
+
+// apply applies the model's plan. fulfilled reports that there was nothing to write.
+func (c *reconciliation) apply(ctx context.Context, model Model) (fulfilled bool, err error) {
+	plan, err := model.Plan()
+	unwritten := c.write(ctx, plan)
+	// A plan that comes with an error may lack children. For those, the memory saves
+	// at most one request, but revisions would accumulate in it as long as the error
+	// persists.
+	c.applier.ForgetOthers(c.owner, c.remembered(plan))
+	err = errors.Join(err, unwritten)
+	return err == nil && c.confirm(plan, c.out, c.read), err
+}
+
+// remembered returns the children of a plan of which the last write still matters:
+// all of them, but for a paused object only those that exist, because the others
+// are not created.
+func (c *reconciliation) remembered(plan Plan) []apply.Intent {
+	if !c.kind.Paused(c.obj) {
+		return plan.Apply
+	}
+	return slices.DeleteFunc(slices.Clone(plan.Apply), func(in apply.Intent) bool {
+		_, exists := c.out.children[childKey{in.Kind, in.Key()}]
+		return !exists
+	})
+}
+
+// write applies a plan. A child that cannot be written blocks only those that
+// depend on it.
+func (c *reconciliation) write(ctx context.Context, plan Plan) error {
+	if c.kind.Paused(c.obj) {
+		return errors.Join(c.look(ctx, plan), c.setOwners(ctx, plan))
+	}
+	var disputes []error
+	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
+		k := childKey{in.Kind, in.Key()}
+		if o, ok := c.seen.of[k]; ok {
+			in.ObservedUID = new(o.GetUID())
+		}
+		child, err := c.applier.Apply(ctx, c.owner, in)
+		if err == nil {
+			c.out.keep(k, child.Live, !child.Differs)
+			disputes = append(disputes, child.Dispute)
+		}
+		return err
+	})}
+	errs = append(errs, disputes...)
+	for _, p := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
+		if err == nil {
+			err = c.applier.Delete(ctx, c.owner, gvk.Kind, p)
+		}
+		errs = append(errs, err)
+	}
+	errs = append(errs, c.setOwners(ctx, plan))
+	return errors.Join(errs...)
+}
+
+// setOwners makes the owner references of all children follow the deletion policy: those
+// that were applied, those that could not be, and those that were observed but whose desired
+// state could not be decided.
+func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
+	done := map[childKey]bool{}
+	var errs []error
+	set := func(k childKey, live client.Object, bound bool) {
+		if !done[k] && exists(live) {
+			errs = append(errs, c.applier.SetOwner(ctx, c.owner, k.kind, live, bound || !orphans(c.obj)))
+		}
+		done[k] = true
+	}
+	for _, in := range plan.Apply {
+		k := childKey{in.Kind, in.Key()}
+		if live, ok := c.out.children[k]; ok {
+			set(k, live, in.DeleteOnOrphan)
+		} else if c.optional.available(in.Kind) {
+			errs = append(errs, c.applier.SetOwnerOf(ctx, c.owner, in))
+		}
+		done[k] = true
+	}
+	for _, p := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
+		errs = append(errs, err)
+		k := childKey{gvk.Kind, client.ObjectKeyFromObject(p)}
+		if c.kind.Paused(c.obj) && c.staysUnwanted(c.obj, p) {
+			set(k, p, false)
+		}
+		done[k] = true // deleted, or together with the owner
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(c.seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
+		set(k, c.seen.of[k], false)
+	}
+	return errors.Join(errs...)
+}
+
+// forEachChild calls do for the children of a plan whose types are available,
+// in the order of the plan and as permitted by their dependencies.
+func (c *reconciliation) forEachChild(ctx context.Context, plan Plan, do func(apply.Intent) error) error {
+	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return c.applier.Owned(ctx, c.owner, in) }
+	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
+		if !c.optional.available(in.Kind) {
+			return false, nil
+		}
+		return c.applier.OwnedUncached(ctx, c.owner, in)
+	}
+	return ForEachChild(ctx, plan, owned, uncached, func(in apply.Intent) error {
+		if err := c.optional.ensure(ctx, in.Kind); err != nil {
+			if !in.Optional {
+				return err
+			}
+			if after := c.optional.comes(in.Kind); after > 0 {
+				c.out.RequeueAfter(after)
+			}
+			return nil
+		}
+		return do(in)
+	})
+}
+
+// look returns the problems of all children, and an error for the first child
+// that would be written if the object were not paused. It writes nothing.
+func (c *reconciliation) look(ctx context.Context, plan Plan) error {
+	held := ""
+	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
+		child, differs, err := c.applier.NeedsApply(ctx, c.owner, in)
+		k := childKey{in.Kind, in.Key()}
+		if err == nil && child != nil {
+			c.out.keep(k, child, !differs)
+		}
+		if err == nil && differs && held == "" {
+			held = in.String()
+		}
+		return err
+	})}
+	for _, p := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
+		if err == nil && held == "" && p.GetDeletionTimestamp().IsZero() {
+			held = fmt.Sprintf("%s %q", gvk.Kind, p.GetName())
+		}
+		errs = append(errs, err)
+	}
+	if held != "" {
+		errs = append(errs, &fault.Error{Class: fault.Wait, Reason: msgPaused.Reason(), Message: msgPaused.With(held)})
+	}
+	return errors.Join(errs...)
+}

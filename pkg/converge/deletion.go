@@ -1,0 +1,133 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// finalize releases the children of an object that is being deleted, and removes the
+// operator's finalizer. Without the finalizer there is nothing to do: the garbage collector
+// deletes the children.
+func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	key := client.ObjectKeyFromObject(obj)
+	if err := r.release(ctx, obj, owner); err != nil {
+		v := r.classify(key, err)
+		log.FromContext(ctx).Info("Not all children could be released", "why", err.Error())
+		if v.Class == fault.Quiet {
+			return v.Result, v.Err
+		}
+		// If the policy is Delete, a child that is not released keeps the operator's marks.
+		// That is no reason to keep the object.
+		if orphans(obj) {
+			r.reportBlocked(ctx, obj, v)
+			return v.Result, v.Err
+		}
+	}
+	v := r.classify(key, client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)))
+	return v.Result, v.Err
+}
+
+// reportBlocked reports that an object cannot be deleted yet.
+func (r *Reconciler) reportBlocked(ctx context.Context, obj Object, problem fault.Verdict) {
+	before := withoutSpec(obj)
+	problem.Message = message.Join(msgDeletionBlocked.With(), problem.Message)
+	if problem.Class == fault.Stall {
+		problem.Message = message.Join(problem.Message, msgDeletionRemedy.With())
+	}
+	// Each attempt increments the event's count, so that kubectl describe
+	// shows that the deletion is still being retried.
+	r.event(obj, "Warning", problem.Reason, "Delete", problem.Message)
+	conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
+	if _, _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
+		log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
+	}
+}
+
+// release releases the children that outlive the object, and deletes those that are no longer
+// wanted. It returns all errors, joined.
+func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner) error {
+	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
+	if err != nil {
+		return fmt.Errorf("observing: %w", err)
+	}
+	plan, err := model.Plan()
+	if err != nil {
+		err = fmt.Errorf("naming the children: %w", err)
+	}
+	errs := []error{err}
+	for _, in := range plan.Apply {
+		if in.DeleteOnOrphan || !r.optional.served(in.Kind) {
+			continue // useless without its owner, or of a type that is not served
+		}
+		err := r.optional.ensure(ctx, in.Kind)
+		if err == nil {
+			_, err = r.applier.Release(ctx, owner, in)
+		}
+		errs = append(errs, err)
+	}
+	for _, p := range plan.Prune {
+		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
+		switch {
+		case err != nil:
+		case orphans(obj) && !r.staysUnwanted(obj, p):
+			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
+		default:
+			_, err = r.applier.Release(ctx, owner, apply.Named(gvk.Kind, p))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// orphans reports whether the children of an object outlive it.
+func orphans(obj Object) bool { return obj.GetDeletionPolicy() == common.DeletionPolicyOrphan }
+
+// staysUnwanted reports whether a child that is no longer wanted outlives an object that
+// orphans its children.
+func (r *Reconciler) staysUnwanted(obj Object, child client.Object) bool {
+	switch child.(type) {
+	case *appsv1.ControllerRevision:
+		return false // it is useless without the object
+	case *corev1.ConfigMap:
+		return true // pods that are left behind may mount it
+	}
+	return r.kind.Paused(obj) // it was not deleted when the spec stopped asking for it
+}
+
+// addFinalizer adds the finalizer if the object needs it. Usually the mutating
+// webhook has already done so in the user's request.
+func (r *Reconciler) addFinalizer(ctx context.Context, obj Object) error {
+	if !orphans(obj) || controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+		return nil
+	}
+	return r.patchFinalizers(ctx, obj, controllerutil.AddFinalizer)
+}
+
+func (r *Reconciler) patchFinalizers(ctx context.Context, obj Object, change func(client.Object, string) bool) error {
+	before := obj.DeepCopyObject().(Object)
+	change(obj, naming.Finalizer)
+	err := r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	if err != nil {
+		return fmt.Errorf("changing the finalizers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package converge
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/platform-operator/platform-operator/pkg/fault"
+)
+
+// memory is what is known of an object between reconciles. It is lost when the process ends.
+type memory struct {
+	// uid is that of the object. If it is lost, so is all that belongs to it.
+	uid types.UID
+	// postponed is the status that was decided, and not written yet. If it is lost, the
+	// status is written earlier, and an event may be missing or sent twice.
+	postponed postponed
+	// races is how many reconciles in a row ended with a write conflict. If it is lost,
+	// conflicts that last are reported up to two seconds later.
+	races int
+	// rest is what the last reconcile read, if it found nothing to do. If it is lost, the
+	// next reconcile compares all children again.
+	rest rest
+}
+
+// postponed is a status that was decided, but not written yet.
+type postponed struct {
+	since time.Time // since when a changed status has not been written
+	// from has the status in the API server, and to the one that was decided.
+	// Both have no spec.
+	from, to Object
+}
+
+// fewRaces is how many consecutive reconciles of an object may end with a write
+// conflict before it is treated as an error. At the retry interval of
+// conflicts, they take two seconds.
+const fewRaces = 20
+
+// classify classifies an error. A write conflict is reported, and retried with
+// back-off, once there have been more than fewRaces in a row.
+func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict {
+	v := fault.Classify(err)
+	if !v.LostRace {
+		return v
+	}
+	races := 0
+	r.change(key, func(m *memory) {
+		m.races++
+		races = m.races
+	})
+	if races > fewRaces {
+		return fault.ClassifyLasting(err)
+	}
+	return v
+}
+
+// wonRace records a reconcile that did not end with a write conflict.
+func (r *Reconciler) wonRace(key types.NamespacedName) {
+	r.change(key, func(m *memory) { m.races = 0 })
+}
+
+// remember forgets what is known of an earlier object of the name.
+func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if earlier := r.objects[key].uid; earlier != obj.GetUID() {
+		r.applier.Forget(earlier)
+		r.refs.Forget(earlier)
+		r.objects[key] = memory{uid: obj.GetUID()}
+	}
+}
+
+// change changes what is remembered about an object that is being reconciled.
+func (r *Reconciler) change(key types.NamespacedName, do func(*memory)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	do(&m)
+	r.objects[key] = m
+}
+
+// forget removes the state of an object, and reports whether there was any.
+func (r *Reconciler) forget(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, known := r.objects[key]
+	r.applier.Forget(m.uid)
+	r.refs.Forget(m.uid)
+	delete(r.objects, key)
+	return known
+}

@@ -1,0 +1,77 @@
+package rollout
+
+import (
+	"testing"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+)
+
+func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
+	desired := Revision{Number: 2, name: "web-2"}
+	decision := func(change func(*Decision)) *Decision {
+		d := &Decision{Desired: desired, Serving: desired}
+		change(d)
+		return d
+	}
+	asked := decision(func(*Decision) {})
+	pinned := decision(func(d *Decision) { d.pinned = true })
+	held := decision(func(d *Decision) { d.held = true })
+	crash := &failure{reason: ReasonCrash, severity: crashes}
+	starts := &failure{reason: ReasonNotReady, severity: notReady}
+	rejection := &failure{reason: ReasonConfigInvalid, severity: rejected, terminal: true}
+	noNode := &failure{reason: common.ReasonUnschedulable, severity: notAdmitted, transient: true}
+	refused := &failure{reason: ReasonRefused, severity: notAdmitted, transient: true}
+	volume := &failure{reason: common.ReasonReferenceNotFound, severity: notCreated, transient: true, mounting: true}
+	missing := &failure{reason: common.ReasonReferenceNotFound, severity: notStarted, transient: true, certain: true}
+	failedBefore := memory{failed: referenceTo(desired)}
+
+	decided := map[string]bool{}
+	for name, tc := range map[string]struct {
+		decision *Decision
+		memory   memory
+		failure  *failure
+		late     bool
+		want     string
+	}{
+		"no cause is visible":                     {decision: asked, want: ""},
+		"a container starts":                      {decision: asked, failure: starts, want: ""},
+		"a crash":                                 {decision: asked, failure: crash, want: "makes no progress yet"},
+		"a crash of a pinned revision":            {decision: pinned, failure: crash, want: "makes no progress yet"},
+		"a crash, past the deadline":              {decision: asked, failure: crash, late: true, want: "fails"},
+		"no cause is visible, past the deadline":  {decision: asked, late: true, want: "fails"},
+		"a rejected configuration":                {decision: asked, failure: rejection, want: "fails"},
+		"a crash while another revision is kept":  {decision: held, failure: crash, late: true, want: "makes no progress yet"},
+		"a pinned revision, past the deadline":    {decision: pinned, failure: crash, late: true, want: "pinned revision fails"},
+		"a pinned revision that is rejected":      {decision: pinned, failure: rejection, want: "makes no progress yet"},
+		"no node":                                 {decision: asked, failure: noNode, want: "may start by itself"},
+		"no node, past the deadline":              {decision: asked, failure: noNode, late: true, want: "waits for the cluster"},
+		"no node for a pinned revision":           {decision: pinned, failure: noNode, late: true, want: "waits for the cluster"},
+		"admission refuses the pods":              {decision: asked, failure: refused, want: "waits for the cluster"},
+		"a missing object":                        {decision: asked, failure: missing, want: "waits for the cluster"},
+		"a volume":                                {decision: asked, failure: volume, want: "mounts volumes"},
+		"a volume, past the deadline":             {decision: asked, failure: volume, late: true, want: "waits for the cluster"},
+		"a revision that failed":                  {decision: asked, memory: failedBefore, want: "failed before"},
+		"a revision that failed, and has no node": {decision: asked, memory: failedBefore, failure: noNode, late: true, want: "failed before"},
+		"a revision that failed, and is pinned":   {decision: pinned, memory: failedBefore, failure: crash, late: true, want: "pinned revision fails"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late}
+			got := ""
+			for _, policy := range policies {
+				if policy.applies(p) {
+					got = policy.name
+					break
+				}
+			}
+			if got != tc.want {
+				t.Errorf("%q decides, want %q", got, tc.want)
+			}
+			decided[got] = true
+		})
+	}
+	for _, policy := range policies {
+		if !decided[policy.name] {
+			t.Errorf("%q decides no case", policy.name)
+		}
+	}
+}
