@@ -29,6 +29,12 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 		return reconcile.Result{}, nil
 	}
 	key := client.ObjectKeyFromObject(obj)
+	this := r.read(obj).sum
+	if r.takeRest(key).reads == this {
+		// Without the finalizer the object is gone, and the cache still has this version.
+		r.keepRest(key, rest{reads: this})
+		return reconcile.Result{}, nil
+	}
 	if err := r.release(ctx, obj, owner); err != nil {
 		v := r.classify(key, err)
 		log.FromContext(ctx).Info("Not all children could be released", "why", err.Error())
@@ -42,8 +48,12 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 			return v.Result, v.Err
 		}
 	}
-	v := r.classify(key, client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)))
-	return v.Result, v.Err
+	if err := client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)); err != nil {
+		v := r.classify(key, err)
+		return v.Result, v.Err
+	}
+	r.keepRest(key, rest{reads: this})
+	return reconcile.Result{}, nil
 }
 
 // reportBlocked reports that an object cannot be deleted yet.
