@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +24,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
@@ -149,7 +149,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		}
 	}
 	switch {
-	case !metav1.IsControlledBy(d, a):
+	case !testkit.IsChild(d, a):
 		return errors.New("the Deployment is not its own")
 	case d.DeletionTimestamp != nil:
 		return errors.New("the Deployment is being deleted")
@@ -176,7 +176,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 			return err
 		case !c.wanted:
 			return fmt.Errorf("unwanted %T exists", c.child)
-		case !metav1.IsControlledBy(c.child, a):
+		case !testkit.IsChild(c.child, a):
 			return fmt.Errorf("the %T is not its own", c.child)
 		case c.child.GetDeletionTimestamp() != nil:
 			return fmt.Errorf("the %T is being deleted", c.child)

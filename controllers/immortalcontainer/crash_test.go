@@ -13,12 +13,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
@@ -95,7 +95,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		return errors.New("a pod runs though it is suspended")
 	case !slices.Equal(p.Spec.Containers[0].Args, i.Spec.Args):
 		return fmt.Errorf("the pod has args %q", p.Spec.Containers[0].Args)
-	case !metav1.IsControlledBy(p, i):
+	case !testkit.IsChild(p, i):
 		return errors.New("the pod is not its own")
 	case p.DeletionTimestamp != nil, p.Status.Phase != corev1.PodRunning:
 		return fmt.Errorf("the pod is %s", p.Status.Phase)

@@ -117,7 +117,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 			return err
 		case apierrors.IsNotFound(err) == tc.wanted:
 			return fmt.Errorf("%s exists: got %t, want %t", kind, err == nil, tc.wanted)
-		case tc.wanted && !metav1.IsControlledBy(tc.child, m):
+		case tc.wanted && !testkit.IsChild(tc.child, m):
 			return fmt.Errorf("the %s is not its own", kind)
 		}
 	}
@@ -128,7 +128,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		mib = sp.Size.Value() >> 20
 	}
 	switch {
-	case !metav1.IsControlledBy(d, m), !metav1.IsControlledBy(s, m):
+	case !testkit.IsChild(d, m), !testkit.IsChild(s, m):
 		return errors.New("a child is not its own")
 	case d.DeletionTimestamp != nil, s.DeletionTimestamp != nil:
 		return errors.New("a child is being deleted")

@@ -174,7 +174,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		port = *sv.Port
 	}
 	switch {
-	case !metav1.IsControlledBy(d, w), !metav1.IsControlledBy(s, w):
+	case !testkit.IsChild(d, w), !testkit.IsChild(s, w):
 		return errors.New("a child is not its own")
 	case d.DeletionTimestamp != nil, s.DeletionTimestamp != nil:
 		return errors.New("a child is being deleted")
@@ -202,7 +202,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 			return err
 		case !c.wanted && c.child.GetDeletionTimestamp() == nil:
 			return fmt.Errorf("unwanted %T exists", c.child)
-		case c.wanted && !metav1.IsControlledBy(c.child, w):
+		case c.wanted && !testkit.IsChild(c.child, w):
 			return fmt.Errorf("the %T is not its own", c.child)
 		}
 	}

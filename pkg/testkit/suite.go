@@ -398,3 +398,12 @@ func (e *Env) Namespaces(t *testing.T, s KindUnderTest) {
 		t.Errorf("requests in a namespace that is not watched:\n%s", Lines(rs))
 	}
 }
+
+// IsChild reports whether a child names an object as its owner in the way that the deletion
+// policy of the object asks for.
+func IsChild(child client.Object, of converge.Object) bool {
+	if of.GetDeletionPolicy() == common.DeletionPolicyOrphan {
+		return len(child.GetOwnerReferences()) == 0 && child.GetAnnotations()[naming.AnnotationOwner] == string(of.GetUID())
+	}
+	return metav1.IsControlledBy(child, of)
+}

@@ -85,6 +85,34 @@ func TestChain_Regressions(t *testing.T) {
 	runAll(t, regressions(t), func(t *testing.T, _ Chain, f Found) { t.Errorf("%s", f) })
 }
 
+// TestChain_WithARestartBetweenAnyTwoSteps starts the operator again while the cluster has
+// not moved since its last write, and once more before the next step. What the operator
+// remembers makes no difference: the model compares the result of each step, and the end
+// state is that of a fresh object.
+func TestChain_WithARestartBetweenAnyTwoSteps(t *testing.T) {
+	var all []Chain
+	for _, text := range []string{
+		"webserver: create image-crash halt rollback image-2 pin-1 unpin",
+		"webserver: isolate create content-cm cm-write expose delete-service drift-replicas",
+		"webserver: create policy-orphan scale-3 policy-delete pause image-2 resume",
+		"demoapplication: autoscale create load-5 image-2 foreign-service foreign-service-gone autoscale-off",
+		"demoapplication: create env-cm cm-write image-missing evict-pod erase-status image-2",
+		"immortalcontainer: create image-2 pod-fails pause evict-pod resume suspend suspend-off",
+		"memcached: create scale-3 quota image-2 quota-off policy-orphan delete create",
+	} {
+		c, err := ParseChain(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restarted := Chain{kind: c.kind}
+		for _, s := range c.steps {
+			restarted.steps = append(restarted.steps, step{s.op, paceIdle}, step{"restart-operator", paceSettle}, step{"restart-operator", paceIdle})
+		}
+		all = append(all, restarted)
+	}
+	runAll(t, all, func(t *testing.T, _ Chain, f Found) { t.Errorf("%s", f) })
+}
+
 // TestRun_FindsADefect runs a chain with an operator that deletes no child.
 func TestRun_FindsADefect(t *testing.T) {
 	c, err := ParseChain("webserver: isolate create isolate-off")
