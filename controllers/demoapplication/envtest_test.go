@@ -184,11 +184,6 @@ func TestDemoApplication_OrphaningBudget(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
-func TestDemoApplication_RestoresEveryStatedField(t *testing.T) {
-	t.Parallel()
-	env.Drifting(t, specimen())
-}
-
 func TestDemoApplication_RequestBudgetWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, muchSpecimen())

@@ -288,11 +288,6 @@ func TestWebServer_OrphaningBudget(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
-func TestWebServer_RestoresEveryStatedField(t *testing.T) {
-	t.Parallel()
-	env.Drifting(t, specimen())
-}
-
 func TestWebServer_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
 	env.Unowned(t, specimen(),

@@ -44,10 +44,11 @@ func (d Drift) String() string {
 	}
 }
 
-// Drifts manually changes and then removes, one after the other, every field in
+// Drifts manually changes, or else removes, one after the other, every field in
 // stated, which is the JSON of an intent. Each time it waits until the child
-// contains the whole intent again. Changes that the API server rejects, or reverts
-// because of its defaults, are reported as refused.
+// contains the whole intent again. A field is removed if the API server rejects the
+// change, or reverts it because of its defaults. If it does the same with the removal,
+// that is reported as refused.
 func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 	want := &unstructured.Unstructured{}
 	if err := json.Unmarshal(stated, &want.Object); err != nil {
@@ -75,9 +76,14 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 			if err != nil {
 				return found, err
 			}
-			found = append(found, d)
+			if !d.Refused || remove {
+				found = append(found, d)
+			}
 			if !d.Refused && !d.Back {
 				return found, nil // the remaining fields would only wait for this one again
+			}
+			if !d.Refused {
+				break
 			}
 		}
 	}
