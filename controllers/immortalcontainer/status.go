@@ -95,7 +95,7 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, ou
 		}
 	case p == nil:
 		return notRunning(msgPodCreated)
-	case nodeLost(p):
+	case podstate.DiagnoseNode(p).Problem != podstate.None:
 		return notRunning(msgNodeLost, p.Spec.NodeName)
 	case i.Spec.Suspend:
 		return suspending(p)
@@ -152,16 +152,6 @@ func podReady(p *corev1.Pod) corev1.PodCondition {
 		}
 	}
 	return corev1.PodCondition{}
-}
-
-// nodeLost reports whether the kubelet of the pod's node has stopped responding.
-// The node lifecycle controller then sets the Ready condition to False, but keeps
-// its reason, which is empty while it is True, and the container status as last
-// written by the kubelet.
-func nodeLost(p *corev1.Pod) bool {
-	ready, c := podReady(p), container(p)
-	return ready.Status == corev1.ConditionFalse && ready.Reason == "" &&
-		c != nil && c.Ready && c.State.Running != nil && !ended(p)
 }
 
 // image returns the image of the managed container in a pod.

@@ -31,7 +31,7 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 	key := client.ObjectKeyFromObject(obj)
 	this := r.read(obj).sum
 	if r.takeRest(key).reads == this {
-		// Without the finalizer the object is gone, and the cache still has this version.
+		// The finalizer was removed, and the cache still has this version.
 		r.keepRest(key, rest{reads: this})
 		return reconcile.Result{}, nil
 	}

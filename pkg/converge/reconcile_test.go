@@ -1051,7 +1051,7 @@ func TestReconciler_RemovesTheFinalizerOnce(t *testing.T) {
 	l.pass("Observe", "Desired", "patch")
 	l.pass()
 	l.pass()
-	stale.ResourceVersion = "later" // somebody else has changed the object
+	stale.ResourceVersion = "later" // the object was changed meanwhile
 	l.refuse["patch"] = errors.New("no answer")
 	for range 2 {
 		if _, err := l.try("Observe", "Desired", "patch"); err == nil {

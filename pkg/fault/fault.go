@@ -13,6 +13,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -220,11 +221,14 @@ func refused(m *message.Message, err error) *Error {
 	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: m.Quoting(answer(err))}
 }
 
-// OfNamespace reports whether pods are refused because of a policy of their
-// namespace: a quota, a LimitRange or a Pod Security Standard. Such a refusal
-// can end without any change to the pods.
-func OfNamespace(message string) bool {
-	return strings.Contains(message, "exceeded quota") || strings.Contains(message, podSecurity) || limitRange.MatchString(message)
+// OfPods reports whether the API server refuses pods because of what they are: they are
+// invalid, or an admission webhook or policy denies them. Every other refusal comes from the
+// surroundings, such as a quota, a webhook that does not answer or a missing ServiceAccount.
+// It would meet other pods too, and can end without any change to them.
+func OfPods(message string) bool {
+	return slices.ContainsFunc([]string{" is invalid: ", " denied the request", " denied request: "}, func(text string) bool {
+		return strings.Contains(message, text)
+	})
 }
 
 // Advice returns what to do about a refusal of pods whose message names only
@@ -237,8 +241,6 @@ func Advice(message string) string {
 }
 
 const podSecurity = "violates PodSecurity"
-
-var limitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per \S+ is|max limit to request ratio per \S+ is`)
 
 // maxMessage is the maximum length of a message in bytes, which keeps it
 // readable. A condition can hold 32 KiB.

@@ -282,3 +282,23 @@ func TestClassify_ReportsNoReasonForConflicts(t *testing.T) {
 		t.Errorf("got %q, %q", v.Reason, v.Message)
 	}
 }
+
+func TestOfPods(t *testing.T) {
+	for message, want := range map[string]bool{
+		`pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0`:                                             false,
+		`pods "web-1" is forbidden: failed quota: q: must specify limits.cpu for: web`:                                                               false,
+		`pods "web-1" is forbidden: maximum cpu usage per Container is 1, but limit is 2`:                                                            false,
+		`pods "web-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`:                                                  false,
+		`pods "web-1" is forbidden: error looking up service account shop/web: serviceaccount "web" not found`:                                       false,
+		`pods "web-1" is forbidden: status unknown for quota: q, resources: pods`:                                                                    false,
+		`Internal error occurred: resource quota evaluation timed out`:                                                                               false,
+		`Internal error occurred: failed calling webhook "namespace.sidecar-injector.istio.io": failed to call webhook: connect: connection refused`: false,
+		`Pod "web-1" is invalid: spec.containers[0].image: Required value`:                                                                           true,
+		`admission webhook "validate.kyverno.svc-fail" denied the request: tag latest is not allowed`:                                                true,
+		`pods "web-1" is forbidden: ValidatingAdmissionPolicy 'images' with binding 'images' denied request: images come from registry.example.com`:  true,
+	} {
+		if got := OfPods(message); got != want {
+			t.Errorf("%s: got %t, want %t", message, got, want)
+		}
+	}
+}

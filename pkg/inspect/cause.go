@@ -37,6 +37,7 @@ const (
 	remedyImage     = "Correct the image, or what prevents it from being pulled: the registry, the network or a pull Secret."
 	remedyReference = "Create the object that the message names, or correct the spec."
 	remedyQuota     = "Raise the quota, or request less."
+	remedyNode      = "Repair the node, or delete the Node object if the node no longer exists."
 	remedyProbe     = "If this lasts, correct the readiness probe, or the program in the container."
 	remedyDescribe  = "See its events: kubectl -n %s describe pod %s"
 	remedyCrash     = "See its log: kubectl -n %s logs %s -c %s --previous"
@@ -51,6 +52,8 @@ func problemOf(p *corev1.Pod) *podProblem {
 		return nil
 	case podstate.Unschedulable:
 		f.remedy = remedySchedule(f.Text)
+	case podstate.NodeLost:
+		f.remedy = remedyNode
 	case podstate.Starting:
 		f.remedy, f.event = describePod(p), true
 	case podstate.Initializing:

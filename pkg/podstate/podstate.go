@@ -30,6 +30,9 @@ const (
 	NotReady
 	// Unschedulable means that no node can run the pod.
 	Unschedulable
+	// NodeLost means that the kubelet of the pod's node does not respond. The states of
+	// the containers are those before that.
+	NodeLost
 	// Ended means that the pod failed, and that its containers do not show why. It
 	// was evicted, for example.
 	Ended
@@ -56,8 +59,10 @@ type Diagnosis struct {
 	// Exit is the last exit of a container that crashes. It is nil if that is not
 	// known.
 	Exit *corev1.ContainerStateTerminated
-	// Restarts is how often the container was restarted.
+	// Restarts is how often the container was restarted, also because of its node.
 	Restarts int32
+	// Running reports that the container runs again after Exit.
+	Running bool
 	// MissingReference reports that the container refers to a ConfigMap, a Secret or a
 	// key that does not exist, which Text names.
 	MissingReference bool
@@ -92,10 +97,13 @@ var waiting = map[string]Problem{
 	"RestartingAllContainers": Crash,
 }
 
-// Diagnose returns why a container is not ready.
-func Diagnose(s corev1.ContainerStatus) Diagnosis {
+// Diagnose returns why a container is not ready. It is not for init containers.
+func Diagnose(s corev1.ContainerStatus) Diagnosis { return diagnose(s, false) }
+
+// diagnose is Diagnose. ends reports that the container is to end before others start.
+func diagnose(s corev1.ContainerStatus, ends bool) Diagnosis {
 	d := Diagnosis{Container: s.Name, Image: s.Image, Restarts: s.RestartCount}
-	exit := lastCrash(s)
+	exit := lastCrash(s, ends)
 	switch w := s.State.Waiting; {
 	case w != nil:
 		d.Reason, d.Problem = w.Reason, NotCreated
@@ -115,7 +123,7 @@ func Diagnose(s corev1.ContainerStatus) Diagnosis {
 		d.Problem = NotReady
 	}
 	if exit != nil && (d.Problem == Crash || d.Problem == Recovered) {
-		d.Exit, d.Text = exit, strings.TrimSpace(exit.Message)
+		d.Exit, d.Text, d.Running = exit, strings.TrimSpace(exit.Message), s.State.Running != nil
 		d.Reason = cmp.Or(d.Reason, exit.Reason, "Error")
 	}
 	return d
@@ -134,11 +142,20 @@ func (d *Diagnosis) describe(w *corev1.ContainerStateWaiting) {
 	}
 }
 
+// nodeOff has the reasons of containers that ended with their node, as containerd 2.4
+// (internal/cri/server/restart.go) and the kubelet 1.36 (kuberuntime_container.go) report
+// them. Their exit codes, 255 and 137, are not those of the program.
+var nodeOff = []string{"Unknown", "ContainerStatusUnknown"}
+
 // lastCrash returns the last exit of a container if it is a crash: an error, or the end
-// of a container that has been restarted and is not ready.
-func lastCrash(s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+// of a container that is not to end, has been restarted, and is not ready. The kubelet
+// restarts an init container, which is to end, after a reboot of the node, too.
+func lastCrash(s corev1.ContainerStatus, ends bool) *corev1.ContainerStateTerminated {
 	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-		if t != nil && (t.ExitCode != 0 || !s.Ready && s.RestartCount > 0) {
+		if t == nil || slices.Contains(nodeOff, t.Reason) {
+			continue
+		}
+		if t.ExitCode != 0 || !ends && !s.Ready && s.RestartCount > 0 {
 			return t
 		}
 	}
@@ -164,8 +181,9 @@ func Containers(p *corev1.Pod) []Diagnosis {
 	})
 	var all []Diagnosis
 	for i, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		d := Diagnose(s)
-		d.Init = i < len(p.Status.InitContainerStatuses)
+		init := i < len(p.Status.InitContainerStatuses)
+		d := diagnose(s, init && !isSidecar(p, s.Name))
+		d.Init = init
 		if d.Init && d.Problem == NotReady && !started {
 			d.Problem = Initializing
 		}
@@ -174,6 +192,31 @@ func Containers(p *corev1.Pod) []Diagnosis {
 		}
 	}
 	return all
+}
+
+// isSidecar reports whether an init container is to run as long as the pod.
+func isSidecar(p *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
+}
+
+// DiagnoseNode returns whether the node of a pod is NodeLost, or None. The node lifecycle
+// controller then sets the Ready condition of a pod to False, but keeps its reason, which
+// is empty while it is True, and the states of the containers as the kubelet last wrote
+// them. A pod that was not ready does not show it.
+func DiagnoseNode(p *corev1.Pod) Diagnosis {
+	lost := p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) > 0 &&
+		slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && c.Reason == ""
+		}) &&
+		!slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return !s.Ready || s.State.Running == nil
+		})
+	if !lost {
+		return Diagnosis{}
+	}
+	return Diagnosis{Problem: NodeLost, Reason: "NodeLost", Text: fmt.Sprintf("node %q does not respond", p.Spec.NodeName)}
 }
 
 // DiagnoseScheduling returns whether a pod is Unschedulable, or None.
@@ -194,6 +237,9 @@ func DiagnosePod(p *corev1.Pod) Diagnosis {
 		return Diagnosis{}
 	}
 	if d := DiagnoseScheduling(p); d.Problem != None {
+		return d
+	}
+	if d := DiagnoseNode(p); d.Problem != None {
 		return d
 	}
 	failed := p.Status.Phase == corev1.PodFailed

@@ -73,7 +73,7 @@ func TestDiagnose(t *testing.T) {
 		},
 		"ready, and crashed before": {
 			status: corev1.ContainerStatus{Ready: true, State: runs, RestartCount: 1, LastTerminationState: exited(1, "Error", "no such file\n")},
-			want:   Diagnosis{Problem: Recovered, Reason: "Error", Text: "no such file", Exit: exited(1, "Error", "no such file\n").Terminated, Restarts: 1},
+			want:   Diagnosis{Problem: Recovered, Reason: "Error", Text: "no such file", Exit: exited(1, "Error", "no such file\n").Terminated, Restarts: 1, Running: true},
 		},
 		"ready, and ended before": {
 			status: corev1.ContainerStatus{Ready: true, State: runs, RestartCount: 1, LastTerminationState: exited(0, "Completed", "")},
@@ -93,7 +93,11 @@ func TestDiagnose(t *testing.T) {
 		},
 		"running, not ready, and crashed before": {
 			status: corev1.ContainerStatus{State: runs, RestartCount: 1, LastTerminationState: exited(1, "Error", "")},
-			want:   Diagnosis{Problem: Crash, Reason: "Error", Exit: exited(1, "Error", "").Terminated, Restarts: 1},
+			want:   Diagnosis{Problem: Crash, Reason: "Error", Exit: exited(1, "Error", "").Terminated, Restarts: 1, Running: true},
+		},
+		"running again after its node was off": {
+			status: corev1.ContainerStatus{State: runs, RestartCount: 2, LastTerminationState: exited(255, "Unknown", "")},
+			want:   Diagnosis{Problem: NotReady, Restarts: 2},
 		},
 		"ended without an error, once": {
 			status: corev1.ContainerStatus{State: exited(0, "Completed", "")},
@@ -147,6 +151,19 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// The kubelet restarts init containers after a reboot.
+func TestContainers_InitContainersMayEnd(t *testing.T) {
+	rebooted := corev1.ContainerStatus{Name: "test", State: runs, RestartCount: 2, LastTerminationState: exited(0, "Completed", "")}
+	p := &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{rebooted}}}
+	if diff := cmp.Diff([]Diagnosis{{Problem: Initializing, Container: "test", Init: true, Restarts: 2}}, Containers(p)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p.Spec.InitContainers = []corev1.Container{{Name: "test", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
+	if got := Containers(p); len(got) != 1 || got[0].Problem != Crash {
+		t.Errorf("a sidecar that ended: got %+v, want a crash", got)
+	}
+}
+
 func TestDiagnosis_ExitCode(t *testing.T) {
 	for want, exit := range map[string]corev1.ContainerState{
 		"1":               exited(1, "Error", ""),
@@ -184,6 +201,13 @@ func TestDiagnosePod(t *testing.T) {
 		"no node": {
 			status: corev1.PodStatus{Conditions: scheduled(corev1.PodReasonUnschedulable)},
 			want:   Diagnosis{Problem: Unschedulable, Reason: "Unschedulable", Text: "0/3 nodes are available"},
+		},
+		"lost node": {
+			status: corev1.PodStatus{
+				Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
+				ContainerStatuses: []corev1.ContainerStatus{{Ready: true, State: runs}},
+			},
+			want: Diagnosis{Problem: NodeLost, Reason: "NodeLost", Text: `node "" does not respond`},
 		},
 		"gated": {
 			status: corev1.PodStatus{Conditions: scheduled(corev1.PodReasonSchedulingGated)},

@@ -26,6 +26,10 @@ const ConfigTest = "config-test"
 // cannot be resolved yet.
 const testsFail = 3
 
+// testFailed is the exit code of the test of a configuration that is rejected, which is
+// that of nginx -t (nginx 1.22 to 1.30: src/core/nginx.c).
+const testFailed = 1
+
 // Reasons of a failure, including those of an Action.
 const (
 	ReasonImagePull     = "ImagePull"
@@ -34,6 +38,7 @@ const (
 	ReasonConfigInvalid = "ConfigInvalid"
 	ReasonNotCreated    = "ContainerNotCreated"
 	ReasonRefused       = "PodsRefused"
+	ReasonNodeLost      = "NodeLost"
 	ReasonDeadline      = "DeadlineExceeded"
 )
 
@@ -43,9 +48,10 @@ type failure struct {
 	// summary describes the failure without anything that differs between
 	// attempts; details may contain the last lines of a log.
 	summary, details string
-	// transient reports that the revision is not the cause, but the cluster,
-	// which has no capacity, or the namespace, which does not admit the pods.
-	// Such a failure can end at any time without a change of the spec.
+	// transient reports that the revision is not the cause, but its surroundings: the
+	// cluster has no capacity, the namespace does not admit the pods, a volume or the
+	// network is not there, or a node is lost. Such a failure can end at any time
+	// without a change of the spec.
 	transient bool
 	// terminal reports that the failure does not need to wait for a deadline.
 	terminal bool
@@ -64,8 +70,10 @@ type failure struct {
 type severity int
 
 const (
-	// notAdmitted: no node can run the pod, or it cannot be created.
-	notAdmitted severity = iota + 1
+	// recovered: a container has crashed, and is ready again.
+	recovered severity = iota + 1
+	// notAdmitted: no node can run the pod, its node is lost, or it cannot be created.
+	notAdmitted
 	// notCreated: a container has not been created yet.
 	notCreated
 	// notReady: a container runs, but is not ready.
@@ -80,7 +88,7 @@ const (
 
 // lasts reports whether the failure is reported before the deadline: containers need
 // time to be created and to become ready.
-func (f *failure) lasts() bool { return f != nil && f.severity > notReady }
+func (f *failure) lasts() bool { return f != nil && (f.severity > notReady || f.severity == recovered) }
 
 func (f failure) message() string {
 	return message.Quote(f.summary, podstate.Excerpt(f.details))
@@ -110,11 +118,12 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	mounts := podstate.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
 		return configsource.IsSnapshotName(d.question.Name, configMap)
 	})
+	f.transient = f.mounting
 	if !f.mounting || len(mounts) == 0 {
 		f.summary = message.Join(f.summary, msgDescribe.With())
 		return f
 	}
-	f.reason, f.transient = common.ReasonReferenceNotFound, true
+	f.reason = common.ReasonReferenceNotFound
 	f.summary = message.Join(f.summary, msgMounts.With(strings.Join(mounts, ", ")))
 	return f
 }
@@ -145,24 +154,40 @@ func (d *Decision) containers() containers {
 // visible.
 func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of containers) *failure {
 	var worst *failure
+	lost := lostNodes(pods)
 	for _, p := range slices.SortedFunc(slices.Values(podsOf(pods, template)), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
-		if f := diagnosePod(p, of); f != nil && (worst == nil || f.severity > worst.severity) {
+		if f := diagnosePod(p, of, lost); f != nil && (worst == nil || f.severity > worst.severity) {
 			worst = f
 		}
 	}
-	if cause := resources.ReplicaFailure(d); worst == nil && cause != "" {
+	if cause := resources.ReplicaFailure(d); worst == nil && cause != "" && d.Status.ObservedGeneration >= d.Generation {
 		worst = &failure{
 			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), severity: notAdmitted,
-			transient: fault.OfNamespace(cause),
+			transient: !fault.OfPods(cause),
 		}
 	}
 	return worst
 }
 
+// lostNodes returns the names of the nodes that do not respond, as far as the pods of the
+// object show it.
+func lostNodes(pods []corev1.Pod) map[string]bool {
+	lost := map[string]bool{}
+	for i := range pods {
+		if podstate.DiagnoseNode(&pods[i]).Problem != podstate.None {
+			lost[pods[i].Spec.NodeName] = true
+		}
+	}
+	return lost
+}
+
 // diagnosePod returns why a pod is not serving. of are the containers of its template.
 // Another container is the cause only if no failure of those is worse: what it does is
-// not a failure of the revision.
-func diagnosePod(p *corev1.Pod, of containers) *failure {
+// not a failure of the revision. What a pod on a lost node reports is out of date.
+func diagnosePod(p *corev1.Pod, of containers, lost map[string]bool) *failure {
+	if lost[p.Spec.NodeName] {
+		return &failure{reason: ReasonNodeLost, summary: msgNodeLost.With(p.Spec.NodeName), transient: true, severity: notAdmitted}
+	}
 	if podstate.DiagnoseScheduling(p).Problem != podstate.None {
 		return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, severity: notAdmitted}
 	}
@@ -210,9 +235,13 @@ func failureOf(d podstate.Diagnosis) *failure {
 	if d.Exit != nil {
 		f.summary = msgCrash.With(d.Container, d.ExitCode())
 	}
-	if d.Init && d.Container == ConfigTest {
+	if d.Problem == podstate.Recovered {
+		f.severity = recovered
+	}
+	// Other exit codes are not the verdict of the test: it was killed or did not start.
+	if d.Init && d.Container == ConfigTest && d.Exit != nil && d.Exit.ExitCode == testFailed {
 		f.reason, f.summary, f.severity = ReasonConfigInvalid, msgConfigInvalid.With(), rejected
-		f.terminal = d.Restarts+1 >= testsFail
+		f.terminal = !d.Running && d.Restarts+1 >= testsFail
 	}
 	return f
 }

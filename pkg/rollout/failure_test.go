@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
@@ -157,6 +158,67 @@ func TestDiagnose_NamesTheWorstPod(t *testing.T) {
 	slow := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	f := diagnose(&appsv1.Deployment{}, []corev1.Pod{at("a", slow), at("b", crashing)}, "h", nil)
 	if f == nil || f.reason != ReasonCrash {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// What a pod suffers because of its surroundings is not caused by its revision, and
+// neither is what it has recovered from.
+func TestDiagnose_BlamesTheRevisionOnlyWithEvidence(t *testing.T) {
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	tests := func(restarts int32, now, before corev1.ContainerState) corev1.Pod {
+		p := pod("h", corev1.ContainerStatus{Name: "web", State: waitingFor("PodInitializing", "")})
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: ConfigTest, RestartCount: restarts, State: now, LastTerminationState: before}}
+		return p
+	}
+	recoveredPod := pod("h", corev1.ContainerStatus{Name: "web", Ready: true, RestartCount: 1, State: runs, LastTerminationState: ended(1, "Error", "no database")})
+	unschedulable := pod("h")
+	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	evicted := pod("h", corev1.ContainerStatus{Name: "web", State: ended(137, "Error", "")})
+	evicted.Status.Phase = corev1.PodFailed
+	lost := pod("old", corev1.ContainerStatus{Name: "web", Ready: true, State: runs})
+	lost.Spec.NodeName, lost.Status.Phase = "node2", corev1.PodRunning
+	lost.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	there := pod("h", corev1.ContainerStatus{Name: "web", State: runs})
+	there.Spec.NodeName = "node2"
+	mounted := pod("h", corev1.ContainerStatus{Name: "web", State: waitingFor("ContainerCreating", "")})
+	mounted.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+
+	for name, tc := range map[string]struct {
+		pods                []corev1.Pod
+		want                string // the reason, "" if there is no failure
+		transient, terminal bool
+	}{
+		"the test fails for the third time":      {pods: []corev1.Pod{tests(2, ended(1, "Error", "[emerg]"), ended(1, "Error", ""))}, want: ReasonConfigInvalid, terminal: true},
+		"the test waits after three failures":    {pods: []corev1.Pod{tests(2, waitingFor("CrashLoopBackOff", ""), ended(1, "Error", ""))}, want: ReasonConfigInvalid, terminal: true},
+		"the third attempt runs":                 {pods: []corev1.Pod{tests(2, runs, ended(1, "Error", ""))}, want: ReasonConfigInvalid},
+		"the test runs after two reboots":        {pods: []corev1.Pod{tests(2, runs, ended(0, "Completed", ""))}, want: ReasonNotReady},
+		"the test was killed three times":        {pods: []corev1.Pod{tests(2, ended(137, "OOMKilled", ""), ended(137, "OOMKilled", ""))}, want: ReasonCrash},
+		"the test did not start":                 {pods: []corev1.Pod{tests(2, ended(128, "StartError", ""), corev1.ContainerState{})}, want: ReasonCrash},
+		"one has recovered, and one has no node": {pods: []corev1.Pod{recoveredPod, unschedulable}, want: common.ReasonUnschedulable, transient: true},
+		"one has recovered":                      {pods: []corev1.Pod{recoveredPod}, want: ReasonCrash},
+		"one was evicted, and one has no node":   {pods: []corev1.Pod{evicted, unschedulable}, want: common.ReasonUnschedulable, transient: true},
+		"one was evicted":                        {pods: []corev1.Pod{evicted}},
+		"a node is lost":                         {pods: []corev1.Pod{there, lost}, want: ReasonNodeLost, transient: true},
+		"its volumes are mounted":                {pods: []corev1.Pod{mounted}, want: ReasonNotCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := diagnose(&appsv1.Deployment{}, tc.pods, "h", nil)
+			if f == nil {
+				f = &failure{}
+			}
+			if f.reason != tc.want || f.transient != tc.transient || f.terminal != tc.terminal {
+				t.Errorf("got %+v", f)
+			}
+		})
+	}
+}
+
+// The network, or a node that died early, may prevent containers from being created.
+func TestDecision_DiagnoseWaitsForVolumesAndTheNetwork(t *testing.T) {
+	d := &Decision{Serving: Revision{hash: "h"}}
+	f := d.diagnose(&appsv1.Deployment{}, []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", State: waitingFor("ContainerCreating", "")})})
+	if f == nil || f.reason != ReasonNotCreated || !f.transient {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -20,6 +20,11 @@ var (
 		Text: "The Deployment has not been updated to the current spec yet.",
 		When: "The Deployment could not be written. It is tried again.",
 	})
+	msgNodeLost = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNodeLost),
+		Text: "Node \"{name}\" does not respond, and its pods may still be running there.",
+		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods five minutes later, unless spec.pod.tolerations states another time.",
+	})
 	msgPinned = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing, common.ReasonScaledToZero},
 		Text: "Revision {number} is pinned.",

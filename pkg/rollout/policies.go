@@ -87,11 +87,17 @@ func (p *progress) reportFailed() {
 
 func (p *progress) transient() bool { return p.failure != nil && p.failure.transient }
 
-func (p *progress) mounts() bool { return p.transient() && p.failure.mounting && !p.late }
+func (p *progress) mounts() bool {
+	return p.transient() && p.failure.mounting && (!p.late || p.mountTimeLeft() > 0)
+}
+
+func (p *progress) mountTimeLeft() time.Duration {
+	return p.decision.mountTimeLeft(p.pods, p.out.Now)
+}
 
 // Every rollout mounts volumes for a moment, which is not worth reporting.
 func (p *progress) reportMounts() {
-	if left := p.decision.mountTimeLeft(p.pods, p.out.Now); left > 0 {
+	if left := p.mountTimeLeft(); left > 0 {
 		p.out.RequeueAfter(left)
 		return
 	}
@@ -128,8 +134,11 @@ func (p *progress) reportPinned() {
 	}
 }
 
+// A revision that was healthy is not judged early: its configuration was accepted before, so
+// that its surroundings are the cause.
 func (p *progress) fails() bool {
-	return !p.decision.pinned && !p.decision.held && (p.late || p.failure != nil && p.failure.terminal)
+	early := p.failure != nil && p.failure.terminal && !p.memory.healthy.is(p.decision.Serving)
+	return !p.decision.pinned && !p.decision.held && (p.late || early)
 }
 
 // fail records the failure before the operator acts on it.

@@ -2,8 +2,12 @@ package rollout
 
 import (
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/converge"
 )
 
 func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
@@ -14,6 +18,7 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		return d
 	}
 	asked := decision(func(*Decision) {})
+	healthy := memory{healthy: referenceTo(desired)}
 	pinned := decision(func(d *Decision) { d.pinned = true })
 	held := decision(func(d *Decision) { d.held = true })
 	crash := &failure{reason: ReasonCrash, severity: crashes}
@@ -31,6 +36,7 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		memory   memory
 		failure  *failure
 		late     bool
+		mounted  bool // the pods had their time to mount volumes
 		want     string
 	}{
 		"no cause is visible":                     {decision: asked, want: ""},
@@ -49,13 +55,18 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		"admission refuses the pods":              {decision: asked, failure: refused, want: "waits for the cluster"},
 		"a missing object":                        {decision: asked, failure: missing, want: "waits for the cluster"},
 		"a volume":                                {decision: asked, failure: volume, want: "mounts volumes"},
-		"a volume, past the deadline":             {decision: asked, failure: volume, late: true, want: "waits for the cluster"},
+		"a volume of a young pod":                 {decision: asked, failure: volume, late: true, want: "mounts volumes"},
+		"a volume, past the deadline":             {decision: asked, failure: volume, late: true, mounted: true, want: "waits for the cluster"},
+		"a healthy revision that is rejected":     {decision: asked, memory: healthy, failure: rejection, want: "makes no progress yet"},
 		"a revision that failed":                  {decision: asked, memory: failedBefore, want: "failed before"},
 		"a revision that failed, and has no node": {decision: asked, memory: failedBefore, failure: noNode, late: true, want: "failed before"},
 		"a revision that failed, and is pinned":   {decision: pinned, memory: failedBefore, failure: crash, late: true, want: "pinned revision fails"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late}
+			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late, out: converge.Outcome{Now: time.Unix(100, 0)}}
+			if tc.mounted {
+				p.pods = []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waitingFor("ContainerCreating", "")}}}}}
+			}
 			got := ""
 			for _, policy := range policies {
 				if policy.applies(p) {

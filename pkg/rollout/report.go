@@ -137,14 +137,14 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 		}
 		return 0
 	}
-	left, own, of := allowed, podsOf(pods, d.Serving.hash), d.containers()
+	left, own, of, lost := allowed, podsOf(pods, d.Serving.hash), d.containers(), lostNodes(pods)
 	for _, p := range own {
 		since := countedFrom(p, waiting, now)
 		its := remains(since)
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
-		} else if f := diagnosePod(p, of); f != nil && !f.transient {
+		} else if f := diagnosePod(p, of, lost); f != nil && !f.transient {
 			return 0
 		}
 	}
@@ -156,11 +156,13 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	return left
 }
 
-// podsOf returns the pods of a template, except those that are being deleted.
+// podsOf returns the pods of a template, except those that are being deleted, and those
+// that have ended: they were evicted, or their node was shut down, and were replaced.
 func podsOf(pods []corev1.Pod, template string) []*corev1.Pod {
 	var own []*corev1.Pod
 	for i := range pods {
-		if p := &pods[i]; p.Annotations[naming.AnnotationTemplate] == template && p.DeletionTimestamp == nil {
+		if p := &pods[i]; p.Annotations[naming.AnnotationTemplate] == template && p.DeletionTimestamp == nil &&
+			p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
 			own = append(own, p)
 		}
 	}
@@ -187,7 +189,8 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	}
 	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
 		switch c.Reason {
-		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure, common.ReasonInjectedContainer:
+		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure, common.ReasonInjectedContainer,
+			ReasonNotCreated, ReasonNodeLost:
 			return now
 		}
 	}
@@ -197,9 +200,9 @@ func (d *Decision) waiting(now time.Time) time.Time {
 // mountTimeLeft returns how long the pods may wait for their volumes before that is
 // reported. The pod that has waited longest decides.
 func (d *Decision) mountTimeLeft(pods []corev1.Pod, now time.Time) time.Duration {
-	left, of := podstate.MountsWithin, d.containers()
+	left, of, lost := podstate.MountsWithin, d.containers(), lostNodes(pods)
 	for _, p := range podsOf(pods, d.Serving.hash) {
-		if f := diagnosePod(p, of); f != nil && f.mounting {
+		if f := diagnosePod(p, of, lost); f != nil && f.mounting {
 			left = min(left, podstate.MountTimeLeft(p, now))
 		}
 	}

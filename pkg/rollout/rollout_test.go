@@ -340,7 +340,7 @@ func TestDecide_DoesNotRollBackUnschedulablePods(t *testing.T) {
 // The Deployment's clock does not stop while pods cannot start. The deadline
 // remains exceeded until the rollout makes progress.
 func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
-	starting := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	starting := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	late := func(t *testing.T) (*world, time.Time) {
 		w := serving(t)
 		w.image = "web:2"
@@ -376,7 +376,6 @@ func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
 		})
 		w.now = passed.Add(10 * time.Second)
 		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
-		w.seen.Pods[0].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 		w.is("a pod", "Progressing ", waits)
 		w.now = w.now.Add(60 * time.Second)
 		w.is("it had its time", " +RolloutFailed", failed)

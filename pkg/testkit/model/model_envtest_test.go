@@ -95,7 +95,7 @@ func TestChain_WithARestartBetweenAnyTwoSteps(t *testing.T) {
 		"webserver: create image-crash halt rollback image-2 pin-1 unpin",
 		"webserver: isolate create content-cm cm-write expose delete-service drift-replicas",
 		"webserver: create policy-orphan scale-3 policy-delete pause image-2 resume",
-		"demoapplication: autoscale create load-5 image-2 foreign-service foreign-service-gone autoscale-off",
+		"demoapplication: autoscale create load-5 image-2 delete-service autoscale-off",
 		"demoapplication: create env-cm cm-write image-missing evict-pod erase-status image-2",
 		"immortalcontainer: create image-2 pod-fails pause evict-pod resume suspend suspend-off",
 		"memcached: create scale-3 quota image-2 quota-off policy-orphan delete create",
