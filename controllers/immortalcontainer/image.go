@@ -10,6 +10,7 @@ import (
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // annotationImage is the annotation of the pod that contains its imageRecord. It is
@@ -105,7 +106,7 @@ const settling = 10 * time.Second
 func runningImage(p *corev1.Pod, last string, now time.Time) (string, time.Duration) {
 	r, c := recordOf(p), container(p)
 	switch {
-	case !running(p) || c == nil:
+	case !podstate.Ready(p) || c == nil:
 		return "", 0
 	case r.Container != "" && c.ContainerID == r.Container:
 		return r.Ran, 0

@@ -103,7 +103,7 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, ou
 		return notRunning(msgPodDeleted)
 	case ended(p):
 		return notRunning(msgPodEnded, why(p))
-	case !running(p):
+	case !podstate.Ready(p):
 		return waiting(p, out)
 	case outdated(i, p):
 		return conditions.State{Available: up(), Ready: conditions.False(msgPodReplaced)}
@@ -116,7 +116,7 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, ou
 // suspending returns the state of a pod that is deleted because of spec.suspend.
 func suspending(p *corev1.Pod) conditions.State {
 	s := notRunning(msgSuspending)
-	if running(p) && p.DeletionTimestamp.IsZero() {
+	if podstate.Ready(p) && p.DeletionTimestamp.IsZero() {
 		s.Available = up()
 	}
 	return s
@@ -140,18 +140,6 @@ func up() conditions.Condition {
 func notRunning(m *message.Message, values ...any) conditions.State {
 	f := conditions.False(m, values...)
 	return conditions.State{Available: f, Ready: f}
-}
-
-func running(p *corev1.Pod) bool { return podReady(p).Status == corev1.ConditionTrue }
-
-// podReady returns the Ready condition of the pod, empty if it has none.
-func podReady(p *corev1.Pod) corev1.PodCondition {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c
-		}
-	}
-	return corev1.PodCondition{}
 }
 
 // image returns the image of the managed container in a pod.

@@ -231,7 +231,7 @@ func (e *Env) PolicyChanged(t *testing.T, s KindUnderTest) {
 		l.Until("the policy to be observed", obj, name, func() bool { return obj.GetStatus().ObservedGeneration == obj.GetGeneration() })
 		for _, child := range s.Children(name) {
 			l.Get(child, child.GetName())
-			if is := metav1.IsControlledBy(child, obj); is == orphans || len(child.GetOwnerReferences()) > 1 {
+			if !IsChild(child, obj) || len(child.GetOwnerReferences()) > 1 {
 				t.Errorf("with the policy %s, %T has the owners %v", policy, child, child.GetOwnerReferences())
 			}
 		}
