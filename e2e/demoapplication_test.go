@@ -74,7 +74,7 @@ func TestDemoApplication_Tutorial(t *testing.T) {
 
 	t.Run("an edit of the Service is undone", func(t *testing.T) {
 		kubectl(t, in("patch", "service", name, "--type=merge", "-p", `{"spec":{"selector":{"app":"nobody"},"ports":[{"port":8080,"targetPort":9999}]}}`)...)
-		eventuallyPrints(t, name+" 80 80", in("get", "service", name, "-o", "jsonpath={.spec.selector.app} {.spec.ports[*].port} {.spec.ports[*].targetPort}")...)
+		eventuallyPrints(t, name+" 80 tcp-80", in("get", "service", name, "-o", "jsonpath={.spec.selector.app} {.spec.ports[*].port} {.spec.ports[*].targetPort}")...)
 		shows()
 	})
 

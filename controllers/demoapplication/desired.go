@@ -152,11 +152,11 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev
 }
 
 // AddService adds the Service if the object has ports.
-func (x *object) AddService(plan *converge.Plan) {
+func (x *object) AddService(plan *converge.Plan, pods workload.Ports) {
 	a, o := x.a, x.observed
 	switch {
 	case len(a.Spec.Ports) > 0:
-		plan.Apply = append(plan.Apply, serviceOf(a, o))
+		plan.Apply = append(plan.Apply, serviceOf(a, o, pods))
 	case o.Service != nil:
 		plan.Prune = append(plan.Prune, o.Service)
 	}
@@ -231,24 +231,27 @@ func serviceSelector(a *demoapplicationv1.DemoApplication, o workload.Observed) 
 // serviceOf returns the intent of the Service. A Service that was not observed may
 // be that of the legacy operator: it keeps its selector until the Deployment is
 // observed.
-func serviceOf(a *demoapplicationv1.DemoApplication, o workload.Observed) apply.Intent {
-	in := service(a, serviceSelector(a, o))
+func serviceOf(a *demoapplicationv1.DemoApplication, o workload.Observed, pods workload.Ports) apply.Intent {
+	in := service(a, serviceSelector(a, o), pods)
 	if o.Service == nil {
 		in.IfExists = func(live client.Object) apply.Intent {
 			if s, ok := live.(*corev1.Service); ok && maps.Equal(s.Spec.Selector, articleLabels(a)) {
-				return service(a, articleLabels(a))
+				return service(a, articleLabels(a), pods)
 			}
-			return service(a, serviceSelector(a, o))
+			return service(a, serviceSelector(a, o), pods)
 		}
 	}
 	return in
 }
 
-func service(a *demoapplicationv1.DemoApplication, selector map[string]string) apply.Intent {
-	kind := corev1.ServiceTypeClusterIP
+func service(a *demoapplicationv1.DemoApplication, selector map[string]string, pods workload.Ports) apply.Intent {
+	kind, targets := corev1.ServiceTypeClusterIP, podPorts(a)
+	if maps.Equal(selector, articleLabels(a)) {
+		pods = workload.Ports{} // those of the legacy operator do not name their ports
+	}
 	var ports []*corev1ac.ServicePortApplyConfiguration
 	for _, p := range a.Spec.Ports {
-		ac := corev1ac.ServicePort().WithProtocol(protocol(p)).WithPort(p.Port).WithTargetPort(targetPort(p))
+		ac := corev1ac.ServicePort().WithProtocol(protocol(p)).WithPort(p.Port).WithTargetPort(pods.Target(*portIn(targets, p)))
 		if p.Name != "" {
 			ac.WithName(p.Name)
 		}
@@ -299,18 +302,11 @@ func containerPort(p demoapplicationv1.Port) int32 {
 // containerPorts returns the container ports that the Service routes to, without
 // duplicates: two ports may route to the same container port.
 func containerPorts(ports []demoapplicationv1.Port) []*corev1ac.ContainerPortApplyConfiguration {
-	type key struct {
-		number   int32
-		protocol corev1.Protocol
-	}
-	known := map[key]*corev1ac.ContainerPortApplyConfiguration{}
 	var all []*corev1ac.ContainerPortApplyConfiguration
 	for _, p := range ports {
-		k := key{containerPort(p), protocol(p)}
-		ac := known[k]
+		ac := portIn(all, p)
 		if ac == nil {
-			ac = corev1ac.ContainerPort().WithContainerPort(k.number).WithProtocol(k.protocol)
-			known[k] = ac
+			ac = corev1ac.ContainerPort().WithContainerPort(containerPort(p)).WithProtocol(protocol(p))
 			all = append(all, ac)
 		}
 		if to := targetPort(p); to.Type == intstr.String {
@@ -318,4 +314,15 @@ func containerPorts(ports []demoapplicationv1.Port) []*corev1ac.ContainerPortApp
 		}
 	}
 	return all
+}
+
+// portIn returns the container port that a port routes to, or nil.
+func portIn(all []*corev1ac.ContainerPortApplyConfiguration, p demoapplicationv1.Port) *corev1ac.ContainerPortApplyConfiguration {
+	i := slices.IndexFunc(all, func(c *corev1ac.ContainerPortApplyConfiguration) bool {
+		return *c.ContainerPort == containerPort(p) && *c.Protocol == protocol(p)
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i]
 }

@@ -215,12 +215,12 @@ func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 		"number of containers": {1, len(d.Spec.Template.Spec.Containers)},
 		"container's name":     {"nginx-demo", c.Name},
 		"image":                {"nginx:latest", c.Image},
-		"container's ports":    {[]corev1.ContainerPort{{ContainerPort: 80, Protocol: corev1.ProtocolTCP}}, c.Ports},
+		"container's ports":    {[]corev1.ContainerPort{{Name: "tcp-80", ContainerPort: 80, Protocol: corev1.ProtocolTCP}}, c.Ports},
 		"Service's name":       {"nginx-demo", s.Name},
 		"Service's selector":   {pods, s.Spec.Selector},
 		"Service's type":       {corev1.ServiceTypeNodePort, s.Spec.Type},
 		"Service's ports": {[]corev1.ServicePort{
-			{Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30002},
+			{Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromString("tcp-80"), NodePort: 30002},
 		}, s.Spec.Ports},
 	} {
 		if diff := cmp.Diff(is.want, is.got); diff != "" {

@@ -3,10 +3,12 @@ package demoapplication
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 )
@@ -63,13 +65,25 @@ func named(ports []demoapplicationv1.Port, number int32) bool {
 	})
 }
 
-// podPorts returns the ports of the container, and names the one to scrape.
+// podPorts returns the ports of the container. Each has a name: the one that the user or
+// metricsPort gives it, or else one after the first port of the Service that routes to
+// it, which stays when the number changes, so that the Service can route to pods of
+// both numbers.
 func podPorts(a *demoapplicationv1.DemoApplication) []*corev1ac.ContainerPortApplyConfiguration {
 	ports := containerPorts(a.Spec.Ports)
-	number, name := metricsPort(a)
-	for _, p := range ports {
-		if name != "" && *p.ContainerPort == number && *p.Protocol == corev1.ProtocolTCP && p.Name == nil {
-			p.WithName(name)
+	taken := map[string]bool{}
+	if number, name := metricsPort(a); name != "" {
+		metrics := portIn(ports, demoapplicationv1.Port{Port: number})
+		metrics.WithName(name)
+	}
+	for _, c := range ports {
+		taken[ptr.Deref(c.Name, "")] = true
+	}
+	for _, p := range a.Spec.Ports {
+		name := strings.ToLower(string(protocol(p))) + "-" + strconv.Itoa(int(p.Port))
+		if c := portIn(ports, p); c.Name == nil && !taken[name] {
+			c.WithName(name)
+			taken[name] = true
 		}
 	}
 	return ports

@@ -170,7 +170,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev
 }
 
 // AddService adds the Service.
-func (x *object) AddService(plan *converge.Plan) {
+func (x *object) AddService(plan *converge.Plan, _ workload.Ports) {
 	plan.Apply = append(plan.Apply, service(x.m, x.observed))
 }
 

@@ -116,9 +116,11 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, template
 	return in
 }
 
-// AddService adds the Service.
-func (x *object) AddService(plan *converge.Plan) {
-	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform))
+// AddService adds the Service. It has the https port while the pods that clients reach
+// have it.
+func (x *object) AddService(plan *converge.Plan, ports workload.Ports) {
+	tls := ports.Has(httpsName, x.w.Spec.TLS != nil)
+	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform, tls))
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is
@@ -141,11 +143,11 @@ func changes(s workload.Spec, live *appsv1.Deployment, pods *corev1ac.PodTemplat
 	return lines
 }
 
-func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer) apply.Intent {
+func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer, tls bool) apply.Intent {
 	kind := serviceType(w, platform)
 	port, from := nodePort(w, o, platform, kind)
-	https := httpsNodePort(w, o, kind)
-	in := serviceIntent(w, kind, port, https)
+	https := httpsNodePort(w, o, kind, tls)
+	in := serviceIntent(w, kind, tls, port, https)
 	mine := int32(0) // the node port that the user asked for, 0 for none
 	if from == asked {
 		mine = port
@@ -154,10 +156,10 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 		// The user did not ask for this node port: if it is not available, any
 		// other will do, and learning which one was allocated is not a reason to
 		// write.
-		anyPort := serviceIntent(w, kind, mine, 0)
+		anyPort := serviceIntent(w, kind, tls, mine, 0)
 		in.HashIntent = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
-			return serviceIntent(w, kind, mine, 0), fault.NodePort(refused)
+			return serviceIntent(w, kind, tls, mine, 0), fault.NodePort(refused)
 		}
 		if from == had || https != 0 {
 			// Clients use this port. The API server releases it a moment after the
@@ -172,9 +174,9 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 	return in
 }
 
-func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, nodePort, httpsNodePort int32) apply.Intent {
+func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, tls bool, nodePort, httpsNodePort int32) apply.Intent {
 	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), nginxPort, nodePort)}
-	if w.Spec.TLS != nil {
+	if tls {
 		ports[0].WithName("http")
 		ports = append(ports, onePort(tlsPort, tlsPort, httpsNodePort).WithName(httpsName))
 	}
@@ -246,8 +248,8 @@ func nodePort(w *webserverv1.WebServer, o workload.Observed, platform config.Web
 
 // httpsNodePort returns the node port to apply for https, 0 for none. Like
 // nodePort, it keeps a port that was allocated once.
-func httpsNodePort(w *webserverv1.WebServer, o workload.Observed, kind corev1.ServiceType) int32 {
-	if w.Spec.TLS == nil || kind == corev1.ServiceTypeClusterIP {
+func httpsNodePort(w *webserverv1.WebServer, o workload.Observed, kind corev1.ServiceType, tls bool) int32 {
+	if !tls || kind == corev1.ServiceTypeClusterIP {
 		return 0
 	}
 	if s := w.Status.Service; s != nil && s.HTTPSNodePort != 0 {

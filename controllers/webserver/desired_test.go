@@ -326,7 +326,7 @@ func TestDesired_FallsBackOnlyForUnrequestedNodePorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Spec.Service = tc.spec
-			in := service(w, Observed{}, platform.WebServer)
+			in := service(w, Observed{}, platform.WebServer, false)
 			got := false
 			if in.Fallback != nil {
 				var other apply.Intent
@@ -363,7 +363,7 @@ func TestDesired_ServiceTypeOfThePlatform(t *testing.T) {
 				want = tc.want.Ports[0].NodePort
 			}
 			w := sample()
-			raw, err := service(w, Observed{}, tc.platform).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, tc.platform, false).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}

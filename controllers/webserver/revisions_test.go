@@ -172,6 +172,29 @@ nginx: configuration file /etc/nginx/nginx.conf test failed
 	}
 }
 
+// The pods of an earlier revision keep their port for https, and so does the Service.
+func TestService_KeepsHTTPSForTheRevisionThatServes(t *testing.T) {
+	w := referring("cfg", "", "")
+	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
+	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+	https := func() bool { return httpsPort(o.Service).Port == tlsPort }
+	if !https() {
+		t.Fatal("no port for https")
+	}
+	w.Spec.TLS, o.Sources = nil, sourced("retrun 202;").Sources
+	o, _ = pass(t, w, o, underway)
+	o.Pods = []corev1.Pod{refusing(o.Deployment, "nginx: [emerg] unknown directive")}
+	o, _ = pass(t, w, o, underway) // records the failure
+	o, _ = pass(t, w, o, rolledOut)
+	if !https() {
+		t.Error("rolled back, but not the Service")
+	}
+	o.Sources, o.Pods = sourced("return 203;").Sources, nil
+	if o, _ = pass(t, w, o, rolledOut); https() {
+		t.Error("a port that no pod has")
+	}
+}
+
 // refusing returns a pod of a Deployment whose configuration nginx has rejected for
 // the last time before the rollout fails.
 func refusing(d *appsv1.Deployment, says string) corev1.Pod {

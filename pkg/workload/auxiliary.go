@@ -78,7 +78,7 @@ type Wanted struct {
 	// MinReplicas is the minimum number of pods.
 	MinReplicas int32
 	// Ports are the ports of the pod that accept connections.
-	Ports []*corev1ac.ContainerPortApplyConfiguration
+	Ports []corev1ac.ContainerPortApplyConfiguration
 	// Metrics is the name of the port to scrape, or "" if there is none.
 	Metrics string
 
@@ -94,11 +94,7 @@ type Wanted struct {
 // added, because no pod may run before the policy that isolates it exists.
 func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 	converge.ApplyOrPrune(plan, w.NetworkPolicy != nil, func() apply.Intent {
-		var ports []corev1ac.ContainerPortApplyConfiguration
-		for _, p := range w.Ports {
-			ports = append(ports, *p)
-		}
-		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, w.Labels, ports, w.NetworkPolicy)
+		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, w.Labels, w.Ports, w.NetworkPolicy)
 	}, s.NetworkPolicy)
 }
 

@@ -35,9 +35,9 @@ type Object interface {
 	// Deployment returns the Deployment with a template. build returns it for a
 	// selector.
 	Deployment(build func(selector map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent
-	// AddService adds the Service to a plan, or the existing one to those that
-	// are deleted.
-	AddService(plan *converge.Plan)
+	// AddService adds the Service, which routes to the ports of the pods, to a
+	// plan, or the existing one to those that are deleted.
+	AddService(plan *converge.Plan, ports Ports)
 	// State changes what the conditions report, if the Service matters to it.
 	State(state conditions.State, service *corev1.Service) conditions.State
 	// UpdateStatus writes the part of the status that only this kind has.
@@ -137,6 +137,7 @@ type Model struct {
 	object    Object
 	spec      Spec
 	observed  Observed
+	ports     Ports
 	current   bool // the decision is about what the spec asks for
 	auxiliary Wanted
 	web       bool
@@ -156,9 +157,10 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return decide(m.object, q, o.Observed) }, k.rules(obj, s))
+	m.ports = portsOf(m.Decision.InUse(o.Pods))
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
-		MinReplicas: s.least(), Ports: s.Ports, Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
+		MinReplicas: s.least(), Ports: m.ports.open(s.Ports), Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
 		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
 		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
 	}
@@ -213,7 +215,7 @@ func (m *Model) Plan() (converge.Plan, error) {
 	if d.Template != nil || deleting {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Observed, m.Deployment))
 	}
-	m.object.AddService(&plan)
+	m.object.AddService(&plan, m.ports)
 	o.ApplyOrPrune(&plan, m.auxiliary)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: owner.GetName()})
 	plan.Prune = append(plan.Prune, stale...) // after the revisions that mount them

@@ -68,7 +68,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev
 }
 
 // AddService adds the Service.
-func (x *object) AddService(plan *converge.Plan) {
+func (x *object) AddService(plan *converge.Plan, _ workload.Ports) {
 	ac := corev1ac.Service(x.r.Name, x.r.Namespace).WithLabels(labels(x.r)).WithSpec(corev1ac.ServiceSpec().
 		WithType(corev1.ServiceTypeClusterIP).WithSelector(labels(x.r)).
 		WithPorts(corev1ac.ServicePort().WithName("http").WithProtocol(corev1.ProtocolTCP).WithPort(80).WithTargetPort(intstr.FromInt(port))))

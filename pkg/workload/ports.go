@@ -1,0 +1,99 @@
+package workload
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/rollout"
+)
+
+type containerPort = corev1ac.ContainerPortApplyConfiguration
+
+// Ports are the container ports of the templates that pods of an object have or are
+// about to get. What routes to pods follows these instead of the spec, so that clients
+// reach the pods of each revision: during a rollout, after a rollback, and while a
+// revision is pinned. The zero value knows nothing about the pods.
+type Ports struct {
+	of       [][]containerPort // of each template
+	reached  int               // the index of that whose pods clients reach now
+	complete bool              // there are no pods of other templates
+}
+
+func portsOf(in rollout.InUse) Ports {
+	p := Ports{reached: in.Reached, complete: in.Complete}
+	for _, t := range in.Templates {
+		var ports []containerPort
+		if t.Spec != nil {
+			for _, c := range slices.Concat(t.Spec.Containers, t.Spec.InitContainers) {
+				ports = append(ports, c.Ports...)
+			}
+		}
+		p.of = append(p.of, ports)
+	}
+	return p
+}
+
+// Target returns the target port of a Service for a container port of the spec. It is
+// the name, which each pod resolves to its own number, except where only the number
+// reaches all pods: an earlier version of the operator named no ports, and users may
+// change the name.
+func (p Ports) Target(want containerPort) intstr.IntOrString {
+	number := intstr.FromInt32(*want.ContainerPort)
+	if want.Name == nil {
+		return number
+	}
+	named := func(c containerPort) bool { return c.Name != nil && *c.Name == *want.Name }
+	same := func(c containerPort) bool {
+		return *c.ContainerPort == *want.ContainerPort && *c.Protocol == *want.Protocol
+	}
+	switch {
+	case p.complete && p.all(named):
+		return intstr.FromString(*want.Name)
+	case p.all(same):
+		return number
+	case p.complete && p.all(func(c containerPort) bool { return c.Name != nil }):
+		return intstr.FromString(*want.Name)
+	}
+	unnamed := func(c containerPort) bool { return c.Name == nil && *c.Protocol == *want.Protocol }
+	for _, is := range []func(containerPort) bool{named, same, unnamed} {
+		if i := slices.IndexFunc(p.of[p.reached], is); i >= 0 {
+			return intstr.FromInt32(*p.of[p.reached][i].ContainerPort)
+		}
+	}
+	return number
+}
+
+// all reports whether every template has such a port.
+func (p Ports) all(is func(containerPort) bool) bool {
+	return !slices.ContainsFunc(p.of, func(ports []containerPort) bool { return !slices.ContainsFunc(ports, is) })
+}
+
+// Has reports whether the pods that clients reach have a port, or asked if no template
+// was decided.
+func (p Ports) Has(name string, asked bool) bool {
+	if len(p.of) == 0 {
+		return asked
+	}
+	return slices.ContainsFunc(p.of[p.reached], func(c containerPort) bool { return c.Name != nil && *c.Name == name })
+}
+
+// open returns the ports of all pods, which a NetworkPolicy opens, and asked if there
+// are pods whose ports are not known.
+func (p Ports) open(asked []*containerPort) []containerPort {
+	all := slices.Concat(p.of...)
+	if len(p.of) == 0 || !p.complete {
+		for _, a := range asked {
+			all = append(all, *a)
+		}
+	}
+	var open []containerPort
+	for _, c := range all {
+		same := func(o containerPort) bool { return *o.ContainerPort == *c.ContainerPort && *o.Protocol == *c.Protocol }
+		if !slices.ContainsFunc(open, same) {
+			open = append(open, c)
+		}
+	}
+	return open
+}
