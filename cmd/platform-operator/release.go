@@ -13,7 +13,7 @@ import (
 
 func releaseCommand() *cobra.Command {
 	var f connectionFlags
-	var m client.ObjectKey
+	var m operator.Manager
 	platform := config.Default()
 	cmd := &cobra.Command{
 		Use:   "release",
@@ -48,7 +48,7 @@ the operator would add the finalizer again.`,
 				return fmt.Errorf("creating a client: %w", err)
 			}
 			if len(platform.Kinds) > 0 {
-				m = client.ObjectKey{} // it does not manage these kinds
+				m = operator.Manager{} // it does not manage these kinds
 			}
 			return reach(cfg, operator.Release(c.Context(), cl, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()))
 		},
@@ -56,6 +56,7 @@ the operator would add the finalizer again.`,
 	f.register(cmd)
 	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")
 	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
+	cmd.Flags().BoolVar(&m.Hook, "helm-hook", false, "do nothing unless Helm has installed the Deployment; the hook of the chart sets it")
 	cmd.Flags().StringSliceVar(&platform.Kinds, "kinds", nil, "only the objects of these disabled kinds, separated by commas")
 	return cmd
 }

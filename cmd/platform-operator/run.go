@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	crzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -105,24 +109,19 @@ func run(cmd *cobra.Command, f *runFlags) error {
 
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("loading the kubeconfig:  %w", err)
+		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	operator.LetSmallHeapsGrow()
-	mgr, err := operator.New(cfg, s, f.Options)
+	servers, err := operator.New(cfg, s, f.Servers())
 	if err != nil {
 		return err
 	}
-	measured := telemetry.New(telemetry.Options{
-		WithoutNamespaces: !platform.Metrics.Namespaces, Active: mgr.Elected(), Expiries: f.admission.Expiries,
-	})
-	if err := errors.Join(measured.Register(metrics.Registry), measured.Objects.Watch(mgr.GetCache(), s, f.Kinds)); err != nil {
+	measured := telemetry.New(telemetry.Options{WithoutNamespaces: !platform.Metrics.Namespaces, Expiries: f.admission.Expiries})
+	if err := measured.Register(metrics.Registry); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform); err != nil {
-		return fmt.Errorf("setting up the controllers: %w", err)
-	}
 	if f.webhooks {
-		if err := webhooks.Setup(mgr, platform, measured); err != nil {
+		if err := webhooks.Setup(servers, platform, measured); err != nil {
 			return err
 		}
 	}
@@ -133,9 +132,66 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	}
 	log.Info("Starting", "version", version.Version, "namespaces", f.Watch)
 	started := time.Now()
-	if err := mgr.Start(cmd.Context()); err != nil {
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	terms := make(chan error, 1)
+	go func() {
+		terms <- operator.Terms(ctx, func(ctx context.Context) error {
+			return term(ctx, cfg, s, f.Options, platform, measured)
+		})
+	}()
+	err = servers.Start(ctx)
+	stop() // what the servers ended with ends the controllers, too
+	if err := errors.Join(err, <-terms); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
 	log.Info("Stopped", "after", time.Since(started).Round(time.Second).String())
 	return nil
+}
+
+// term runs the controllers of all kinds that are served until ctx ends, they lose the
+// Lease, or another kind is served.
+func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.Options, platform config.Platform, measured *telemetry.Metrics) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	log := ctrl.Log.WithName("setup")
+	served, missing, err := operator.Served(cfg, s, o.Kinds)
+	if err != nil {
+		return err
+	}
+	measured.SetUnserved(names(s, missing))
+	if len(missing) > 0 {
+		log.Error(nil, "Kinds are not managed because their CRDs are missing. They will be when the CRDs are installed", "kinds", names(s, missing))
+		go func() {
+			operator.AwaitServed(ctx, cfg, s, missing, log)
+			stop()
+		}()
+	}
+	if len(served) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	platform.Kinds = names(s, served)
+	mgr, err := operator.New(cfg, s, o.Controllers(served))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(measured.NewTerm(metrics.Registry, mgr.Elected()), measured.Objects.Watch(mgr.GetCache(), s, served)); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform); err != nil {
+		return fmt.Errorf("setting up the controllers: %w", err)
+	}
+	return mgr.Start(ctx) //nolint:wrapcheck // the caller says what ended
+}
+
+// names returns the names of kinds.
+func names(s *runtime.Scheme, kinds []telemetry.Object) []string {
+	var all []string
+	for _, k := range kinds {
+		if gvk, err := apiutil.GVKForObject(k, s); err == nil {
+			all = append(all, gvk.Kind)
+		}
+	}
+	return all
 }

@@ -70,6 +70,8 @@ type Options struct {
 	WebhookPort int
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
+
+	serversOnly bool // see Servers
 }
 
 // shutdown is how long running reconciles and requests may take to end after
@@ -109,15 +111,13 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	if ownWrites {
 		newClient = newBoundedClient
 	}
-	mgr, err := manager.New(cfg, manager.Options{
+	options := manager.Options{
 		Scheme: scheme,
 		Logger: expectRefusedEvents(log.Log),
 		MapperProvider: func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) {
 			all, err := apiutil.NewDynamicRESTMapper(cfg, c)
 			return mapper{all, o.Without}, err
 		},
-		Cache:     caches.Options(scheme, o.Kinds, o.Watch),
-		NewCache:  caches.New,
 		NewClient: newClient,
 		Client: client.Options{
 			FieldOwner: naming.FieldManager,
@@ -134,7 +134,13 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		GracefulShutdownTimeout:       &grace,
 		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
 		WebhookServer:                 webhookserver.New(server),
-	})
+	}
+	if o.serversOnly {
+		options.Controller.CacheSyncTimeout = forever
+	} else {
+		options.Cache, options.NewCache = caches.Options(scheme, o.Kinds, o.Watch), caches.New
+	}
+	mgr, err := manager.New(cfg, options)
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}

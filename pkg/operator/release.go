@@ -21,17 +21,27 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
+// Manager is the Deployment of the operator, which Release stops.
+type Manager struct {
+	client.ObjectKey
+	// Hook reports that the hook of the chart runs Release. Tools that apply the
+	// rendered chart create the Job of that hook, too: then nothing is released.
+	Hook bool
+}
+
+// ofHelm is an annotation that Helm adds to what it installs. Rendered manifests do not
+// have it.
+const ofHelm = "meta.helm.sh/release-name"
+
 // Release stops the manager and removes the operator's finalizer from every
 // object, so that all objects can be deleted without the operator. The manager
-// is stopped first, because it would restore the finalizers. A Deployment that
-// does not exist counts as stopped, and a kind whose CRD does not exist as
-// having no objects. If mgr has no name, no manager is stopped.
-func Release(ctx context.Context, c client.Client, mgr client.ObjectKey, kinds []client.ObjectList, out io.Writer) error {
+// is stopped first, because it would restore the finalizers. A kind whose CRD does
+// not exist counts as having no objects. If mgr has no name, no manager is stopped.
+func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.ObjectList, out io.Writer) error {
 	if mgr.Name != "" {
-		if err := stop(ctx, c, mgr); err != nil {
+		if ours, err := halt(ctx, c, mgr, out); err != nil || !ours {
 			return err
 		}
-		fmt.Fprintf(out, "stopped Deployment %s\n", mgr)
 	}
 	for _, list := range kinds {
 		if err := c.List(ctx, list); err != nil {
@@ -71,14 +81,30 @@ func Release(ctx context.Context, c client.Client, mgr client.ObjectKey, kinds [
 	return nil
 }
 
-func stop(ctx context.Context, c client.Client, mgr client.ObjectKey) error {
+// halt stops the manager, and reports whether objects may be released.
+func halt(ctx context.Context, c client.Client, mgr Manager, out io.Writer) (bool, error) {
 	d := &appsv1.Deployment{}
-	if err := c.Get(ctx, mgr, d); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil
-		}
-		return fmt.Errorf("reading Deployment %s: %w", mgr, err)
+	switch err := c.Get(ctx, mgr.ObjectKey, d); {
+	case apierrors.IsNotFound(err) && mgr.Hook:
+		fmt.Fprintf(out, "Deployment %s does not exist\n", mgr)
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, fmt.Errorf("there is no Deployment %s to stop: set --manager-namespace and --manager-deployment, or --manager-deployment= if the operator does not run", mgr)
+	case err != nil:
+		return false, fmt.Errorf("reading Deployment %s: %w", mgr, err)
+	case mgr.Hook && d.Annotations[ofHelm] == "":
+		fmt.Fprintf(out, "Helm has not installed Deployment %s: nothing is stopped or released. Before you delete the operator, run platform-operator release\n", mgr)
+		return false, nil
 	}
+	if err := stop(ctx, c, d); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(out, "stopped Deployment %s\n", mgr)
+	return true, nil
+}
+
+func stop(ctx context.Context, c client.Client, d *appsv1.Deployment) error {
+	mgr := client.ObjectKeyFromObject(d)
 	scale := &autoscalingv1.Scale{}
 	if err := c.SubResource("scale").Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`)), client.WithSubResourceBody(scale)); err != nil {
 		return fmt.Errorf("scaling Deployment %s to 0: %w", mgr, err)

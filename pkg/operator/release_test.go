@@ -83,7 +83,7 @@ func TestRelease_StopsTheManagerAndRemovesFinalizers(t *testing.T) {
 		object("waiting", finalizers(naming.Finalizer), deleted),
 	)
 	var out bytes.Buffer
-	if err := Release(t.Context(), c, managerKey, kinds(), &out); err != nil {
+	if err := Release(t.Context(), c, Manager{ObjectKey: managerKey}, kinds(), &out); err != nil {
 		t.Fatal(err)
 	}
 	// The manager is stopped first, because it would restore the finalizers.
@@ -106,7 +106,7 @@ func TestRelease_StopsTheManagerAndRemovesFinalizers(t *testing.T) {
 	}
 
 	*writes = nil
-	if err := Release(t.Context(), c, managerKey, kinds(), &out); err != nil {
+	if err := Release(t.Context(), c, Manager{ObjectKey: managerKey}, kinds(), &out); err != nil {
 		t.Fatal(err)
 	}
 	if slices.ContainsFunc(*writes, func(w string) bool { return strings.HasPrefix(w, "release") }) {
@@ -123,8 +123,40 @@ func TestRelease_WithoutManagerOrCRD(t *testing.T) {
 			return c.List(ctx, l, opts...)
 		},
 	})
-	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); err != nil || len(*writes) > 0 {
+	if err := Release(t.Context(), c, Manager{ObjectKey: managerKey, Hook: true}, kinds(), &bytes.Buffer{}); err != nil || len(*writes) > 0 {
 		t.Errorf("got %v, wrote %q", err, *writes)
+	}
+}
+
+// A Deployment elsewhere would go on and restore the finalizers.
+func TestRelease_FailsWithoutTheNamedManager(t *testing.T) {
+	c, writes := cluster(t, interceptor.Funcs{}, object("web", finalizers(naming.Finalizer)))
+	err := Release(t.Context(), c, Manager{ObjectKey: managerKey}, kinds(), &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "there is no Deployment system/platform-operator") || len(*writes) > 0 {
+		t.Errorf("got %v, wrote %q", err, *writes)
+	}
+}
+
+// Rendered manifests contain the Job of the hook.
+func TestRelease_HookDoesNothingInRenderedManifests(t *testing.T) {
+	for name, tc := range map[string]struct {
+		installer map[string]string
+		want      []string
+	}{
+		"installed by Helm":     {map[string]string{ofHelm: "platform-operator"}, []string{`scale platform-operator {"spec":{"replicas":0}}`, "release web"}},
+		"applied when rendered": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := managerDeployment()
+			d.Annotations = tc.installer
+			c, writes := cluster(t, interceptor.Funcs{}, d, object("web", finalizers(naming.Finalizer)))
+			if err := Release(t.Context(), c, Manager{ObjectKey: managerKey, Hook: true}, kinds(), &bytes.Buffer{}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, *writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -132,7 +164,7 @@ func TestRelease_WithoutManagerOrCRD(t *testing.T) {
 func TestRelease_KeepsTheManagerIfItHasNoName(t *testing.T) {
 	c, writes := cluster(t, interceptor.Funcs{}, managerDeployment(), object("web", finalizers(naming.Finalizer)))
 	var out bytes.Buffer
-	if err := Release(t.Context(), c, client.ObjectKey{}, kinds(), &out); err != nil {
+	if err := Release(t.Context(), c, Manager{}, kinds(), &out); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"release web"}, *writes); diff != "" {
@@ -166,7 +198,7 @@ func TestRelease_StopsWhileTheManagerRuns(t *testing.T) {
 				cancel() // instead of the timeout of 90 seconds
 			}
 			defer cancel()
-			err := Release(ctx, c, managerKey, kinds(), &bytes.Buffer{})
+			err := Release(ctx, c, Manager{ObjectKey: managerKey}, kinds(), &bytes.Buffer{})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -180,7 +212,7 @@ func TestRelease_StopsWhileTheManagerRuns(t *testing.T) {
 func TestRelease_NamesKindsThatCannotBeListed(t *testing.T) {
 	broken := errors.New("no answer")
 	c, _ := cluster(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken }})
-	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "WebServerList") {
+	if err := Release(t.Context(), c, Manager{}, kinds(), &bytes.Buffer{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "WebServerList") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -204,7 +236,7 @@ func TestRelease_KeepsFinalizersAddedConcurrently(t *testing.T) {
 			return err
 		},
 	}, object("web", finalizers(naming.Finalizer)))
-	if err := Release(t.Context(), c, managerKey, kinds(), &bytes.Buffer{}); err != nil {
+	if err := Release(t.Context(), c, Manager{}, kinds(), &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	w := &webserverv1.WebServer{}

@@ -140,6 +140,10 @@ var (
 		Name: "platform_operator_certificate_expiry_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []Label{labelCertificate},
 		Help: "Expiry time of the certificate of the webhooks and the metrics, as served by this replica, and of its CA, in seconds since 1970.",
 	}
+	defUnserved = Definition{
+		Name: "platform_operator_kind_unserved", Type: Gauge, Unit: "1", Labels: []Label{labelKind},
+		Help: "1 for each kind that the operator does not manage because the API server does not serve it: its CRD is missing.",
+	}
 	defUnreadable = Definition{
 		Name: "platform_operator_namespace_unreadable", Type: Gauge, Unit: "1", Labels: []Label{labelWatched},
 		Help: "1 for each namespace of watchNamespaces that the operator skips because it has no permission to list its objects there.",
@@ -151,7 +155,7 @@ func Definitions() []Definition {
 	return []Definition{
 		defBuild, defObjects, defConditions, defOutdated, defAbnormalObjects, defAbnormal, defTransitions, defReady, defGone,
 		defFailedRollouts, defRebirths, defRestarts, defWrites, defSkipped, defContested, defRepaired, defFailures, defRefusals,
-		defCertificate, defUnreadable,
+		defCertificate, defUnserved, defUnreadable,
 	}
 }
 

@@ -9,6 +9,7 @@ package telemetry
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -40,8 +41,9 @@ type Metrics struct {
 
 	writes, skipped, contested, repaired, failures, refusals *prometheus.CounterVec
 
-	build    *prometheus.GaugeVec
-	expiries certificate
+	build, unserved *prometheus.GaugeVec
+	expiries        certificate
+	options         Options
 }
 
 var _ apply.Recorder = (*Metrics)(nil)
@@ -55,7 +57,7 @@ func New(o Options) *Metrics {
 		Objects: newObjects(o),
 		writes:  defWrites.counter(), skipped: defSkipped.counter(), contested: defContested.counter(),
 		repaired: defRepaired.counter(), failures: defFailures.counter(), refusals: defRefusals.counter(),
-		build: defBuild.gauge(), expiries: certificate{o.Expiries, defCertificate.desc()},
+		build: defBuild.gauge(), unserved: defUnserved.gauge(), expiries: certificate{o.Expiries, defCertificate.desc()}, options: o,
 	}
 	m.build.WithLabelValues(version.Version).Set(1)
 	return m
@@ -64,10 +66,30 @@ func New(o Options) *Metrics {
 // Register registers all metrics.
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	errs := []error{r.Register(unreadable)}
-	for _, c := range []prometheus.Collector{m.Objects, m.writes, m.skipped, m.contested, m.repaired, m.failures, m.refusals, m.build, m.expiries} {
+	for _, c := range []prometheus.Collector{m.Objects, m.writes, m.skipped, m.contested, m.repaired, m.failures, m.refusals, m.build, m.unserved, m.expiries} {
 		errs = append(errs, r.Register(c))
 	}
 	return errors.Join(errs...)
+}
+
+// NewTerm replaces Objects by one that has not seen any, because the caches of a term of
+// the controllers begin empty. active is Options.Active of the term.
+func (m *Metrics) NewTerm(r prometheus.Registerer, active <-chan struct{}) error {
+	r.Unregister(m.Objects)
+	m.options.Active = active
+	m.Objects = newObjects(m.options)
+	if err := r.Register(m.Objects); err != nil {
+		return fmt.Errorf("registering the metrics of objects: %w", err)
+	}
+	return nil
+}
+
+// SetUnserved records which kinds the API server does not serve.
+func (m *Metrics) SetUnserved(kinds []string) {
+	m.unserved.Reset()
+	for _, k := range kinds {
+		m.unserved.WithLabelValues(k).Set(1)
+	}
 }
 
 // Wrote counts a write of a child. owner and child are the names of their

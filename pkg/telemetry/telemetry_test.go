@@ -300,6 +300,7 @@ func (f *fleet) countEverything() {
 	f.Metrics.Failed("WebServer", "Deployment", &fault.Error{Class: fault.Quiet})
 	f.Metrics.Failed("WebServer", "Deployment", errors.New("what another component says"))
 	f.Refused("WebServer", "policy", "Forbidden")
+	f.SetUnserved([]string{"Memcached"})
 }
 
 func TestMetrics_CountWrites(t *testing.T) {
