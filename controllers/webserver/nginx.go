@@ -70,6 +70,10 @@ func (s site) text(tls string) string {
 		line("    default %s;", tlsPath)
 		line("}")
 	}
+	line("map $server_protocol $webserver_close {")
+	line("    HTTP/1.0 close;")
+	line("    HTTP/1.1 close;")
+	line("}")
 	line("server {")
 	line("    listen %d;", nginxPort)
 	if s.tls {
@@ -80,11 +84,12 @@ func (s site) text(tls string) string {
 	}
 	unlessTheirs("root", contentPath)
 	unlessTheirs("index", "index.html")
-	// A terminating pod tells its clients to close their connections. nginx does
-	// not send headers with an empty value.
+	// A terminating pod tells its clients to close their connections. In HTTP/2 and
+	// HTTP/3 this header makes a response malformed. nginx does not send headers with
+	// an empty value.
 	line("    set $webserver_draining '';")
 	line("    if (-f %s) {", drainingFile)
-	line("        set $webserver_draining close;")
+	line("        set $webserver_draining $webserver_close;")
 	line("    }")
 	line("    add_header Connection $webserver_draining always;")
 	if s.snippet != "" {

@@ -2,11 +2,17 @@ package webserver
 
 import (
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 func TestSite_Text(t *testing.T) {
@@ -15,23 +21,31 @@ func TestSite_Text(t *testing.T) {
 		want string
 	}{
 		"nothing asked for": {site{}, `# Made by platform-operator from a WebServer.
+map $server_protocol $webserver_close {
+    HTTP/1.0 close;
+    HTTP/1.1 close;
+}
 server {
     listen 80;
     root /usr/share/nginx/html;
     index index.html;
     set $webserver_draining '';
     if (-f /run/draining) {
-        set $webserver_draining close;
+        set $webserver_draining $webserver_close;
     }
     add_header Connection $webserver_draining always;
 }
 `},
 		"the user's own root and index": {site{snippet: "root /srv;\nindex a.html;"}, `# Made by platform-operator from a WebServer.
+map $server_protocol $webserver_close {
+    HTTP/1.0 close;
+    HTTP/1.1 close;
+}
 server {
     listen 80;
     set $webserver_draining '';
     if (-f /run/draining) {
-        set $webserver_draining close;
+        set $webserver_draining $webserver_close;
     }
     add_header Connection $webserver_draining always;
     include /etc/nginx/conf.d/server.snippet;
@@ -89,5 +103,45 @@ func TestSite_TestedConfigurationMatchesTheServed(t *testing.T) {
 	}
 	if strings.Count(files[serverFile], "$webserver_tls/") != 2 {
 		t.Errorf("certificate and key are not both read through a variable:\n%s", files[serverFile])
+	}
+}
+
+func TestDrain(t *testing.T) {
+	sleep := corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(5))
+	shell := corev1ac.LifecycleHandler().WithExec(corev1ac.ExecAction().
+		WithCommand("sh", "-c", "touch /run/draining; sleep 5; rm -f /run/draining"))
+	for name, tc := range map[string]struct {
+		image     string
+		generated bool
+		want      *corev1ac.LifecycleHandlerApplyConfiguration
+	}{
+		"the official image":                    {image: "nginx:1.27.4", generated: true, want: shell},
+		"its mirror":                            {image: "registry.example/library/nginx:1.27.4", generated: true, want: shell},
+		"an image that may have no shell":       {image: "registry.example/shop:1", generated: true, want: sleep},
+		"an image with its own configuration":   {image: "registry.example/library/nginx:1", want: sleep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := corev1ac.Container().WithImage(tc.image)
+			drain(resources.PodSpec(), c, tc.generated)
+			if diff := cmp.Diff(tc.want, c.Lifecycle.PreStop); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A container that is restarted finds the files of the previous one in its volumes.
+func TestDrain_RemovesTheMark(t *testing.T) {
+	c := corev1ac.Container().WithImage("nginx:1")
+	drain(resources.PodSpec(), c, true)
+	command := c.Lifecycle.PreStop.Exec.Command
+	mark := filepath.Join(t.TempDir(), "draining")
+	script := strings.NewReplacer(drainingFile, mark, "sleep 5", "test -f "+mark+" && echo marked").Replace(command[2])
+	out, err := exec.Command(command[0], command[1], script).CombinedOutput() //nolint:gosec // the command of the hook
+	if err != nil || string(out) != "marked\n" {
+		t.Errorf("%s: %v: %s", script, err, out)
+	}
+	if _, err := os.Stat(mark); !os.IsNotExist(err) {
+		t.Errorf("the mark exists after the hook: %v", err)
 	}
 }

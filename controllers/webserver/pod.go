@@ -106,15 +106,17 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 // drain makes a terminating pod keep serving for a while. With a generated
 // configuration, every response asks the client to open another connection.
 // Otherwise nginx closes keep-alive connections at the end, and a request that was
-// just sent is lost.
+// just sent is lost. A hook that runs a shell fails at once in an image without one,
+// and has no delay then, so that other images only get the delay. The kubelet runs the
+// hook before it restarts a container too, therefore the hook removes its file.
 func drain(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, ours bool) {
 	resources.Drain(pod, server, drainSeconds) // limited by the grace period of the pod
-	if !ours || server.Lifecycle == nil {
+	if !ours || server.Lifecycle == nil || !nginxconf.HasShell(*server.Image) {
 		return
 	}
 	seconds := *server.Lifecycle.PreStop.Sleep.Seconds
 	server.Lifecycle = corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
-		WithExec(corev1ac.ExecAction().WithCommand("sh", "-c", fmt.Sprintf("touch %s; sleep %d", drainingFile, seconds))))
+		WithExec(corev1ac.ExecAction().WithCommand("sh", "-c", fmt.Sprintf("touch %[1]s; sleep %[2]d; rm -f %[1]s", drainingFile, seconds))))
 }
 
 // configTest returns an init container that tests the configuration in the pod that

@@ -39,11 +39,23 @@ const prefix = "/etc/nginx"
 // IsOfficialImage reports whether an image is the official one of nginx. The
 // configuration of other images is not known.
 func IsOfficialImage(image string) bool {
+	return slices.Contains([]string{"nginx", "library/nginx", "docker.io/nginx", "docker.io/library/nginx"}, repository(image))
+}
+
+// HasShell reports whether an image is known to contain a shell, because its name is
+// that of the official image or of the unprivileged one, at any registry.
+func HasShell(image string) bool {
+	name := "/" + repository(image)
+	return IsOfficialImage(image) || strings.HasSuffix(name, "/library/nginx") || strings.HasSuffix(name, "/nginxinc/nginx-unprivileged")
+}
+
+// repository returns the name of an image without its tag and digest.
+func repository(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		name = name[:i]
 	}
-	return slices.Contains([]string{"nginx", "library/nginx", "docker.io/nginx", "docker.io/library/nginx"}, name)
+	return name
 }
 
 // Surroundings are what a text is combined with: the server block that includes
