@@ -25,6 +25,7 @@ const (
 	serverFile  = nginxconf.ServerFile  // the configuration that is used
 	testFile    = "default.conf.test"   // the same with constant paths of certificate and key
 	snippetFile = nginxconf.SnippetFile // the user's snippet
+	ipv6File    = "ipv6.snippet"        // what the server listens on if the kernel has IPv6
 
 	drainingFile = "/run/draining"
 	statusPort   = nginxconf.StatusPort
@@ -41,7 +42,7 @@ type site struct {
 // user's snippet is a file of its own, so that it cannot terminate the generated
 // server block, and nginx reports the user's line numbers.
 func (s site) files() map[string]string {
-	f := map[string]string{serverFile: s.text("$webserver_tls")}
+	f := map[string]string{serverFile: s.text("$webserver_tls"), ipv6File: s.ipv6()}
 	if s.tls {
 		f[testFile] = s.text(tlsPath)
 	}
@@ -49,6 +50,19 @@ func (s site) files() map[string]string {
 		f[snippetFile] = s.snippet
 	}
 	return f
+}
+
+// ipv6 returns the addresses to listen on if the kernel has IPv6, except for those
+// of the user.
+func (s site) ipv6() string {
+	var text string
+	if !nginxconf.ListensOnIPv6(s.snippet, nginxPort) {
+		text = fmt.Sprintf("listen [::]:%d;\n", nginxPort)
+	}
+	if s.tls && !nginxconf.ListensOnIPv6(s.snippet, tlsPort) {
+		text += fmt.Sprintf("listen [::]:%d ssl;\n", tlsPort)
+	}
+	return text
 }
 
 // text returns the configuration, with certificate and key in the folder tls.
@@ -82,6 +96,8 @@ func (s site) text(tls string) string {
 		line("    ssl_certificate_key %s/tls.key;", tls)
 		unlessTheirs("ssl_protocols", "TLSv1.2 TLSv1.3")
 	}
+	line("    # Without IPv6 in the kernel, nginx would not start, and this pattern matches no file.")
+	line("    include /proc/sys/net/ipv6/../../../..%s/%s[t];", configPath, strings.TrimSuffix(ipv6File, "t"))
 	unlessTheirs("root", contentPath)
 	unlessTheirs("index", "index.html")
 	// A terminating pod tells its clients to close their connections. In HTTP/2 and

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,8 @@ map $server_protocol $webserver_close {
 }
 server {
     listen 80;
+    # Without IPv6 in the kernel, nginx would not start, and this pattern matches no file.
+    include /proc/sys/net/ipv6/../../../../etc/nginx/conf.d/ipv6.snippe[t];
     root /usr/share/nginx/html;
     index index.html;
     set $webserver_draining '';
@@ -43,6 +46,8 @@ map $server_protocol $webserver_close {
 }
 server {
     listen 80;
+    # Without IPv6 in the kernel, nginx would not start, and this pattern matches no file.
+    include /proc/sys/net/ipv6/../../../../etc/nginx/conf.d/ipv6.snippe[t];
     set $webserver_draining '';
     if (-f /run/draining) {
         set $webserver_draining $webserver_close;
@@ -55,6 +60,32 @@ server {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.site.files()[serverFile]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSite_ListensOnIPv6(t *testing.T) {
+	for name, tc := range map[string]struct {
+		site site
+		want string
+	}{
+		"http":               {site{}, "listen [::]:80;\n"},
+		"https":              {site{tls: true}, "listen [::]:80;\nlisten [::]:443 ssl;\n"},
+		"the user's address": {site{snippet: "listen [::]:80;", tls: true}, "listen [::]:443 ssl;\n"},
+		"both of the user":   {site{snippet: "listen [::]; listen [::]:443 ssl;", tls: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := tc.site.files()
+			if diff := cmp.Diff(tc.want, files[ipv6File]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			// The include finds the file by its path in the pod, if the folder exists.
+			_, pattern, _ := strings.Cut(files[serverFile], "include ")
+			pattern, _, _ = strings.Cut(pattern, ";")
+			match, err := path.Match(path.Clean(pattern), configPath+"/"+ipv6File)
+			if err != nil || !match || !strings.HasPrefix(pattern, "/proc/sys/net/ipv6/..") {
+				t.Errorf("include %s: %v", pattern, err)
 			}
 		})
 	}
@@ -74,10 +105,10 @@ func TestSite_Files(t *testing.T) {
 		site site
 		want []string
 	}{
-		"plain":     {site{}, []string{"default.conf"}},
-		"with text": {site{snippet: "x;"}, []string{"default.conf", "server.snippet"}},
-		"tls":       {site{tls: true}, []string{"default.conf", "default.conf.test"}},
-		"all":       {site{snippet: "x;", tls: true, monitoring: true}, []string{"default.conf", "default.conf.test", "server.snippet"}},
+		"plain":     {site{}, []string{"default.conf", "ipv6.snippet"}},
+		"with text": {site{snippet: "x;"}, []string{"default.conf", "ipv6.snippet", "server.snippet"}},
+		"tls":       {site{tls: true}, []string{"default.conf", "default.conf.test", "ipv6.snippet"}},
+		"all":       {site{snippet: "x;", tls: true, monitoring: true}, []string{"default.conf", "default.conf.test", "ipv6.snippet", "server.snippet"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := tc.site.files()

@@ -138,8 +138,10 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 	// it tests the same configuration with constant paths.
 	constant := configMapVolume(testVolume, m.config.Name)
 	constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(testFile).WithPath(serverFile))
-	if m.config.Data[snippetFile] != "" {
-		constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(snippetFile).WithPath(snippetFile))
+	for _, file := range []string{ipv6File, snippetFile} {
+		if m.config.Data[file] != "" {
+			constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(file).WithPath(file))
+		}
 	}
 	pod.WithVolumes(constant)
 	for i := range test.VolumeMounts {

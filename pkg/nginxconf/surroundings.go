@@ -197,6 +197,16 @@ func (c *conflicts) listen(d directive) {
 	}
 }
 
+// ListensOnIPv6 reports whether a text makes the server that includes it listen on a
+// TCP port of all IPv6 addresses.
+func ListensOnIPv6(text string, port int) bool {
+	all, _, _ := parse(text) // nginx reports errors
+	return slices.ContainsFunc(all, func(d directive) bool {
+		return d.block == 0 && d.name() == "listen" && len(d.words) > 1 &&
+			socketOf(d.words[1]) == socket{address: "::", port: port} && !slices.Contains(d.words, "quic")
+	})
+}
+
 // socketOf parses an address as nginx does (ngx_parse_inet_url). A range of ports
 // and a UNIX socket are not known.
 func socketOf(text string) socket {

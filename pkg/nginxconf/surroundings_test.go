@@ -33,6 +33,17 @@ func TestHasShell(t *testing.T) {
 	}
 }
 
+func TestListensOnIPv6(t *testing.T) {
+	for text, want := range map[string]bool{
+		"listen [::]:80;": true, "root /srv; listen [::] default_server;": true, "listen [0::0]:80 ipv6only=on;": true, "listen [::]:80; location {": true,
+		"": false, "listen [::]:81;": false, "listen [::1]:80;": false, "listen *:80;": false, "listen [::]:80 quic;": false, "a { listen [::]:80; }": false,
+	} {
+		if got := ListensOnIPv6(text, HTTPPort); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestSurroundings_Conflicts(t *testing.T) {
 	official := Surroundings{Known: true}
 	tls := Surroundings{Known: true, TLS: true}
