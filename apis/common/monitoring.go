@@ -8,6 +8,12 @@ type Monitoring struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
+	// resources are the compute resources of the exporter of a WebServer. Unset
+	// requests 5m of CPU and 16Mi of memory, and limits the memory to 64Mi and,
+	// if the CPU of nginx is limited, the CPU to 100m.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+
 	// interval is the time between two scrapes, such as 30s. Unset means the
 	// default of Prometheus.
 	// +optional

@@ -23,6 +23,7 @@ type AnnotationValue string
 // permissions of the service accounts of its namespace.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",message="each of volumeMounts must name one of volumes",fieldPath=".volumeMounts"
+// +kubebuilder:validation:XValidation:rule="!has(self.drainSeconds) || !has(self.terminationGracePeriodSeconds) || self.drainSeconds < self.terminationGracePeriodSeconds",message="drainSeconds must be less than terminationGracePeriodSeconds, because it is part of that time",fieldPath=".drainSeconds"
 type Pod struct {
 	// labels of the pods. Labels by which the operator selects the pods take
 	// precedence.
@@ -98,8 +99,17 @@ type Pod struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
+	// drainSeconds is how long a pod keeps serving after its deletion began,
+	// before its program is told to terminate. It is part of
+	// terminationGracePeriodSeconds. Unset means the value in the platform
+	// configuration, which is 5 unless it was changed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	DrainSeconds *int64 `json:"drainSeconds,omitempty"`
+
 	// terminationGracePeriodSeconds is how long a pod may take to terminate.
-	// Unset means 30.
+	// Unset means 30, or 25 more than a drainSeconds of more than 5.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400

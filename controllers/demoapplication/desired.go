@@ -93,12 +93,13 @@ type object struct {
 	workload.Defaults
 	a         *demoapplicationv1.DemoApplication
 	observed  workload.Observed
+	drain     int64                            // the default of the platform, in seconds
 	snapshots map[string]configsource.Snapshot // snapshots, by the name of the ConfigMap
 	missing   error                            // reports ConfigMaps that do not exist
 }
 
-func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed) *object {
-	x := &object{a: a, observed: o}
+func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, drain int64) *object {
+	x := &object{a: a, observed: o, drain: drain}
 	x.snapshots, x.missing = snapshots(a, o)
 	return x
 }
@@ -126,7 +127,7 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 	}
 	in := inputs(x.a, x.snapshots)
 	in.Secrets = digest
-	return in, rollout.WithSecrets(template(x.a, x.snapshots), digest), nil
+	return in, rollout.WithSecrets(template(x.a, x.snapshots, x.drain), digest), nil
 }
 
 // Snapshots returns the ConfigMaps that the pods use.
@@ -170,12 +171,8 @@ func (x *object) State(s conditions.State, service *corev1.Service) conditions.S
 	return s
 }
 
-// drainSeconds is how long a terminating pod keeps serving, so that all proxies and
-// load balancers can stop routing requests to it.
-const drainSeconds = 5
-
-// template returns the desired pod template.
-func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot) *corev1ac.PodTemplateSpecApplyConfiguration {
+// template returns the desired pod template. drain is the platform's default.
+func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot, drain int64) *corev1ac.PodTemplateSpecApplyConfiguration {
 	// The default is the baseline Pod Security Standard: an image runs as the user
 	// that it names, even as root, and can write to its own files.
 	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
@@ -190,7 +187,7 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 		return source
 	}
 	resources.Customize(pod, c, said)
-	resources.Drain(pod, c, drainSeconds)
+	resources.Drain(pod, c, a.Spec.Pod, drain)
 	pod.WithContainers(c)
 	t := resources.Template(resources.PodLabels(a.Spec.Pod, labels(a)), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
 	return rollout.Restarted(t, a.Spec.Rollout)

@@ -89,6 +89,7 @@ func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 	want := corev1.PodSpec{
 		AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
 		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(30)),
+		NodeSelector:    map[string]string{"kubernetes.io/os": "linux"},
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: gate}},
 		SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{

@@ -48,7 +48,7 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 		ConfigMaps: func(w *webserverv1.WebServer) []configsource.Reference { return sourcesOf(w).references() },
 		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(sourcesOf(w).secrets) },
 		Object: func(w *webserverv1.WebServer, o workload.Observed) workload.Object {
-			return newObject(w, o, platform.WebServer)
+			return newObject(w, o, platform)
 		},
 		Platform: platform,
 	}

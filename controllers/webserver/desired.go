@@ -52,7 +52,7 @@ func inputs(w *webserverv1.WebServer, m material) pods {
 	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy = nil, nil, nil, nil, nil
 	s.Rollout = s.Rollout.Inputs()
 	if s.Monitoring = nil; monitored(w) {
-		s.Monitoring = &common.Monitoring{Enabled: true}
+		s.Monitoring = &common.Monitoring{Enabled: true, Resources: w.Spec.Monitoring.Resources}
 	}
 	return pods{WebServerSpec: *s, Sources: m.hashes, Secrets: m.secrets}
 }
@@ -63,12 +63,13 @@ type object struct {
 	w        *webserverv1.WebServer
 	observed workload.Observed
 	platform config.WebServer
+	drain    int64    // the default of the platform, in seconds
 	material material // the ConfigMaps and Secrets that the spec refers to
 	missing  error    // reports those that do not exist
 }
 
-func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer) *object {
-	x := &object{w: w, observed: o, platform: platform}
+func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.Platform) *object {
+	x := &object{w: w, observed: o, platform: platform.WebServer, drain: platform.Pods.DrainSeconds}
 	x.material, x.missing = sourcesOf(w).resolve(o)
 	return x
 }
@@ -79,7 +80,7 @@ func (x *object) Spec() workload.Spec {
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: labels(w), Container: containerName,
 		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
-		Scratch: []string{cacheVolume, runVolume, tmpVolume},
+		Scratch: scratch,
 		IgnoreLogLines: []string{
 			`the "user" directive makes sense only`, // every nginx logs it that does not run as root
 			"/nginx.conf test failed",               // it follows every error in the configuration
@@ -103,7 +104,7 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 	if x.missing != nil {
 		return nil, nil, x.missing
 	}
-	return inputs(x.w, x.material), template(x.w, x.material, x.platform), nil
+	return inputs(x.w, x.material), template(x.w, x.material, x.platform, x.drain), nil
 }
 
 // Snapshots returns the ConfigMaps that the pods mount.

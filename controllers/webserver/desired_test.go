@@ -403,7 +403,7 @@ func TestLog_LinesOfAnEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			var got []string
-			for _, c := range deployment(w, Observed{Observed: rollout.Observed{Deployment: tc.live}}, template(w, material{}, platform.WebServer)).Changes {
+			for _, c := range deployment(w, Observed{Observed: rollout.Observed{Deployment: tc.live}}, template(w, material{}, platform.WebServer, 5)).Changes {
 				got = append(got, fmt.Sprintf("%s %v", c.Message, c.KeysAndValues))
 			}
 			if !slices.Equal(got, tc.want) {

@@ -37,9 +37,9 @@ func deployment(w *webserverv1.WebServer, o Observed, template *corev1ac.PodTemp
 }
 
 func scale(w *webserverv1.WebServer, live *appsv1.Deployment) *int32 {
-	return newObject(w, Observed{}, platform.WebServer).Spec().Scale(live)
+	return newObject(w, Observed{}, platform).Spec().Scale(live)
 }
 
 func scaled(w *webserverv1.WebServer, live *appsv1.Deployment) int32 {
-	return newObject(w, Observed{}, platform.WebServer).Spec().Wanted(live)
+	return newObject(w, Observed{}, platform).Spec().Wanted(live)
 }

@@ -8,13 +8,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 )
 
-// drainSeconds is how long a terminating pod keeps serving: until no node routes
-// new connections to it any more, and until every client with a keep-alive
-// connection was told to open another one. Measured on the local cluster: with one
-// second, new connections are lost, with two they are not, and clients that send a
-// request every two seconds need three (docs/decisions/0010-draining.md).
-const drainSeconds = 5
-
 // Paths in the pod, and keys of the ConfigMap that is mounted at configPath. nginx
 // includes the files in that folder that end in .conf.
 const (

@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -11,8 +12,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/yaml"
 
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -137,24 +141,40 @@ func TestSite_TestedConfigurationMatchesTheServed(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
+func TestExporterResources(t *testing.T) {
+	const requests = "requests: {cpu: 5m, memory: 16Mi}\n"
+	for name, tc := range map[string]struct{ spec, want string }{
+		"nothing set":             {"monitoring: {enabled: true}", requests + "limits: {memory: 64Mi}"},
+		"no limit of the CPU":     {"{monitoring: {enabled: true}, resources: {requests: {cpu: 1}, limits: {memory: 1Gi}}}", requests + "limits: {memory: 64Mi}"},
+		"a limit of the CPU":      {"{monitoring: {enabled: true}, resources: {limits: {cpu: 1}}}", requests + "limits: {cpu: 100m, memory: 64Mi}"},
+		"resources of the user's": {"{monitoring: {enabled: true, resources: {limits: {cpu: 20m}}}, resources: {limits: {cpu: 1}}}", "limits: {cpu: 20m}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &webserverv1.WebServer{}
+			var want corev1ac.ResourceRequirementsApplyConfiguration
+			if err := errors.Join(yaml.UnmarshalStrict([]byte(tc.spec), &w.Spec), yaml.UnmarshalStrict([]byte(tc.want), &want)); err != nil {
+				t.Fatal(err)
+			}
+			if got := exporterResources(w); !equality.Semantic.DeepEqual(got, &want) {
+				t.Errorf("%+v, want %+v", got, &want)
+			}
+		})
+	}
+}
+
+func TestMarkDraining(t *testing.T) {
 	sleep := corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(5))
 	shell := corev1ac.LifecycleHandler().WithExec(corev1ac.ExecAction().
 		WithCommand("sh", "-c", "touch /run/draining; sleep 5; rm -f /run/draining"))
-	for name, tc := range map[string]struct {
-		image     string
-		generated bool
-		want      *corev1ac.LifecycleHandlerApplyConfiguration
-	}{
-		"the official image":                    {image: "nginx:1.27.4", generated: true, want: shell},
-		"its mirror":                            {image: "registry.example/library/nginx:1.27.4", generated: true, want: shell},
-		"an image that may have no shell":       {image: "registry.example/shop:1", generated: true, want: sleep},
-		"an image with its own configuration":   {image: "registry.example/library/nginx:1", want: sleep},
+	for image, want := range map[string]*corev1ac.LifecycleHandlerApplyConfiguration{
+		"nginx:1.27.4":                          shell,
+		"registry.example/library/nginx:1.27.4": shell,
+		"registry.example/shop:1":               sleep, // it may have no shell
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := corev1ac.Container().WithImage(tc.image)
-			drain(resources.PodSpec(), c, tc.generated)
-			if diff := cmp.Diff(tc.want, c.Lifecycle.PreStop); diff != "" {
+		t.Run(image, func(t *testing.T) {
+			c := corev1ac.Container().WithImage(image).WithLifecycle(corev1ac.Lifecycle().WithPreStop(sleep))
+			markDraining(c)
+			if diff := cmp.Diff(want, c.Lifecycle.PreStop); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -162,9 +182,10 @@ func TestDrain(t *testing.T) {
 }
 
 // A container that is restarted finds the files of the previous one in its volumes.
-func TestDrain_RemovesTheMark(t *testing.T) {
+func TestMarkDraining_RemovesTheMark(t *testing.T) {
 	c := corev1ac.Container().WithImage("nginx:1")
-	drain(resources.PodSpec(), c, true)
+	resources.Drain(resources.PodSpec(), c, nil, 5)
+	markDraining(c)
 	command := c.Lifecycle.PreStop.Exec.Command
 	mark := filepath.Join(t.TempDir(), "draining")
 	script := strings.NewReplacer(drainingFile, mark, "sleep 5", "test -f "+mark+" && echo marked").Replace(command[2])

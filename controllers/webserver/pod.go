@@ -16,6 +16,9 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
+// scratch are the empty volumes of every pod.
+var scratch = []string{cacheVolume, runVolume, tmpVolume}
+
 const (
 	containerName = "webserver"
 	exporterName  = "exporter"
@@ -35,8 +38,8 @@ const (
 )
 
 // template returns the desired pod template. It depends only on the object and what
-// it refers to.
-func template(w *webserverv1.WebServer, m material, platform config.WebServer) *corev1ac.PodTemplateSpecApplyConfiguration {
+// it refers to. drain is the platform's default.
+func template(w *webserverv1.WebServer, m material, platform config.WebServer, drain int64) *corev1ac.PodTemplateSpecApplyConfiguration {
 	volumes, mounts := volumesOf(w, m)
 	secure, confined := resources.SecurityContexts(w.Spec.Security, resources.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: nginxUser, ReadOnlyRootFilesystem: true,
@@ -53,15 +56,16 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer) *
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
 		WithVolumes(volumes...)
 	resources.Customize(pod, server, options(w, m))
-	drain(pod, server, m.config != nil)
+	resources.Drain(pod, server, w.Spec.Pod, drain)
 	if m.config != nil {
+		markDraining(server)
 		pod.WithInitContainers(configTest(pod, server, m))
 	}
 	pod.WithContainers(server)
 	if monitored(w) {
-		pod.WithContainers(exporter(platform.ExporterImage))
+		pod.WithContainers(exporter(w, platform.ExporterImage))
 	}
-	t := resources.Template(resources.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod))
+	t := resources.Template(resources.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod, scratch...))
 	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)
 }
 
@@ -103,15 +107,14 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 	return corev1ac.ContainerPort().WithName(name).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
 }
 
-// drain makes a terminating pod keep serving for a while. With a generated
-// configuration, every response asks the client to open another connection.
-// Otherwise nginx closes keep-alive connections at the end, and a request that was
-// just sent is lost. A hook that runs a shell fails at once in an image without one,
-// and has no delay then, so that other images only get the delay. The kubelet runs the
-// hook before it restarts a container too, therefore the hook removes its file.
-func drain(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.ContainerApplyConfiguration, ours bool) {
-	resources.Drain(pod, server, drainSeconds) // limited by the grace period of the pod
-	if !ours || server.Lifecycle == nil || !nginxconf.HasShell(*server.Image) {
+// markDraining makes nginx ask clients to open another connection while the pod
+// drains, which the generated configuration does if a file exists. Otherwise nginx
+// closes kept connections at the end, and a request that was just sent is lost. A hook
+// that runs a shell fails at once in an image without one, so that other images only
+// sleep. The kubelet also runs the hook before it restarts a container, therefore the
+// hook removes the file.
+func markDraining(server *corev1ac.ContainerApplyConfiguration) {
+	if server.Lifecycle == nil || !nginxconf.HasShell(*server.Image) {
 		return
 	}
 	seconds := *server.Lifecycle.PreStop.Sleep.Seconds
@@ -155,7 +158,7 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 // exporter returns a container that converts stub_status to Prometheus metrics.
 // Everyone who can connect to the pod can read them, because they contain only
 // counts.
-func exporter(image string) *corev1ac.ContainerApplyConfiguration {
+func exporter(w *webserverv1.WebServer, image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(exporterName).
 		WithImage(image).
@@ -163,9 +166,21 @@ func exporter(image string) *corev1ac.ContainerApplyConfiguration {
 		WithArgs(fmt.Sprintf("--nginx.scrape-uri=http://127.0.0.1:%d/stub_status", statusPort)).
 		WithPorts(containerPort(metricsName, metricsPort)).
 		WithSecurityContext(resources.RestrictedContainer()).
-		WithResources(corev1ac.ResourceRequirements().
-			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
-			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}))
+		WithResources(exporterResources(w))
+}
+
+// exporterResources returns the resources of the exporter. A quota of limits applies
+// to every container of the pod.
+func exporterResources(w *webserverv1.WebServer) *corev1ac.ResourceRequirementsApplyConfiguration {
+	if r := w.Spec.Monitoring.Resources; r != nil {
+		return resources.Requirements(r)
+	}
+	limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	if r := w.Spec.Resources; r != nil && !r.Limits.Cpu().IsZero() {
+		limits[corev1.ResourceCPU] = resource.MustParse("100m")
+	}
+	return corev1ac.ResourceRequirements().WithLimits(limits).
+		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")})
 }
 
 // volumesOf returns the volumes of the pod and their mounts in the server.

@@ -52,13 +52,33 @@ type Pods struct {
 	// MaxTerminationGracePeriodSeconds limits how long a pod may delay the drain of
 	// its node.
 	MaxTerminationGracePeriodSeconds int64 `json:"maxTerminationGracePeriodSeconds"`
+	// DrainSeconds is how long a pod of a WebServer or DemoApplication keeps serving
+	// after its deletion began, unless the object sets it.
+	DrainSeconds int64 `json:"drainSeconds"`
 	// MaxEmptyDirSize limits the size of each emptyDir volume, which must then have a
 	// sizeLimit. 0 means no limit.
 	MaxEmptyDirSize resource.Quantity `json:"maxEmptyDirSize"`
 }
 
-// longestGracePeriod is the maximum in the schemas of the kinds.
-const longestGracePeriod = 86400
+// longestGracePeriod and longestDrain are the maximums in the schemas of the kinds.
+const (
+	longestGracePeriod = 86400
+	longestDrain       = 3600
+)
+
+// DefaultGracePeriod is the grace period of pods, in seconds, unless the spec sets
+// one or they drain for longer than by default.
+const DefaultGracePeriod = 30
+
+// defaultDrain is how long nodes and clients need until they no longer use a pod
+// (docs/decisions/0010-draining.md).
+const defaultDrain = 5
+
+// GracePeriod returns the grace period of pods that drain for some seconds, unless
+// the spec sets one: a longer drain leaves as much time after it as the default.
+func GracePeriod(drain int64) int64 {
+	return DefaultGracePeriod + max(0, drain-defaultDrain)
+}
 
 // restrictedDomains are the prefixes of keys on which programs act with permissions
 // that the user may not have: they change the network, the identity, the containers,
@@ -164,6 +184,11 @@ func (p Platform) validatePods(f *problems) {
 	}
 	if most := p.Pods.MaxTerminationGracePeriodSeconds; most < 1 || most > longestGracePeriod {
 		f.add("pods.maxTerminationGracePeriodSeconds is %d, must be between 1 and %d", most, longestGracePeriod)
+	}
+	if d := p.Pods.DrainSeconds; d < 0 || d > longestDrain {
+		f.add("pods.drainSeconds is %d, must be between 0 and %d", d, longestDrain)
+	} else if g := GracePeriod(d); g > DefaultGracePeriod && !p.Pods.AllowsGracePeriod(g) {
+		f.add("pods.drainSeconds is %d, for which pods need a grace period of %d seconds: pods.maxTerminationGracePeriodSeconds is %d", d, g, p.Pods.MaxTerminationGracePeriodSeconds)
 	}
 	if p.Pods.MaxEmptyDirSize.Sign() < 0 {
 		f.add("pods.maxEmptyDirSize is %s, must not be negative; 0 means no limit", &p.Pods.MaxEmptyDirSize)

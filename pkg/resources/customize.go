@@ -12,6 +12,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
@@ -42,14 +43,13 @@ type Options struct {
 }
 
 // Customize applies the user's settings to the pod and the container that a
-// kind built. The kind's settings remain where the user has none. Call Drain
-// afterwards, because it depends on the pod's grace period.
+// kind built. The kind's settings remain where the user has none.
 func Customize(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration, o Options) {
 	// The last output of a container often contains the only reason of a
 	// failure: if there is no termination message, the end of the log is kept.
 	container.WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 	if r := o.Resources; r != nil {
-		container.WithResources(as[corev1ac.ResourceRequirementsApplyConfiguration](r))
+		container.WithResources(Requirements(r))
 	}
 	container.WithEnv(o.env()...).WithEnvFrom(o.envFrom()...)
 	if len(o.Command) > 0 {
@@ -71,6 +71,11 @@ func Customize(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Cont
 	o.probes(container)
 	o.place(pod)
 	o.mount(pod, container)
+}
+
+// Requirements converts the resources of a container.
+func Requirements(r *common.Resources) *corev1ac.ResourceRequirementsApplyConfiguration {
+	return as[corev1ac.ResourceRequirementsApplyConfiguration](r)
 }
 
 func (o Options) env() []*corev1ac.EnvVarApplyConfiguration {
@@ -197,7 +202,8 @@ func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 	if o.Pod != nil {
 		p = *o.Pod
 	}
-	pod.WithNodeSelector(texts(p.NodeSelector))
+	// Nodes with Windows often have no taint.
+	pod.WithNodeSelector(map[string]string{corev1.LabelOSStable: string(corev1.Linux)}).WithNodeSelector(texts(p.NodeSelector))
 	pod.WithTolerations(each[corev1ac.TolerationApplyConfiguration](p.Tolerations)...)
 	if p.Affinity != nil {
 		pod.WithAffinity(as[corev1ac.AffinityApplyConfiguration](p.Affinity))
@@ -387,25 +393,42 @@ func PodLabels(p *common.Pod, own map[string]string) map[string]string {
 	return labels
 }
 
-// PodAnnotations returns the user's annotations for the pods.
-func PodAnnotations(p *common.Pod) map[string]string {
-	if p == nil {
-		return nil
+// annotationEvictable is the annotation of pods that lists the emptyDir volumes with
+// which the cluster autoscaler may evict them, to remove their node.
+const annotationEvictable = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+
+// PodAnnotations returns the annotations for the pods: the user's, and one that lists
+// the kind's own empty volumes in addition to those of the user.
+func PodAnnotations(p *common.Pod, scratch ...string) map[string]string {
+	annotations := map[string]string{}
+	if p != nil {
+		maps.Copy(annotations, texts(p.Annotations))
 	}
-	return texts(p.Annotations)
+	if theirs := annotations[annotationEvictable]; len(scratch) > 0 && theirs != "" {
+		scratch = append(slices.Clone(scratch), theirs)
+	}
+	if len(scratch) > 0 {
+		annotations[annotationEvictable] = strings.Join(scratch, ",")
+	}
+	return annotations
 }
 
 // Drain makes the container keep serving for some seconds after the deletion of
 // its pod began, so that proxies and load balancers can stop routing requests
-// to it before it ends. The duration is limited to less than the pod's grace
-// period, so that the container still receives SIGTERM before it is killed.
-func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration, seconds int64) {
-	seconds = min(seconds, or(pod.TerminationGracePeriodSeconds, defaultGracePeriod)-1)
-	if seconds < 1 {
-		return
+// to it before it ends: as long as the user's settings say, or else unset. A
+// grace period that the user set limits the duration, so that the container still
+// receives SIGTERM before it is killed.
+func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration, p *common.Pod, unset int64) {
+	if p == nil {
+		p = &common.Pod{}
 	}
-	container.WithLifecycle(corev1ac.Lifecycle().
-		WithPreStop(corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(seconds))))
+	seconds := or(p.DrainSeconds, unset)
+	grace := or(p.TerminationGracePeriodSeconds, config.GracePeriod(seconds))
+	pod.WithTerminationGracePeriodSeconds(grace)
+	if seconds = min(seconds, grace-1); seconds > 0 {
+		container.WithLifecycle(corev1ac.Lifecycle().
+			WithPreStop(corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(seconds))))
+	}
 }
 
 // as converts a type of the API to an apply configuration. Both have the same

@@ -75,6 +75,7 @@ pod:
   serviceAccountName: robot
   runtimeClassName: gvisor
   terminationGracePeriodSeconds: 60
+  drainSeconds: 20
   volumes:
   - {name: config, configMap: {name: cm-volume, items: [{key: k, path: p, mode: 256}], optional: true}}
   - {name: secret, secret: {secretName: s, defaultMode: 256, items: [{key: k, path: p}], optional: true}}
@@ -347,32 +348,58 @@ func TestPodLabelsAndAnnotations(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"note": "b"}, PodAnnotations(p)); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
-	if got := PodAnnotations(nil); got != nil {
+	if got := PodAnnotations(nil); len(got) != 0 {
 		t.Errorf("annotations without any of the user's: %v", got)
+	}
+	const evictable = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+	if got := PodAnnotations(nil, "run", "tmp")[evictable]; got != "run,tmp" {
+		t.Errorf("volumes with which a pod may be evicted: %q", got)
+	}
+	p.Annotations[evictable] = "data"
+	if got := PodAnnotations(p, "run", "tmp")[evictable]; got != "run,tmp,data" {
+		t.Errorf("volumes with which a pod may be evicted, with one of the user's: %q", got)
+	}
+}
+
+func TestCustomize_SelectsTheOperatingSystem(t *testing.T) {
+	for said, want := range map[common.LabelValue]string{"": "linux", "windows": "windows"} {
+		p, c := built()
+		var o Options
+		if said != "" {
+			o.Pod = &common.Pod{NodeSelector: map[string]common.LabelValue{"kubernetes.io/os": said}}
+		}
+		Customize(p, c, o)
+		if got := p.NodeSelector["kubernetes.io/os"]; got != want {
+			t.Errorf("%q: pods run on %q, want %q", said, got, want)
+		}
 	}
 }
 
 func TestDrain(t *testing.T) {
-	for name, tc := range map[string]struct{ seconds, grace, want int64 }{
-		"as asked":              {5, 30, 5},
-		"less than the grace":   {30, 30, 29},
-		"next to no grace":      {5, 2, 1},
-		"no time for a sleep":   {5, 1, 0},
-		"none asked for":        {0, 30, 0},
-		"the pod says no grace": {60, 0, 29},
+	for name, tc := range map[string]struct {
+		said                 *common.Pod
+		unset                int64
+		wantDrain, wantGrace int64
+	}{
+		"nothing set":            {unset: 5, wantDrain: 5, wantGrace: 30},
+		"as set":                 {said: &common.Pod{DrainSeconds: new(int64(3))}, unset: 5, wantDrain: 3, wantGrace: 30},
+		"longer":                 {said: &common.Pod{DrainSeconds: new(int64(60))}, unset: 5, wantDrain: 60, wantGrace: 85},
+		"longer by the platform": {unset: 20, wantDrain: 20, wantGrace: 45},
+		"with a grace period":    {said: &common.Pod{DrainSeconds: new(int64(20)), TerminationGracePeriodSeconds: new(int64(21))}, unset: 5, wantDrain: 20, wantGrace: 21},
+		"less than the grace":    {said: &common.Pod{TerminationGracePeriodSeconds: new(int64(2))}, unset: 5, wantDrain: 1, wantGrace: 2},
+		"no time for a sleep":    {said: &common.Pod{TerminationGracePeriodSeconds: new(int64(1))}, unset: 5, wantGrace: 1},
+		"none asked for":         {said: &common.Pod{DrainSeconds: new(int64(0))}, unset: 5, wantGrace: 30},
+		"none by the platform":   {said: &common.Pod{}, wantGrace: 30},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod, c := corev1ac.PodSpec(), corev1ac.Container()
-			if tc.grace != 0 {
-				pod.WithTerminationGracePeriodSeconds(tc.grace)
-			}
-			Drain(pod, c, tc.seconds)
+			pod, c := PodSpec(), corev1ac.Container()
+			Drain(pod, c, tc.said, tc.unset)
 			var got int64
 			if c.Lifecycle != nil {
 				got = *c.Lifecycle.PreStop.Sleep.Seconds
 			}
-			if got != tc.want {
-				t.Errorf("sleeps for %d seconds, want %d", got, tc.want)
+			if grace := *pod.TerminationGracePeriodSeconds; got != tc.wantDrain || grace != tc.wantGrace {
+				t.Errorf("sleeps for %d of %d seconds, want %d of %d", got, grace, tc.wantDrain, tc.wantGrace)
 			}
 		})
 	}

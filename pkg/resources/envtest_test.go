@@ -171,7 +171,7 @@ func everyField(t *testing.T) apply.Intent {
 	// The classes do not exist in this cluster. Pods would be rejected;
 	// Deployments are not.
 	Customize(pod, c, o)
-	Drain(pod, c, 5)
+	Drain(pod, c, o.Pod, 5)
 	return apply.New(appsv1ac.Deployment("web", "ns").WithLabels(labels).WithSpec(appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
 		WithTemplate(Template(PodLabels(o.Pod, selector), pod.WithContainers(c)).WithAnnotations(PodAnnotations(o.Pod)))),

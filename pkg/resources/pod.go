@@ -6,6 +6,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
 // PodSpec returns the common base of the pods of all kinds: no service account
@@ -16,11 +17,8 @@ func PodSpec() *corev1ac.PodSpecApplyConfiguration {
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
 		WithRestartPolicy(corev1.RestartPolicyAlways).
-		WithTerminationGracePeriodSeconds(defaultGracePeriod)
+		WithTerminationGracePeriodSeconds(config.DefaultGracePeriod)
 }
-
-// defaultGracePeriod is the grace period of pods whose spec sets none, in seconds.
-const defaultGracePeriod = 30
 
 // RestrictedContainer returns the container security context that the Pod Security
 // Standard "restricted" requires, with a read-only root file system.

@@ -307,6 +307,9 @@ func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, sp
 	if m := t.ObjectMetaApplyConfiguration; m != nil {
 		meta := field.NewPath("metadata")
 		s.Annotations = config.Keys{Field: meta.Child("annotations"), Values: own.without(m.Annotations)}
+		if s.Annotations.Values[annotationEvictable] == strings.Join(own.Volumes, ",") {
+			delete(s.Annotations.Values, annotationEvictable)
+		}
 		s.Labels = config.Keys{Field: meta.Child("labels"), Values: own.without(m.Labels)}
 	}
 	for _, toleration := range t.Spec.Tolerations {
@@ -314,7 +317,7 @@ func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, sp
 		s.Tolerations = append(s.Tolerations, config.Text{Field: spec.Child("tolerations").Key(key).Child("key"), Value: key})
 	}
 	// The operator sets the default if the spec sets nothing.
-	if seconds := t.Spec.TerminationGracePeriodSeconds; seconds != nil && *seconds != defaultGracePeriod {
+	if seconds := t.Spec.TerminationGracePeriodSeconds; seconds != nil && *seconds != config.DefaultGracePeriod {
 		s.GracePeriod = config.Seconds{Field: spec.Child("terminationGracePeriodSeconds"), Value: *seconds}
 	}
 	for _, v := range t.Spec.Volumes {

@@ -26,7 +26,7 @@ func templateOfEverything(t *testing.T, profile common.SecurityProfile) *corev1a
 		RunAsUser: new(int64(1)), RunAsGroup: new(int64(0)), FSGroup: new(int64(0)), ReadOnlyRootFilesystem: new(false),
 	}, SecurityDefaults{Profile: profile})
 	Customize(pod, c.WithSecurityContext(confined).WithPorts(corev1ac.ContainerPort().WithName("http").WithContainerPort(80)), o)
-	Drain(pod, c, 5)
+	Drain(pod, c, o.Pod, 5)
 	return Template(PodLabels(o.Pod, o.Selector), pod.WithSecurityContext(secure).WithContainers(c)).WithAnnotations(PodAnnotations(o.Pod))
 }
 
@@ -139,6 +139,7 @@ func strictest() config.Platform {
 func TestNotAllowed_ReadsEverySettingThatAdmissionRestricts(t *testing.T) {
 	own := Generated{Labels: map[string]string{"app": "web"}, Volumes: []string{"run", "tmp"}}
 	template := templateOfEverything(t, common.SecurityBaseline)
+	template.WithAnnotations(map[string]string{annotationEvictable: "run,tmp,site"})
 	settings := reflect.ValueOf(settingsOf(template, own, field.NewPath("spec")))
 	for i := range settings.NumField() {
 		// CheckServiceAccount refuses service accounts, also of a template that runs.
@@ -152,6 +153,7 @@ func TestNotAllowed_ReadsEverySettingThatAdmissionRestricts(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
+		"metadata.annotations[cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes]",
 		"metadata.annotations[note]",
 		"metadata.labels[team]",
 		"spec.containers[app].image",
@@ -168,5 +170,9 @@ func TestNotAllowed_ReadsEverySettingThatAdmissionRestricts(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("not allowed (-want +got):\n%s", diff)
+	}
+	template.Annotations[annotationEvictable] = "run,tmp" // as the operator sets it
+	if keys := settingsOf(template, own, field.NewPath("spec")).Annotations.Values; len(keys) != 1 {
+		t.Errorf("annotations of the user: %v", keys)
 	}
 }

@@ -141,6 +141,8 @@ func settingsOf(pod *common.Pod, at *field.Path) config.PodSettings {
 	}
 	if seconds := pod.TerminationGracePeriodSeconds; seconds != nil {
 		s.GracePeriod = config.Seconds{Field: at.Child("terminationGracePeriodSeconds"), Value: *seconds}
+	} else if drain := pod.DrainSeconds; drain != nil && config.GracePeriod(*drain) > config.DefaultGracePeriod {
+		s.GracePeriod = config.Seconds{Field: at.Child("terminationGracePeriodSeconds"), Value: config.GracePeriod(*drain)}
 	}
 	for i, v := range pod.Volumes {
 		if v.EmptyDir != nil {

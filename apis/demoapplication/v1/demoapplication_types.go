@@ -134,6 +134,7 @@ type DemoApplicationSpec struct {
 	// path /metrics of the TCP port named metrics, or else of the first TCP
 	// port.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.resources)",message="this kind has no exporter; remove the field",fieldPath=".resources",reason=FieldValueForbidden
 	Monitoring *common.Monitoring `json:"monitoring,omitempty"`
 
 	// rollout configures how changes are rolled out, and what happens if a

@@ -63,6 +63,7 @@ type ImmortalContainerSpec struct {
 	// running pod in place.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.topologySpreadConstraints) || self.topologySpreadConstraints.all(c, has(c.labelSelector))",message="each constraint must have a labelSelector, because a single pod cannot be spread",fieldPath=".topologySpreadConstraints"
+	// +kubebuilder:validation:XValidation:rule="!has(self.drainSeconds)",message="an ImmortalContainer has no Service to drain; remove the field",fieldPath=".drainSeconds",reason=FieldValueForbidden
 	Pod *common.Pod `json:"pod,omitempty"`
 
 	// security configures the security context of the pod. Unset means the

@@ -114,6 +114,7 @@ type MemcachedSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.volumes)",message="memcached reads no volumes; remove the field",fieldPath=".volumes",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts)",message="memcached reads no volumes; remove the field",fieldPath=".volumeMounts",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.drainSeconds)",message="clients would only store items in a node that is about to lose them; remove the field",fieldPath=".drainSeconds",reason=FieldValueForbidden
 	Pod *common.Pod `json:"pod,omitempty"`
 
 	// security configures the security context of the pods. The profile is
