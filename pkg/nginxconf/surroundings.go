@@ -42,11 +42,13 @@ func IsOfficialImage(image string) bool {
 	return slices.Contains([]string{"nginx", "library/nginx", "docker.io/nginx", "docker.io/library/nginx"}, repository(image))
 }
 
-// HasShell reports whether an image is known to contain a shell, because its name is
-// that of the official image or of the unprivileged one, at any registry.
+// HasShell reports whether an image contains a shell, as images that are built from the
+// official one do: false if its name says that it is one without.
 func HasShell(image string) bool {
-	name := "/" + repository(image)
-	return IsOfficialImage(image) || strings.HasSuffix(name, "/library/nginx") || strings.HasSuffix(name, "/nginxinc/nginx-unprivileged")
+	name := repository(image)
+	return !strings.HasPrefix(name, "cgr.dev/") && !slices.ContainsFunc([]string{"distroless", "chainguard"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // repository returns the name of an image without its tag and digest.
