@@ -62,6 +62,12 @@ type pods struct {
 	Secrets string `json:"secrets,omitempty"`
 }
 
+// WithoutContent returns only what the spec asks for.
+func (p pods) WithoutContent() any {
+	p.Sources, p.Secrets = nil, ""
+	return p
+}
+
 // inputs returns what the pods depend on. Fields that do not affect pods are
 // omitted, so that a change of one does not create a revision.
 func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot) pods {

@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -619,3 +621,51 @@ func TestReport_ConfigValidOnlyForGeneratedConfigurations(t *testing.T) {
 }
 
 func typeOf(o client.Object) string { return fmt.Sprintf("%T", o) }
+
+// A ConfigMap that breaks every object must not reach those that wait when they are
+// scaled, by a user or by an autoscaler.
+func TestShared_ScalingStartsNoRolloutThatWaits(t *testing.T) {
+	limited := platform
+	limited.SharedRollouts = 1
+	for name, tc := range map[string]struct {
+		edit   func(*webserverv1.WebServer)
+		starts bool
+	}{
+		"nothing":  {func(*webserverv1.WebServer) {}, false},
+		"replicas": {func(w *webserverv1.WebServer) { w.Spec.Replicas = new(int32(5)) }, false},
+		"image":    {func(w *webserverv1.WebServer) { w.Spec.Image = "nginx:1.25.1" }, true},
+		"another ConfigMap": {func(w *webserverv1.WebServer) {
+			w.Spec.Config.ConfigMapRef.Name = "other"
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			busy := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: "busy", Annotations: map[string]string{naming.AnnotationSharedRollout: "h"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: webserverv1.GroupVersion.String(), Kind: webserverv1.Kind, Name: "busy", Controller: new(true)}},
+			}}
+			w := referring("cfg", "", "")
+			busy.Namespace, w.Generation = w.Namespace, 1
+			o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+			limiter := Kind(limited).Limiter
+			limiter.Run(t.Context(), fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(busy).Build(), webserverv1.Kind, nil)
+			limit := func() bool {
+				m := kind(limited).Model(w, o)
+				limiter.Limit(w, m)
+				return m.Decision.StartsRollout(o.Deployment)
+			}
+			if limit() {
+				t.Error("it is rolled out before anything has changed")
+			}
+			o.Sources = sourced("retrun 202;").Sources
+			o.Sources["other"] = has1("other", "server.conf", "return 203;")["other"]
+			if limit() {
+				t.Error("the change of the ConfigMap is rolled out")
+			}
+			w.Generation++
+			tc.edit(w)
+			if got := limit(); got != tc.starts {
+				t.Errorf("it is rolled out: %v, want %v", got, tc.starts)
+			}
+		})
+	}
+}

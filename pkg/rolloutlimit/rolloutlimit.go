@@ -44,6 +44,7 @@ type namespace struct {
 	rolling map[string]bool   // those in a slot, and whether their rollout failed
 	waiting []string          // those that wait for a slot, in order
 	edits   map[string]string // rollouts that a user started, which need no slot
+	asked   map[string]string // what each object itself asked for last
 }
 
 // New returns a Limiter with a number of slots for each namespace.
@@ -112,6 +113,21 @@ func (l *Limiter) Edited(key types.NamespacedName, revision string) {
 	l.of(key.Namespace).edits[key.Name] = revision
 }
 
+// Asks records what an object itself asks for, without what it refers to, until the next
+// Release.
+func (l *Limiter) Asks(key types.NamespacedName, pods string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(key.Namespace).asked[key.Name] = pods
+}
+
+// Asked returns what was recorded by Asks, or "".
+func (l *Limiter) Asked(key types.NamespacedName) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of(key.Namespace).asked[key.Name]
+}
+
 // Rolling records that an object occupies a slot, and whether its rollout
 // failed.
 func (l *Limiter) Rolling(key types.NamespacedName, failed bool) {
@@ -138,6 +154,7 @@ func (l *Limiter) Release(key types.NamespacedName) {
 	before := n.failed()
 	delete(n.rolling, key.Name)
 	delete(n.edits, key.Name)
+	delete(n.asked, key.Name)
 	n.remove(key.Name)
 	free := max(l.limit-len(n.rolling), 0)
 	if before {
@@ -160,7 +177,7 @@ func (l *Limiter) call(ns string, n *namespace, count int) {
 func (l *Limiter) of(ns string) *namespace {
 	n := l.namespaces[ns]
 	if n == nil {
-		n = &namespace{rolling: map[string]bool{}, edits: map[string]string{}}
+		n = &namespace{rolling: map[string]bool{}, edits: map[string]string{}, asked: map[string]string{}}
 		l.namespaces[ns] = n
 	}
 	return n

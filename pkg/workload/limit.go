@@ -11,6 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/hash"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
@@ -36,8 +37,9 @@ func (l limiter) Run(ctx context.Context, cache client.Reader, kind string, wake
 }
 
 // Limit makes the model keep the revision that was decided last if the rollout
-// that it starts has to wait. A change of the object itself never waits. If the
-// model could not decide what the spec asks for, the object keeps its slot.
+// that it starts has to wait. A change of the pods in the spec of the object never
+// waits; scaling is no such change. If the model could not decide what the spec asks
+// for, the object keeps its slot.
 func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	m := model.(*Model)
 	if m.Err != nil {
@@ -45,8 +47,11 @@ func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	}
 	key, d, live := client.ObjectKeyFromObject(obj), &m.Decision, m.observed.Deployment
 	rolling, failed := d.SharedRollout(live)
+	asks := m.asks()
+	edited := obj.GetStatus().ObservedGeneration != obj.GetGeneration() && l.Asked(key) != asks
+	defer l.Asks(key, asks)
 	switch {
-	case d.StartsRollout(live) && obj.GetStatus().ObservedGeneration != obj.GetGeneration():
+	case d.StartsRollout(live) && edited:
 		l.Edited(key, d.Desired.Hash())
 	case d.StartsRollout(live):
 		switch decision, err := l.Request(key, d.Desired.Hash()); {
@@ -64,6 +69,19 @@ func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	default:
 		l.Release(key)
 	}
+}
+
+// asks identifies what the object itself asks for.
+func (m *Model) asks() string {
+	asks := m.inputs
+	if of, ok := asks.(Inputs); ok {
+		asks = of.WithoutContent()
+	}
+	hashed, err := hash.Of(m.spec.Kind, asks)
+	if err != nil {
+		return "" // the inputs have been hashed before
+	}
+	return hashed
 }
 
 // hold keeps the revision that was decided last, for the given reason.

@@ -44,6 +44,12 @@ type Object interface {
 	UpdateStatus(Result)
 }
 
+// Inputs are inputs of pods that contain the content of the users' ConfigMaps and Secrets.
+type Inputs interface {
+	// WithoutContent returns only what the spec of the object itself asks for.
+	WithoutContent() any
+}
+
 // Defaults are methods of an Object that add nothing.
 type Defaults struct{}
 
@@ -135,6 +141,7 @@ type Model struct {
 	Err      error
 
 	object    Object
+	inputs    any
 	spec      Spec
 	observed  Observed
 	ports     Ports
@@ -156,7 +163,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		Rollout:       s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, IgnoreLogLines: s.IgnoreLogLines,
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
-		func() (rollout.Decision, error) { return decide(m.object, q, o.Observed) }, k.rules(obj, s))
+		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))
 	m.ports = portsOf(m.Decision.InUse(o.Pods))
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
@@ -181,21 +188,22 @@ func (k Kind[T]) rules(obj T, s Spec) rollout.Rules {
 	}
 }
 
-func decide(x Object, q rollout.Input, seen rollout.Observed) (rollout.Decision, error) {
+func (m *Model) decide(q rollout.Input) (rollout.Decision, error) {
 	var err error
-	if q.Inputs, q.Template, err = x.Pods(); err != nil {
+	if q.Inputs, q.Template, err = m.object.Pods(); err != nil {
 		return rollout.Decision{}, err
 	}
-	d, err := rollout.Decide(q, seen)
+	m.inputs = q.Inputs
+	d, err := rollout.Decide(q, m.observed.Observed)
 	if err != nil {
 		return d, err
 	}
-	adopted, err := x.Adopt(d.Desired)
+	adopted, err := m.object.Adopt(d.Desired)
 	if err != nil || adopted == nil {
 		return d, err
 	}
 	q.Template, q.Adopted = adopted, true
-	return rollout.Decide(q, seen)
+	return rollout.Decide(q, m.observed.Observed)
 }
 
 // Plan returns the desired children, in the order of their dependencies: history
