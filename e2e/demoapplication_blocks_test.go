@@ -111,7 +111,7 @@ func TestDemoApplication_Config(t *testing.T) {
 	mode("one")
 	s.kubectl("patch", "configmap", "app", "--type=merge", "-p", `{"data":{"MODE":"two"}}`)
 	mode("two")
-	s.prints("2", "get", "demoapp", "web", "-o", "jsonpath={.status.revisions.lastHealthy}")
+	s.prints("2", "get", "demoapp", "web", "-o", "jsonpath={.status.revisions.current}")
 	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"rollout":{"pinnedRevision":1}}}`)
 	mode("one")
 }

@@ -104,8 +104,9 @@ type Revisions struct {
 	// +optional
 	Current int64 `json:"current,omitempty"`
 
-	// lastHealthy is the last revision whose pods were all available. A failed
-	// rollout is rolled back to it.
+	// lastHealthy is the last revision whose pods were all available for a minute,
+	// or for progressDeadlineSeconds if that is shorter. The first revision is
+	// recorded at once. A failed rollout is rolled back to it.
 	// +optional
 	LastHealthy int64 `json:"lastHealthy,omitempty"`
 

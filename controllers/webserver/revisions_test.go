@@ -31,6 +31,8 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
+func init() { rollout.HealthyAfter = 0 } // the pods of Deployments are not simulated
+
 // pass reconciles an object once, in a cluster that applies everything immediately.
 // It returns the state that is observed afterwards, and the names of the pruned
 // objects.

@@ -66,7 +66,7 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 		c.Reason, c.Message = msgConfigUnknown.Reason(), msgConfigUnknown.With()
 	case refused != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, webserverv1.ReasonInvalid, refused
-	case r.LastHealthy == asked && (serves || was): // without pods nothing was tested
+	case r.Current == asked && serves, r.LastHealthy == asked && was: // without pods nothing was tested
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, msgConfigAccepted.Reason(), msgConfigAccepted.With()
 	default:
 		c.Reason, c.Message = msgConfigUntested.Reason(), msgConfigUntested.With()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -66,6 +67,12 @@ type Diagnosis struct {
 	// MissingReference reports that the container refers to a ConfigMap, a Secret or a
 	// key that does not exist, which Text names.
 	MissingReference bool
+	// Missing reports that what the container itself names does not exist: the registry
+	// has no such image, or the image no such command.
+	Missing bool
+	// Unreachable reports that the registry does not serve anything at the moment, or
+	// that the node cannot store images.
+	Unreachable bool
 }
 
 // waiting has the reasons for which the kubelet does not run a container
@@ -125,6 +132,7 @@ func diagnose(s corev1.ContainerStatus, ends bool) Diagnosis {
 	if exit != nil && (d.Problem == Crash || d.Problem == Recovered) {
 		d.Exit, d.Text, d.Running = exit, strings.TrimSpace(exit.Message), s.State.Running != nil
 		d.Reason = cmp.Or(d.Reason, exit.Reason, "Error")
+		d.Missing = lacksCommand(exit.Message)
 	}
 	return d
 }
@@ -134,9 +142,12 @@ func (d *Diagnosis) describe(w *corev1.ContainerStateWaiting) {
 	switch d.Problem {
 	case ImagePull:
 		d.Text = pullError(w.Message)
+		d.Missing = w.Reason == "InvalidImageName" || imageMissing.MatchString(d.Text)
+		d.Unreachable = !d.Missing && (w.Reason == "RegistryUnavailable" || unreachable.MatchString(d.Text))
 	case NotCreated:
 		d.Text = cmp.Or(strings.TrimSpace(w.Message), w.Reason)
-		d.MissingReference = isMissingReference(w.Message)
+		d.MissingReference = w.Reason == "CreateContainerConfigError" && isMissingReference(w.Message)
+		d.Missing = lacksCommand(w.Message)
 	case Starting:
 		d.Text = w.Message
 	}
@@ -264,6 +275,22 @@ func Ready(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+// ReadySince returns since when a pod has been ready without a restart of a container, by
+// the clock of its node, and false if it is not ready.
+func ReadySince(p *corev1.Pod) (since time.Time, ok bool) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			since, ok = c.LastTransitionTime.Time, true
+		}
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if r := s.State.Running; r != nil && r.StartedAt.After(since) {
+			since = r.StartedAt.Time
+		}
+	}
+	return since, ok
 }
 
 // pullError returns the error of the registry, which the message of a back-off repeats

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +22,14 @@ import (
 // name.
 const ConfigTest = "config-test"
 
-// testsFail is how often the test of a configuration must fail before the
-// rollout is considered failed. Some causes are temporary, such as a name that
-// cannot be resolved yet.
-const testsFail = 3
+// attempts is how often a container must fail before that is certain. Some causes are
+// temporary, such as a name that cannot be resolved yet.
+const attempts = 3
+
+// attemptsWithin is how long after the start of its pod a failure becomes certain whose
+// attempts are not counted in the status of the pod. The kubelet has then tried three
+// times, and an image may be pushed a moment after the spec was changed.
+const attemptsWithin = 45 * time.Second
 
 // testFailed is the exit code of the test of a configuration that is rejected, which is
 // that of nginx -t (nginx 1.22 to 1.30: src/core/nginx.c).
@@ -53,10 +58,13 @@ type failure struct {
 	// network is not there, or a node is lost. Such a failure can end at any time
 	// without a change of the spec.
 	transient bool
-	// terminal reports that the failure does not need to wait for a deadline.
-	terminal bool
-	// certain reports that the kubelet has named the missing object.
+	// certain reports that the pod shows the cause beyond doubt, so that the failure does
+	// not need to wait for the deadline: a transient one is reported at once, and another
+	// one ends the rollout when its pod has had the time within.
 	certain bool
+	within  time.Duration
+	// since is when the pod started, by the clocks of other machines.
+	since time.Time
 	// mounting reports that volumes of the pod may not be mounted yet. Only an
 	// event contains which one is missing.
 	mounting bool
@@ -72,7 +80,8 @@ type severity int
 const (
 	// recovered: a container has crashed, and is ready again.
 	recovered severity = iota + 1
-	// notAdmitted: no node can run the pod, its node is lost, or it cannot be created.
+	// notAdmitted: no node can run the pod, its node or the registry is not available, or
+	// it cannot be created.
 	notAdmitted
 	// notCreated: a container has not been created yet.
 	notCreated
@@ -104,6 +113,11 @@ func (f *failure) without(parts []string) *failure {
 	})
 	f.details = strings.Join(lines, "\n")
 	return f
+}
+
+// worse reports whether f is the cause rather than other, which may be nil.
+func (f *failure) worse(other *failure) bool {
+	return f != nil && (other == nil || f.severity > other.severity || f.severity == other.severity && f.certain && !other.certain)
 }
 
 // diagnose returns why the pods of the serving revision are not serving. If an
@@ -156,8 +170,8 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of conta
 	var worst *failure
 	lost := lostNodes(pods)
 	for _, p := range slices.SortedFunc(slices.Values(podsOf(pods, template)), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }) {
-		if f := diagnosePod(p, of, lost); f != nil && (worst == nil || f.severity > worst.severity) {
-			worst = f
+		if f := diagnosePod(p, of, lost); f.worse(worst) {
+			worst, f.since = f, podstate.StartedAt(p)
 		}
 	}
 	if cause := resources.ReplicaFailure(d); worst == nil && cause != "" && d.Status.ObservedGeneration >= d.Generation {
@@ -206,6 +220,7 @@ func diagnosePod(p *corev1.Pod, of containers, lost map[string]bool) *failure {
 	if injected == nil || own != nil && own.severity >= injected.severity {
 		return own
 	}
+	injected.certain = injected.certain && injected.transient
 	injected.injected, injected.transient, injected.mounting = true, true, false
 	injected.reason, injected.summary = common.ReasonInjectedContainer, message.Join(injected.summary, msgInjected.With())
 	return injected
@@ -216,9 +231,13 @@ func diagnosePod(p *corev1.Pod, of containers, lost map[string]bool) *failure {
 func failureOf(d podstate.Diagnosis) *failure {
 	switch d.Problem {
 	case podstate.ImagePull:
-		return &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted}
+		f := &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
+		if d.Unreachable {
+			f.summary, f.transient, f.severity = message.Join(f.summary, msgUnreachable.With()), true, notAdmitted
+		}
+		return f
 	case podstate.NotCreated:
-		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, severity: notStarted}
+		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
 		if d.MissingReference { // users need it immediately
 			f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
 			f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
@@ -231,17 +250,26 @@ func failureOf(d podstate.Diagnosis) *failure {
 	case podstate.NotReady:
 		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(d.Container), severity: notReady}
 	}
+	return failureOfExit(d)
+}
+
+// failureOfExit returns the failure that an exit of a container is.
+func failureOfExit(d podstate.Diagnosis) *failure {
 	f := &failure{reason: ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, severity: crashes}
-	if d.Exit != nil {
-		f.summary = msgCrash.With(d.Container, d.ExitCode())
+	if d.Exit == nil {
+		return f
 	}
+	f.summary = msgCrash.With(d.Container, d.ExitCode())
 	if d.Problem == podstate.Recovered {
 		f.severity = recovered
+		return f
 	}
+	// A node may be unable to start a container.
+	ran := d.Exit.Reason != "StartError" || d.Missing
+	f.certain = ran && d.Exit.ExitCode != 0 && !d.Running && d.Restarts+1 >= attempts
 	// Other exit codes are not the verdict of the test: it was killed or did not start.
-	if d.Init && d.Container == ConfigTest && d.Exit != nil && d.Exit.ExitCode == testFailed {
+	if d.Init && d.Container == ConfigTest && d.Exit.ExitCode == testFailed {
 		f.reason, f.summary, f.severity = ReasonConfigInvalid, msgConfigInvalid.With(), rejected
-		f.terminal = !d.Running && d.Restarts+1 >= testsFail
 	}
 	return f
 }

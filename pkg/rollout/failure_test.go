@@ -37,7 +37,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "web:2", State: waitingFor("ImagePullBackOff", `Back-off pulling image "web:2"`)}}},
 			"ImagePull: The image web:2 cannot be pulled.", false,
 		},
-		"crash": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}, "Crash: Container web exits with code 1: no such file.", false},
+		"crash": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}, "Crash: Container web exits with code 1: no such file.", true},
 		"out of memory": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: ended(137, "OOMKilled", "")}}},
 			"Crash: Container web exits with code 137 (OOMKilled).", false,
@@ -48,7 +48,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 		},
 		"missing ConfigMap": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("CreateContainerConfigError", `configmap "app" not found`)}}},
-			`ReferenceNotFound: Container web cannot be created: configmap "app" not found. Create it, or refer to another one.`, false,
+			`ReferenceNotFound: Container web cannot be created: configmap "app" not found. Create it, or refer to another one.`, true,
 		},
 		"missing volume": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "web", State: waitingFor("ContainerCreating", "")}}},
@@ -77,7 +77,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 		},
 		"crash next to an injected one that crashes": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: ended(1, "Error", "")}, crashing}},
-			"Crash: Container web exits with code 1: no such file.", false,
+			"Crash: Container web exits with code 1: no such file.", true,
 		},
 		"next to an injected one that starts": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: waitingFor("ContainerCreating", "")}, {Name: "web", State: running}}},
@@ -124,7 +124,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h", containers{"web": true, ConfigTest: true})
 			got, final := "", false
 			if f != nil {
-				got, final = f.reason+": "+f.message(), f.terminal
+				got, final = f.reason+": "+f.message(), f.certain
 			}
 			if got != tc.want || final != tc.final {
 				t.Errorf("got %q (final: %v), want %q (%v)", got, final, tc.want, tc.final)
@@ -184,17 +184,38 @@ func TestDiagnose_BlamesTheRevisionOnlyWithEvidence(t *testing.T) {
 	mounted := pod("h", corev1.ContainerStatus{Name: "web", State: waitingFor("ContainerCreating", "")})
 	mounted.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
 
+	waits := func(reason, message string) corev1.Pod {
+		return pod("h", corev1.ContainerStatus{Name: "web", Image: "web:2", State: waitingFor(reason, message)})
+	}
+	const (
+		noImage   = `Back-off pulling image "web:2": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image "web:2": failed to resolve reference "web:2": web:2: not found`
+		denied    = `rpc error: code = Unknown desc = failed to pull and unpack image "web:2": failed to resolve reference "web:2": pull access denied, repository does not exist or may require authorization`
+		refused   = `rpc error: code = Unknown desc = failed to pull and unpack image "web:2": failed to resolve reference "web:2": failed to do request: Head "https://r/v2/": dial tcp 10.0.0.1:443: connect: connection refused`
+		noCommand = `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "app": executable file not found in $PATH: unknown`
+	)
+
 	for name, tc := range map[string]struct {
-		pods                []corev1.Pod
-		want                string // the reason, "" if there is no failure
-		transient, terminal bool
+		pods               []corev1.Pod
+		want               string // the reason, "" if there is no failure
+		transient, certain bool
 	}{
-		"the test fails for the third time":      {pods: []corev1.Pod{tests(2, ended(1, "Error", "[emerg]"), ended(1, "Error", ""))}, want: ReasonConfigInvalid, terminal: true},
-		"the test waits after three failures":    {pods: []corev1.Pod{tests(2, waitingFor("CrashLoopBackOff", ""), ended(1, "Error", ""))}, want: ReasonConfigInvalid, terminal: true},
-		"the third attempt runs":                 {pods: []corev1.Pod{tests(2, runs, ended(1, "Error", ""))}, want: ReasonConfigInvalid},
-		"the test runs after two reboots":        {pods: []corev1.Pod{tests(2, runs, ended(0, "Completed", ""))}, want: ReasonNotReady},
-		"the test was killed three times":        {pods: []corev1.Pod{tests(2, ended(137, "OOMKilled", ""), ended(137, "OOMKilled", ""))}, want: ReasonCrash},
-		"the test did not start":                 {pods: []corev1.Pod{tests(2, ended(128, "StartError", ""), corev1.ContainerState{})}, want: ReasonCrash},
+		"the test fails for the third time":                       {pods: []corev1.Pod{tests(2, ended(1, "Error", "[emerg]"), ended(1, "Error", ""))}, want: ReasonConfigInvalid, certain: true},
+		"the test waits after three failures":                     {pods: []corev1.Pod{tests(2, waitingFor("CrashLoopBackOff", ""), ended(1, "Error", ""))}, want: ReasonConfigInvalid, certain: true},
+		"the third attempt runs":                                  {pods: []corev1.Pod{tests(2, runs, ended(1, "Error", ""))}, want: ReasonConfigInvalid},
+		"the test runs after two reboots":                         {pods: []corev1.Pod{tests(2, runs, ended(0, "Completed", ""))}, want: ReasonNotReady},
+		"the test was killed three times":                         {pods: []corev1.Pod{tests(2, ended(137, "OOMKilled", ""), ended(137, "OOMKilled", ""))}, want: ReasonCrash, certain: true},
+		"the test did not start":                                  {pods: []corev1.Pod{tests(2, ended(128, "StartError", ""), corev1.ContainerState{})}, want: ReasonCrash},
+		"the command does not exist":                              {pods: []corev1.Pod{tests(2, ended(128, "StartError", noCommand), corev1.ContainerState{})}, want: ReasonCrash, certain: true},
+		"the registry has no such image":                          {pods: []corev1.Pod{waits("ImagePullBackOff", noImage)}, want: ReasonImagePull, certain: true},
+		"the registry denies access":                              {pods: []corev1.Pod{waits("ErrImagePull", denied)}, want: ReasonImagePull},
+		"the registry is not available":                           {pods: []corev1.Pod{waits("ErrImagePull", refused)}, want: ReasonImagePull, transient: true},
+		"one has no such image, and one no registry":              {pods: []corev1.Pod{waits("ErrImagePull", refused), waits("ErrImagePull", denied), waits("ErrImagePull", noImage)}, want: ReasonImagePull, certain: true},
+		"the name of the image is invalid":                        {pods: []corev1.Pod{waits("InvalidImageName", "")}, want: ReasonImagePull, certain: true},
+		"the container is not created, because it has no command": {pods: []corev1.Pod{waits("CreateContainerError", "container create failed: executable file `app` not found")}, want: ReasonNotCreated, certain: true},
+		"a crash":                                {pods: []corev1.Pod{pod("h", crashingSoon)}, want: ReasonCrash},
+		"the third crash":                        {pods: []corev1.Pod{pod("h", crashing)}, want: ReasonCrash, certain: true},
+		"the third end without an error":         {pods: []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", RestartCount: 2, State: ended(0, "Completed", "")})}, want: ReasonCrash},
+		"the fourth attempt runs":                {pods: []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", RestartCount: 3, State: runs, LastTerminationState: ended(1, "Error", "")})}, want: ReasonCrash},
 		"one has recovered, and one has no node": {pods: []corev1.Pod{recoveredPod, unschedulable}, want: common.ReasonUnschedulable, transient: true},
 		"one has recovered":                      {pods: []corev1.Pod{recoveredPod}, want: ReasonCrash},
 		"one was evicted, and one has no node":   {pods: []corev1.Pod{evicted, unschedulable}, want: common.ReasonUnschedulable, transient: true},
@@ -207,7 +228,7 @@ func TestDiagnose_BlamesTheRevisionOnlyWithEvidence(t *testing.T) {
 			if f == nil {
 				f = &failure{}
 			}
-			if f.reason != tc.want || f.transient != tc.transient || f.terminal != tc.terminal {
+			if f.reason != tc.want || f.transient != tc.transient || f.certain != tc.certain {
 				t.Errorf("got %+v", f)
 			}
 		})

@@ -49,7 +49,7 @@ type memory struct {
 	// template is the hash of the template of current. It is "" if an earlier version of
 	// the operator decided on it.
 	template string
-	// healthy is the last revision whose pods were all available.
+	// healthy is the last revision whose pods were all available for a while.
 	healthy reference
 	// failed is the revision whose rollout failed while the spec asked for it.
 	failed reference
@@ -102,12 +102,6 @@ func (m *memory) observe(seen Observed, history []Revision) {
 		return // another client has put it back, such as kubectl rollout undo
 	}
 	m.serves(serving)
-	if proven(live) && (m.healthy.is(serving) && !m.failed.is(serving) || !isChanged(live, serving)) {
-		m.healthy = m.current
-		if m.failed.is(serving) {
-			m.failed = reference{}
-		}
-	}
 	if lost {
 		m.restore(seen, history, serving)
 	}
@@ -117,6 +111,9 @@ func (m *memory) observe(seen Observed, history []Revision) {
 // failed and the healthy revision, because the status is lost.
 func (m *memory) restore(seen Observed, history []Revision, serving Revision) {
 	live := seen.Deployment
+	if proven(live) && !isChanged(live, serving) {
+		m.healthy = m.current
+	}
 	if failed := live.Annotations[naming.AnnotationFailedRevision]; failed != "" && failed != serving.name {
 		m.failed = reference{name: failed}
 	}

@@ -11,7 +11,7 @@ var failures = []string{"Ready=False", "Reconciling=True", "Stalled=True", messa
 // failureReasons returns the reasons that conditions and an action with the cause
 // of a failure may have.
 func failureReasons(more ...string) []string {
-	return append(more, common.ReasonProgressing, common.ReasonRolloutFailed, common.ReasonRolledBack)
+	return append(more, common.ReasonRolloutFailed, common.ReasonRolledBack)
 }
 
 var (
@@ -91,6 +91,12 @@ var (
 		Text:    "Revision {number}, to which the Deployment was rolled back, is not available.",
 		When:    "It follows the cause of a failed rollout. The pods of the earlier revision are starting, or fail too.",
 	})
+	msgPin = message.Define(message.Message{
+		In: []string{"Ready=False", "Stalled=True"}, Kinds: message.Deployments,
+		Reasons: []string{common.ReasonRolledBack, common.ReasonRolloutFailed},
+		Text:    "To use revision {number} instead, set rollout.pinnedRevision.",
+		When:    "It follows the message that the revision that was rolled back to is not available.",
+	})
 
 	msgTooSlow = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonDeadline),
@@ -121,6 +127,11 @@ var (
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The image {image} cannot be pulled.", Quote: "message of the registry",
 		When: "The image does not exist, the registry cannot be reached, a pull Secret is missing, or imagePullPolicy is Never.",
+	})
+	msgUnreachable = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull, common.ReasonInjectedContainer),
+		Text: "The registry cannot be reached or is overloaded, or the node lacks space. The rollout continues when that ends.",
+		When: "It follows the message about an image. Run kubectl describe on the pods to see the error.",
 	})
 	msgNotCreated = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),

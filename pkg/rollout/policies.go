@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -109,11 +111,19 @@ func (p *progress) waits() bool {
 }
 
 func (p *progress) stall() {
-	reason := p.failure.reason
-	if reason == ReasonRefused {
-		reason = common.ReasonReplicaFailure
+	p.state.Stalled = conditions.Condition{Status: true, Reason: p.reason(), Message: p.failure.summary}
+}
+
+// reason returns the reason of a condition that reports the failure while the rollout
+// may continue.
+func (p *progress) reason() string {
+	switch {
+	case p.failure.severity == recovered:
+		return common.ReasonProgressing // the container is ready, and something else is missing
+	case p.failure.reason == ReasonRefused:
+		return common.ReasonReplicaFailure
 	}
-	p.state.Stalled = conditions.Condition{Status: true, Reason: reason, Message: p.failure.summary}
+	return p.failure.reason
 }
 
 func (p *progress) mayStart() bool { return p.transient() }
@@ -122,7 +132,7 @@ func (p *progress) reportWaiting() {
 	if p.failure.injected && !p.failure.lasts() {
 		return
 	}
-	p.state.Ready.Message = message.Join(p.state.Ready.Message, p.failure.summary)
+	p.state.Ready = conditions.Condition{Reason: p.reason(), Message: message.Join(p.state.Ready.Message, p.failure.summary)}
 }
 
 func (p *progress) pinnedFails() bool { return p.decision.pinned && p.late }
@@ -134,11 +144,29 @@ func (p *progress) reportPinned() {
 	}
 }
 
-// A revision that was healthy is not judged early: its configuration was accepted before, so
-// that its surroundings are the cause.
 func (p *progress) fails() bool {
-	early := p.failure != nil && p.failure.terminal && !p.memory.healthy.is(p.decision.Serving)
-	return !p.decision.pinned && !p.decision.held && (p.late || early)
+	return !p.decision.pinned && !p.decision.held && (p.late || p.certain())
+}
+
+// certain reports whether the rollout cannot succeed, although its deadline has not passed.
+// A revision that was healthy is not judged early: what it needs has worked before, so that
+// its surroundings are the cause. Neither is one that serves elsewhere. Without a revision to
+// roll back to, only a configuration is judged early, which has a condition of its own.
+func (p *progress) certain() bool {
+	f, d := p.failure, p.decision
+	return f != nil && f.certain && !f.transient && (d.back != nil || f.severity == rejected) &&
+		!p.memory.healthy.is(d.Serving) && !slices.ContainsFunc(podsOf(p.pods, d.Serving.hash), podstate.Ready) && p.had(f.within)
+}
+
+// had reports whether the pod that fails has had that much time, and otherwise requests a
+// reconcile for when it has.
+func (p *progress) had(time time.Duration) bool {
+	now := p.out.Now
+	left := remaining(countedFrom(p.failure.since, p.decision.waiting(now), now), time, now)
+	if left > 0 {
+		p.out.RequeueAfter(left)
+	}
+	return left <= 0
 }
 
 // fail records the failure before the operator acts on it.
@@ -148,11 +176,14 @@ func (p *progress) fail() {
 	p.reportFailed()
 }
 
-func (p *progress) lasts() bool { return p.failure.lasts() }
+// In every rollout, containers are not ready for a moment.
+func (p *progress) lasts() bool {
+	return p.failure.lasts() || p.failure != nil && p.failure.severity == notReady && p.had(podstate.MountsWithin)
+}
 
 func (p *progress) reportCause() {
 	p.state.Stalled = conditions.Condition{}
-	p.state.Ready = conditions.Condition{Reason: common.ReasonProgressing, Message: message.Join(p.state.Ready.Message, p.failure.summary)}
+	p.reportWaiting()
 }
 
 // cause returns the failure, or that the deadline was exceeded if no cause is visible.

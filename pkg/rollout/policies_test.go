@@ -11,6 +11,7 @@ import (
 )
 
 func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
+	now := time.Unix(100, 0)
 	desired := Revision{Number: 2, name: "web-2"}
 	decision := func(change func(*Decision)) *Decision {
 		d := &Decision{Desired: desired, Serving: desired}
@@ -18,12 +19,18 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		return d
 	}
 	asked := decision(func(*Decision) {})
+	second := decision(func(d *Decision) { d.back = &Revision{Number: 1, name: "web-1"} })
 	healthy := memory{healthy: referenceTo(desired)}
 	pinned := decision(func(d *Decision) { d.pinned = true })
 	held := decision(func(d *Decision) { d.held = true })
 	crash := &failure{reason: ReasonCrash, severity: crashes}
-	starts := &failure{reason: ReasonNotReady, severity: notReady}
-	rejection := &failure{reason: ReasonConfigInvalid, severity: rejected, terminal: true}
+	crashed := &failure{reason: ReasonCrash, severity: crashes, certain: true}
+	noImage := func(age time.Duration) *failure {
+		return &failure{reason: ReasonImagePull, severity: notStarted, certain: true, within: attemptsWithin, since: now.Add(-age)}
+	}
+	starts := &failure{reason: ReasonNotReady, severity: notReady, since: now}
+	slow := &failure{reason: ReasonNotReady, severity: notReady, since: now.Add(-time.Minute)}
+	rejection := &failure{reason: ReasonConfigInvalid, severity: rejected, certain: true}
 	noNode := &failure{reason: common.ReasonUnschedulable, severity: notAdmitted, transient: true}
 	refused := &failure{reason: ReasonRefused, severity: notAdmitted, transient: true}
 	volume := &failure{reason: common.ReasonReferenceNotFound, severity: notCreated, transient: true, mounting: true}
@@ -37,33 +44,41 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		failure  *failure
 		late     bool
 		mounted  bool // the pods had their time to mount volumes
+		pods     []corev1.Pod
 		want     string
 	}{
-		"no cause is visible":                     {decision: asked, want: ""},
-		"a container starts":                      {decision: asked, failure: starts, want: ""},
-		"a crash":                                 {decision: asked, failure: crash, want: "makes no progress yet"},
-		"a crash of a pinned revision":            {decision: pinned, failure: crash, want: "makes no progress yet"},
-		"a crash, past the deadline":              {decision: asked, failure: crash, late: true, want: "fails"},
-		"no cause is visible, past the deadline":  {decision: asked, late: true, want: "fails"},
-		"a rejected configuration":                {decision: asked, failure: rejection, want: "fails"},
-		"a crash while another revision is kept":  {decision: held, failure: crash, late: true, want: "makes no progress yet"},
-		"a pinned revision, past the deadline":    {decision: pinned, failure: crash, late: true, want: "pinned revision fails"},
-		"a pinned revision that is rejected":      {decision: pinned, failure: rejection, want: "makes no progress yet"},
-		"no node":                                 {decision: asked, failure: noNode, want: "may start by itself"},
-		"no node, past the deadline":              {decision: asked, failure: noNode, late: true, want: "waits for the cluster"},
-		"no node for a pinned revision":           {decision: pinned, failure: noNode, late: true, want: "waits for the cluster"},
-		"admission refuses the pods":              {decision: asked, failure: refused, want: "waits for the cluster"},
-		"a missing object":                        {decision: asked, failure: missing, want: "waits for the cluster"},
-		"a volume":                                {decision: asked, failure: volume, want: "mounts volumes"},
-		"a volume of a young pod":                 {decision: asked, failure: volume, late: true, want: "mounts volumes"},
-		"a volume, past the deadline":             {decision: asked, failure: volume, late: true, mounted: true, want: "waits for the cluster"},
-		"a healthy revision that is rejected":     {decision: asked, memory: healthy, failure: rejection, want: "makes no progress yet"},
-		"a revision that failed":                  {decision: asked, memory: failedBefore, want: "failed before"},
-		"a revision that failed, and has no node": {decision: asked, memory: failedBefore, failure: noNode, late: true, want: "failed before"},
-		"a revision that failed, and is pinned":   {decision: pinned, memory: failedBefore, failure: crash, late: true, want: "pinned revision fails"},
+		"no cause is visible":                            {decision: asked, want: ""},
+		"a container starts":                             {decision: asked, failure: starts, want: ""},
+		"a container starts for too long":                {decision: asked, failure: slow, want: "makes no progress yet"},
+		"the third crash":                                {decision: second, failure: crashed, want: "fails"},
+		"the third crash, and another pod is ready":      {decision: second, failure: crashed, pods: []corev1.Pod{readySince(now, pod(""))}, want: "makes no progress yet"},
+		"the third crash of the first revision":          {decision: asked, failure: crashed, want: "makes no progress yet"},
+		"the third crash of a revision that was healthy": {decision: second, memory: healthy, failure: crashed, want: "makes no progress yet"},
+		"no such image":                                  {decision: second, failure: noImage(attemptsWithin), want: "fails"},
+		"no such image for a moment":                     {decision: second, failure: noImage(attemptsWithin - time.Second), want: "makes no progress yet"},
+		"a crash":                                        {decision: asked, failure: crash, want: "makes no progress yet"},
+		"a crash of a pinned revision":                   {decision: pinned, failure: crash, want: "makes no progress yet"},
+		"a crash, past the deadline":                     {decision: asked, failure: crash, late: true, want: "fails"},
+		"no cause is visible, past the deadline":         {decision: asked, late: true, want: "fails"},
+		"a rejected configuration":                       {decision: asked, failure: rejection, want: "fails"},
+		"a crash while another revision is kept":         {decision: held, failure: crash, late: true, want: "makes no progress yet"},
+		"a pinned revision, past the deadline":           {decision: pinned, failure: crash, late: true, want: "pinned revision fails"},
+		"a pinned revision that is rejected":             {decision: pinned, failure: rejection, want: "makes no progress yet"},
+		"no node":                                        {decision: asked, failure: noNode, want: "may start by itself"},
+		"no node, past the deadline":                     {decision: asked, failure: noNode, late: true, want: "waits for the cluster"},
+		"no node for a pinned revision":                  {decision: pinned, failure: noNode, late: true, want: "waits for the cluster"},
+		"admission refuses the pods":                     {decision: asked, failure: refused, want: "waits for the cluster"},
+		"a missing object":                               {decision: asked, failure: missing, want: "waits for the cluster"},
+		"a volume":                                       {decision: asked, failure: volume, want: "mounts volumes"},
+		"a volume of a young pod":                        {decision: asked, failure: volume, late: true, want: "mounts volumes"},
+		"a volume, past the deadline":                    {decision: asked, failure: volume, late: true, mounted: true, want: "waits for the cluster"},
+		"a healthy revision that is rejected":            {decision: asked, memory: healthy, failure: rejection, want: "makes no progress yet"},
+		"a revision that failed":                         {decision: asked, memory: failedBefore, want: "failed before"},
+		"a revision that failed, and has no node":        {decision: asked, memory: failedBefore, failure: noNode, late: true, want: "failed before"},
+		"a revision that failed, and is pinned":          {decision: pinned, memory: failedBefore, failure: crash, late: true, want: "pinned revision fails"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late, out: converge.Outcome{Now: time.Unix(100, 0)}}
+			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late, out: converge.Outcome{Now: now}, pods: tc.pods}
 			if tc.mounted {
 				p.pods = []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waitingFor("ContainerCreating", "")}}}}}
 			}

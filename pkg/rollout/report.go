@@ -48,6 +48,8 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	proven := complete && dep.Status.AvailableReplicas > 0
 	if proven {
 		status.Image, status.ImageID = serves(dep, pods, container, d.Serving.hash, *status)
+	}
+	if proven && d.isHealthy(m, dep, pods, out) {
 		m.healthy = m.current
 		if m.failed.is(d.Serving) {
 			m.failed = reference{}
@@ -70,6 +72,48 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	status.Revisions = m.revisions()
 	return state
+}
+
+// HealthyAfter is how long all pods must have been available before a revision replaces
+// the last healthy one. Tests shorten it.
+var HealthyAfter = time.Minute
+
+// isHealthy reports whether the pods of the serving revision, all of which are available,
+// have been so for long enough. It requests a reconcile if they have not. Without another
+// healthy revision, the first one is worth to be rolled back to as soon as it is available.
+//
+// By the clocks of the nodes, a pod must have been ready for that time without a restart. By
+// the operator's own clock, the object must have been Ready, unless something else prevents
+// that.
+func (d *Decision) isHealthy(m memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) bool {
+	if _, kept := m.healthy.in(d.Kept); !kept || m.healthy.is(d.Serving) {
+		return true
+	}
+	_, deadline := resources.DeadlinePassed(dep)
+	period := min(HealthyAfter, deadline) - time.Duration(dep.Spec.MinReadySeconds)*time.Second
+	left, now := period, out.Now
+	complete := d.completeSince(now)
+	for _, p := range podsOf(pods, d.Serving.hash) {
+		if since, ok := podstate.ReadySince(p); ok {
+			left = min(left, remaining(countedFrom(since, complete, now), period, now))
+		}
+	}
+	if left > 0 {
+		out.RequeueAfter(left)
+	}
+	return left <= 0
+}
+
+// completeSince returns since when all pods have been available, by the operator's clock,
+// and the zero time if it is not known.
+func (d *Decision) completeSince(now time.Time) time.Time {
+	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	if meta.IsStatusConditionTrue(d.question.Conditions, common.ConditionReconciling) {
+		return now
+	}
+	return time.Time{}
 }
 
 // recall returns what is known about the revisions before the Deployment is considered.
@@ -130,17 +174,16 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	if waiting.Before(passed) {
 		waiting = time.Time{}
 	}
-	remains := func(since time.Time) time.Duration { return min(since.Add(allowed).Sub(now), allowed) }
 	if cause != nil && cause.reason == ReasonRefused {
 		if noDeadline {
-			return remains(waiting)
+			return remaining(waiting, allowed, now)
 		}
 		return 0
 	}
 	left, own, of, lost := allowed, podsOf(pods, d.Serving.hash), d.containers(), lostNodes(pods)
 	for _, p := range own {
-		since := countedFrom(p, waiting, now)
-		its := remains(since)
+		since := countedFrom(podstate.StartedAt(p), waiting, now)
+		its := remaining(since, allowed, now)
 		young := !since.Before(passed) && its > 0
 		if young {
 			left = min(left, its)
@@ -151,9 +194,14 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	if len(own) == 0 && dep.Status.UpdatedReplicas > 0 {
 		// They were created and deleted, and it is not known why they did not serve,
 		// unless something else has prevented them from starting until now.
-		return remains(waiting)
+		return remaining(waiting, allowed, now)
 	}
 	return left
+}
+
+// remaining returns how much of the allowed time since then is left, and at most all of it.
+func remaining(since time.Time, allowed time.Duration, now time.Time) time.Duration {
+	return min(since.Add(allowed).Sub(now), allowed)
 }
 
 // podsOf returns the pods of a template, except those that are being deleted, and those
@@ -169,15 +217,14 @@ func podsOf(pods []corev1.Pod, template string) []*corev1.Pod {
 	return own
 }
 
-// countedFrom returns since when a pod has had time to start: since it was started, by
-// the clock of its node, or since the object has been waiting for its pods, if that was
-// later or the clock of the node is ahead.
-func countedFrom(p *corev1.Pod, waiting, now time.Time) time.Time {
-	since := podstate.StartedAt(p)
-	if since.After(now) && !waiting.IsZero() || waiting.After(since) {
-		return waiting
+// countedFrom returns since when time counts that began with a change of a pod, by the
+// clock of its node, and with one of the object, by the operator's clock, which is zero if
+// it is not known: the later one, unless the clock of the node is ahead.
+func countedFrom(pod, object, now time.Time) time.Time {
+	if pod.After(now) && !object.IsZero() || object.After(pod) {
+		return object
 	}
-	return since
+	return pod
 }
 
 // waiting returns since when the object has been waiting for its pods, by the
@@ -190,7 +237,7 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
 		switch c.Reason {
 		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure, common.ReasonInjectedContainer,
-			ReasonNotCreated, ReasonNodeLost:
+			ReasonNotCreated, ReasonNodeLost, ReasonImagePull:
 			return now
 		}
 	}
@@ -288,11 +335,18 @@ func (d *Decision) instead(state conditions.State, dep *appsv1.Deployment, pods 
 	case d.serves(state, pods):
 		return msgServes.With(n)
 	}
-	cause := ""
-	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f.lasts() {
-		cause = f.summary
+	said := msgNotAvailable.With(n)
+	f := diagnose(dep, pods, d.Serving.hash, d.containers())
+	if !f.lasts() {
+		return said
 	}
-	return message.Join(msgNotAvailable.With(n), cause)
+	said = message.Join(said, f.summary)
+	for _, r := range slices.Backward(d.Kept) {
+		if !f.transient && r.name != d.Serving.name && r.name != d.Desired.name {
+			return message.Join(said, msgPin.With(r.Number))
+		}
+	}
+	return said
 }
 
 // serves reports whether the revision that was rolled back to is available. That

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -145,6 +146,13 @@ func TestReport_SaysWhetherTheRestoredRevisionIsAvailable(t *testing.T) {
 	if got, want := message(), what+"Revision 1, to which the Deployment was rolled back, is not available. Container web exits with code 1."+todo; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	earlier := w.seen.Revisions[0].DeepCopy()
+	earlier.Name, earlier.Revision, earlier.Data.Raw = "web-0", 7, []byte(strings.Replace(string(earlier.Data.Raw), `"revision":1`, `"revision":7`, 1))
+	w.seen.Revisions = append(w.seen.Revisions, earlier)
+	if got, want := message(), what+"Revision 1, to which the Deployment was rolled back, is not available. Container web exits with code 1. To use revision 7 instead, set rollout.pinnedRevision."+todo; got != want {
+		t.Errorf("with another revision: got  %q\nwant %q", got, want)
+	}
+	w.seen.Revisions = w.seen.Revisions[:2]
 	w.seen.Deployment.Status.AvailableReplicas = 1 // a pod of the failed revision
 	if got, want := message(), what+"Revision 1, to which the Deployment was rolled back, is not available. Container web exits with code 1."+todo; got != want {
 		t.Errorf("with an available pod of revision 2: got  %q\nwant %q", got, want)
@@ -206,31 +214,31 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 	}
 	waits, failed := common.Revisions{Current: 2, LastHealthy: 1}, common.Revisions{Current: 2, LastHealthy: 1, Failed: 2}
 	t.Run("a pod that had its time", func(t *testing.T) {
-		w := scaled(t, "web:bad", crashing)
+		w := scaled(t, "web:bad", crashingSoon)
 		w.now = w.now.Add(deadline - time.Second)
-		w.is("it has a second left", "Progressing ", waits)
+		w.is("it has a second left", "Crash ", waits)
 		w.now = w.now.Add(time.Second)
 		w.is("it had its time", "Progressing +RolloutFailed", failed)
 		w.is("rolled back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
 	})
 	t.Run("the operator's clock is a day ahead of the nodes'", func(t *testing.T) {
-		w := scaled(t, "web:bad", crashing)
+		w := scaled(t, "web:bad", crashingSoon)
 		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now.Add(-24 * time.Hour))
-		w.is("just scaled up", "Progressing ", waits)
+		w.is("just scaled up", "Crash ", waits)
 		w.now = w.now.Add(deadline)
 		w.is("it had its time", "Progressing +RolloutFailed", failed)
 	})
 	t.Run("the operator's clock is a day behind the nodes'", func(t *testing.T) {
-		w := scaled(t, "web:bad", crashing)
+		w := scaled(t, "web:bad", crashingSoon)
 		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now.Add(24 * time.Hour))
-		w.is("just scaled up", "Progressing ", waits)
+		w.is("just scaled up", "Crash ", waits)
 		w.now = w.now.Add(deadline)
 		w.is("it had its time", "Progressing +RolloutFailed", failed)
 	})
 	t.Run("the conditions are lost", func(t *testing.T) {
-		w := scaled(t, "web:bad", crashing)
+		w := scaled(t, "web:bad", crashingSoon)
 		w.conditions = nil
-		w.is("just scaled up", "Progressing ", waits)
+		w.is("just scaled up", "Crash ", waits)
 		w.now = w.now.Add(deadline)
 		w.is("it had its time", "Progressing +RolloutFailed", failed)
 	})
@@ -238,10 +246,10 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 		w := scaled(t, "web:2", corev1.ContainerStatus{Name: "web"})
 		w.seen.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
 		w.now = w.now.Add(time.Hour)
-		w.is("it is not to blame", "Progressing ", waits)
+		w.is("it is not to blame", "Unschedulable ", waits)
 	})
 	t.Run("admission refuses the pods", func(t *testing.T) {
-		w := scaled(t, "web:2", crashing)
+		w := scaled(t, "web:2", crashingSoon)
 		w.seen.Pods = nil
 		w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
 			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `admission webhook "images.example" denied the request: the image is not signed`,
@@ -251,9 +259,9 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 		w.is("it had its time", " +RolloutFailed", failed)
 	})
 	t.Run("a revision that was healthy", func(t *testing.T) {
-		w := scaled(t, "web:1", crashing)
+		w := scaled(t, "web:1", crashingSoon)
 		w.now = w.now.Add(time.Hour)
-		w.is("it is no rollout that fails", "Progressing ", common.Revisions{Current: 1, LastHealthy: 1})
+		w.is("it is no rollout that fails", "Crash ", common.Revisions{Current: 1, LastHealthy: 1})
 	})
 }
 
@@ -367,6 +375,7 @@ func TestReport_WaitsForMissingReferences(t *testing.T) {
 		w.seen.Pods[0].Status.ContainerStatuses[0] = starts
 		w.is("healing", "Progressing ", waits)
 		w.rolls()
+		w.conditions = nil
 		w.is("healed", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
 	})
 	t.Run("volumes that are mounted are not to blame", func(t *testing.T) {
@@ -396,4 +405,64 @@ func TestReport_DoesNotBlameTheRevisionForAnInjectedContainer(t *testing.T) {
 	}
 	w.rolls()
 	w.is("corrected", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})
+}
+
+// A revision is healthy once its pods have been available for a while: one that crashes
+// after a few seconds is rolled back although its rollout was complete.
+func TestReport_RecordsARevisionAsHealthyAfterAWhile(t *testing.T) {
+	first, both := common.Revisions{Current: 2, LastHealthy: 1}, common.Revisions{Current: 2, LastHealthy: 2}
+	// updated returns a world in which all pods of revision 2 have just become available.
+	updated := func(t *testing.T) *world {
+		w := serving(t)
+		w.image = "web:2"
+		w.reconcile()
+		w.rolls()
+		w.seen.Pods[0] = readySince(w.now, w.seen.Pods[0])
+		w.reconcilingSince(w.now.Add(-time.Minute))
+		w.is("available", "+Serving ", first)
+		w.conditions = []metav1.Condition{{Type: common.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
+		return w
+	}
+	for name, tc := range map[string]struct {
+		happens func(*world)
+		within  time.Duration
+	}{
+		"by default":                               {func(*world) {}, time.Minute},
+		"with a shorter deadline":                  {func(w *world) { w.seen.Deployment.Spec.ProgressDeadlineSeconds = new(int32(20)) }, 20 * time.Second},
+		"after minReadySeconds":                    {func(w *world) { w.seen.Deployment.Spec.MinReadySeconds = 50 }, 10 * time.Second},
+		"the clock of the node is a day ahead":     {func(w *world) { w.seen.Pods[0] = readySince(w.now.Add(24*time.Hour), w.seen.Pods[0]) }, time.Minute},
+		"the clock of the node is a day behind":    {func(w *world) { w.seen.Pods[0] = readySince(w.now.Add(-24*time.Hour), w.seen.Pods[0]) }, time.Minute},
+		"something else prevents that it is Ready": {func(w *world) { w.conditions = nil }, time.Minute},
+		"a pod was added": {func(w *world) {
+			w.seen.Pods = append(w.seen.Pods, readySince(w.now.Add(50*time.Second), w.seen.Pods[0]))
+		}, time.Minute},
+		"a container was restarted, unseen": {func(w *world) {
+			w.seen.Pods[0].Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(30 * time.Second))}
+		}, 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := updated(t)
+			tc.happens(w)
+			w.now = w.now.Add(tc.within - time.Second)
+			w.is("a second earlier", "+Serving ", first)
+			w.now = w.now.Add(time.Second)
+			w.is("after that", "+Serving ", both)
+		})
+	}
+	t.Run("it crashes", func(t *testing.T) {
+		w := updated(t)
+		deployed := w.seen.Deployment.DeepCopy()
+		w.rolls(crashingSoon)
+		w.seen.Deployment.Status.Conditions = deployed.Status.Conditions // the rollout has been complete
+		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
+		w.is("once", "Crash ", first)
+		w.seen.Pods[0].Status.ContainerStatuses[0] = crashing
+		w.is("again and again", "Progressing +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
+		w.rolls() // all pods run for a moment
+		w.seen.Pods[0] = readySince(w.now, w.seen.Pods[0])
+		w.is("rolled back", "RolledBack +RolloutFailed", common.Revisions{Current: 1, LastHealthy: 1, Failed: 2})
+		if w.deployed() != "web:1" {
+			t.Errorf("%s serves", w.deployed())
+		}
+	})
 }

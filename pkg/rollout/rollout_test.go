@@ -176,7 +176,7 @@ func (w *world) rolls(fails ...corev1.ContainerStatus) {
 	}
 	progressing := corev1.ConditionTrue
 	hash := d.Spec.Template.Annotations[naming.AnnotationTemplate]
-	w.seen.Pods = []corev1.Pod{pod(hash, corev1.ContainerStatus{Name: "web", Ready: true, ImageID: "sha256:" + d.Spec.Template.Spec.Containers[0].Image})}
+	w.seen.Pods = []corev1.Pod{readySince(w.now.Add(-HealthyAfter), pod(hash, corev1.ContainerStatus{Name: "web", Ready: true, ImageID: "sha256:" + d.Spec.Template.Spec.Containers[0].Image}))}
 	if len(fails) > 0 {
 		d.Status.Replicas, d.Status.UpdatedReplicas = 4, 1
 		progressing = corev1.ConditionFalse
@@ -194,6 +194,18 @@ func pod(hash string, containers ...corev1.ContainerStatus) corev1.Pod {
 		Status:     corev1.PodStatus{ContainerStatuses: containers},
 	}
 }
+
+func readySince(at time.Time, p corev1.Pod) corev1.Pod {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+	return p
+}
+
+// crashingSoon is a container that has failed too rarely for a verdict before the deadline.
+var crashingSoon = func() corev1.ContainerStatus {
+	c := crashing
+	c.RestartCount = attempts - 2
+	return c
+}()
 
 var crashing = corev1.ContainerStatus{
 	Name: "web", RestartCount: 4,
@@ -365,7 +377,7 @@ func TestReport_GivesPodsThatStartAfterTheDeadlineTheirTime(t *testing.T) {
 		w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now)
 		w.is("a pod", "Progressing ", waits)
 		w.now = w.now.Add(59 * time.Second)
-		w.is("it has a second left", "Progressing ", waits)
+		w.is("it has a second left", "NotReady ", waits)
 		w.now = w.now.Add(time.Second)
 		w.is("it had its time", " +RolloutFailed", failed)
 	})

@@ -31,6 +31,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
 // OperatorUser is the user name of the operator in the audit log: the account that
@@ -139,6 +141,7 @@ func (e *Env) Unconfine() {
 
 // connect returns an environment on a running server.
 func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
+	rollout.HealthyAfter = 0 // Rollouts simulates no pods, and tests do not wait
 	e := &Env{Scheme: scheme, folder: folder}
 	for user, cfg := range map[string]**rest.Config{adminUser: &e.AdminConfig, OperatorUser: &e.Operator} {
 		var err error
