@@ -408,6 +408,12 @@ func (s *scene) indexers() toolscache.Indexers {
 		}
 	}
 	add(naming.IndexOwner, func(o client.Object) []string { return []string{string(naming.OwnerUID(o))} })
+	add(naming.IndexDisowned, func(o client.Object) []string {
+		if naming.IsDisowned(o) {
+			return []string{naming.Disowned}
+		}
+		return nil
+	})
 	add(naming.IndexUnowned, func(o client.Object) []string {
 		if naming.IsChild(o) {
 			return nil

@@ -194,6 +194,11 @@ func TestDemoApplication_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	env.Orphaning(t, muchSpecimen())
 }
 
+func TestReconciler_AdoptsARestoredBackup(t *testing.T) {
+	t.Parallel()
+	env.Restored(t, muchSpecimen())
+}
+
 func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
 	env.PolicyChanged(t, muchSpecimen())

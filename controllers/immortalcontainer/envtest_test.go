@@ -99,6 +99,11 @@ func TestImmortalContainer_OrphaningBudget(t *testing.T) {
 	env.Orphaning(t, specimen())
 }
 
+func TestReconciler_AdoptsARestoredBackup(t *testing.T) {
+	t.Parallel()
+	env.Restored(t, specimen())
+}
+
 func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
 	env.PolicyChanged(t, specimen())

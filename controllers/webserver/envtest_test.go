@@ -196,6 +196,11 @@ func TestWebServer_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	env.Orphaning(t, furnishedSpecimen())
 }
 
+func TestReconciler_AdoptsARestoredBackup(t *testing.T) {
+	t.Parallel()
+	env.Restored(t, furnishedSpecimen())
+}
+
 func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	t.Parallel()
 	env.PolicyChanged(t, furnishedSpecimen())

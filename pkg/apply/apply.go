@@ -272,7 +272,7 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 		return fault.Stalled(msgOtherOwner, in, holder.Kind, holder.Name)
 	case deleting:
 		return fault.Waiting(fault.Probe, msgChildDeleted, in)
-	case tool == "" && handedOver(live, owner):
+	case tool == "" && (handedOver(live, owner) || in.meta != nil && isEarlier(live, owner, in.meta.Labels)):
 		return nil
 	case earlier:
 		return fault.Waiting(fault.Probe, msgEarlier, in, holder.Kind)

@@ -78,8 +78,15 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 // have. binds reports whether that adds the owner reference.
 func owned(owner Owner, live client.Object, bound bool) (changed client.Object, binds bool) {
 	changed = live.DeepCopyObject().(client.Object)
+	binds = bound && live.GetAnnotations()[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
+	setOwner(owner, changed, bound, binds)
+	return changed, binds
+}
+
+// setOwner sets the annotations of a child that name its owner, and removes the owner
+// reference if the child is not bound, or adds it if binds is true.
+func setOwner(owner Owner, changed client.Object, bound, binds bool) {
 	annotations := changed.GetAnnotations()
-	binds = bound && annotations[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
 	refs := slices.DeleteFunc(changed.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return isNamespace(r) || !bound && r.UID == owner.Object.GetUID()
 	})
@@ -97,7 +104,6 @@ func owned(owner Owner, live client.Object, bound bool) (changed client.Object, 
 	}
 	changed.SetOwnerReferences(refs)
 	changed.SetAnnotations(annotations)
-	return changed, binds
 }
 
 // SetOwnerOf is SetOwner for the child that the cache holds, if there is one.

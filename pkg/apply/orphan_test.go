@@ -308,3 +308,34 @@ func TestApplier_AdoptsOrphansOfAnEarlierObjectOfTheName(t *testing.T) {
 		}
 	})
 }
+
+func TestApplier_AdoptsOnlyChildrenOfAnEarlierObject(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*appsv1.Deployment)
+		adopts bool
+	}{
+		"of an earlier object":    {func(*appsv1.Deployment) {}, true},
+		"of this object":          {func(d *appsv1.Deployment) { d.Annotations[naming.AnnotationOwner] = string(ownerUID) }, false},
+		"with a controller":       {func(d *appsv1.Deployment) { d.OwnerReferences = ownedBy("my.domain/v1", "WebServer", "web", "earlier") }, false},
+		"of another object":       {func(d *appsv1.Deployment) { d.Spec.Template.Labels = map[string]string{"app": "shop"} }, false},
+		"an orphan of another":    {func(d *appsv1.Deployment) { d.Annotations[naming.AnnotationOrphanOf] = "WebServer.my.domain/shop" }, false},
+		"not by the operator":     {func(d *appsv1.Deployment) { delete(d.Annotations, naming.AnnotationApplied) }, false},
+		"managed by another tool": {func(d *appsv1.Deployment) { d.Annotations["meta.helm.sh/release-name"] = "web" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := withPolicyWorld(t)
+			byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+				d.OwnerReferences, d.Annotations[naming.AnnotationOwner] = nil, "earlier"
+				tc.change(d)
+			})
+			live := stored(w, "web", &appsv1.Deployment{})
+			adopted, err := w.applier.Adopt(t.Context(), owner(), "Deployment", live, map[string]string{"app": "web"}, true)
+			if err != nil || adopted != tc.adopts {
+				t.Fatalf("adopted %v, error %v", adopted, err)
+			}
+			if now := stored(w, "web", &appsv1.Deployment{}); tc.adopts && (!metav1.IsControlledBy(now, owner().Object) || naming.OwnerUID(now) != ownerUID) {
+				t.Errorf("not adopted: %v", now.ObjectMeta)
+			}
+		})
+	}
+}

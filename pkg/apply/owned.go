@@ -2,11 +2,15 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -19,6 +23,72 @@ func Owns(owner, live client.Object) bool {
 	return metav1.IsControlledBy(live, owner) || naming.OwnerUID(live) == owner.GetUID() && managedElsewhere(live) == ""
 }
 
+// Adopt makes a child of an earlier object of the owner's kind and name a child of the owner, by
+// a patch of only what names the owner: the owner was restored from a backup, or deleted with
+// --cascade=orphan and created again. live may have only its metadata. labels are those that
+// every child of the owner has, and no other object's. bound reports whether the child is to
+// have an owner reference. adopted reports whether live is such a child.
+func (a *Applier) Adopt(ctx context.Context, owner Owner, kind string, live client.Object, labels map[string]string, bound bool) (adopted bool, err error) {
+	of := live.GetAnnotations()[naming.AnnotationOrphanOf]
+	if naming.OwnerUID(live) == owner.Object.GetUID() || of != "" && of != orphanOf(owner) {
+		return false, nil
+	}
+	in := Named(kind, live)
+	live = in.newLive()
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading %s: %w", in, err)
+	}
+	if !isEarlier(live, owner, labels) || managedElsewhere(live) != "" || !live.GetDeletionTimestamp().IsZero() {
+		return false, nil
+	}
+	// A reference to an owner that no longer exists would delete the child.
+	if err := errors.Join(a.ownerExists(ctx, owner), owner.stillFresh()); err != nil {
+		return false, err
+	}
+	changed := live.DeepCopyObject().(client.Object)
+	changed.GetAnnotations()[naming.AnnotationOwner] = string(owner.Object.GetUID())
+	setOwner(owner, changed, bound, bound)
+	log.FromContext(ctx).Info("Adopting a child of an earlier object of this name", "child", in.String())
+	err = a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(ownerManager))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("adopting %s: %w", in, err)
+	}
+	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)
+	return true, nil
+}
+
+// isEarlier reports whether a child without a controller names an object of the owner's kind
+// and name, but with another UID. That object no longer exists, because the owner has its
+// name. An annotation names it if it orphans its children, and otherwise the labels do. Those
+// of a Deployment or a Service are those of the pods.
+func isEarlier(live client.Object, owner Owner, labels map[string]string) bool {
+	if !naming.IsDisowned(live) || naming.OwnerUID(live) == owner.Object.GetUID() {
+		return false
+	}
+	if of := live.GetAnnotations()[naming.AnnotationOrphanOf]; of != "" {
+		return of == orphanOf(owner)
+	}
+	names, has := false, live.GetLabels()
+	switch live := live.(type) {
+	case *appsv1.Deployment:
+		has = live.Spec.Template.Labels
+	case *corev1.Service:
+		has = live.Spec.Selector
+	}
+	for k, v := range labels {
+		if k == naming.LabelManagedBy {
+			continue
+		}
+		if names = has[k] == v; !names {
+			return false
+		}
+	}
+	return names
+}
+
 // Owned reports whether the cache holds the child. The error explains why Apply
 // would not write the live object, for example because it has another owner.
 func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
@@ -26,9 +96,16 @@ func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists boo
 }
 
 // OwnedUncached is Owned for a child that the cache does not hold, because it
-// is unowned or its label was removed by hand. It costs one request.
+// is unowned or its label was removed by hand. It costs one request, unless the child was
+// unowned a moment ago.
 func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
-	return readOwned(ctx, a.live, owner, in)
+	t := &attempt{Applier: a, owner: owner, in: in}
+	if err := t.recallUnowned(); err != nil {
+		return true, err
+	}
+	exists, err = readOwned(ctx, a.live, owner, in)
+	t.rememberUnowned(err)
+	return exists, err
 }
 
 func readOwned(ctx context.Context, from client.Reader, owner Owner, in Intent) (exists bool, err error) {

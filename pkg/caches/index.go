@@ -16,21 +16,27 @@ import (
 )
 
 // AddIndexes adds the indexes by which children are found: ControllerRevisions and
-// ConfigMaps by the UID of their owner (naming.IndexOwner), and unowned objects
-// (naming.IndexUnowned). children are empty objects of the types that are cached.
+// ConfigMaps by the UID of their owner (naming.IndexOwner), children without a controller
+// (naming.IndexDisowned), and unowned objects (naming.IndexUnowned). children are empty
+// objects of the types that are cached.
 func AddIndexes(ctx context.Context, to client.FieldIndexer, children []client.Object) error {
 	owned := []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}
 	return errors.Join(
 		index(ctx, to, children, owned, naming.IndexOwner, ownerUID),
+		index(ctx, to, children, children, naming.IndexDisowned, isDisowned),
 		index(ctx, to, children, unownedTypes(), naming.IndexUnowned, isUnowned),
 	)
 }
 
 // index adds an index for those of the types that are children of a kind.
 func index(ctx context.Context, to client.FieldIndexer, children, types []client.Object, name string, values client.IndexerFunc) error {
+	done := map[reflect.Type]bool{}
 	for _, indexed := range types {
 		t := reflect.TypeOf(indexed)
-		if !slices.ContainsFunc(children, func(c client.Object) bool { return reflect.TypeOf(c) == t }) {
+		if done[t] {
+			continue
+		}
+		if done[t] = true; !slices.ContainsFunc(children, func(c client.Object) bool { return reflect.TypeOf(c) == t }) {
 			continue
 		}
 		if err := to.IndexField(ctx, indexed, name, values); err != nil {
@@ -44,6 +50,14 @@ func index(ctx context.Context, to client.FieldIndexer, children, types []client
 func ownerUID(o client.Object) []string {
 	if uid := naming.OwnerUID(o); uid != "" {
 		return []string{string(uid)}
+	}
+	return nil
+}
+
+// isDisowned returns the value of naming.IndexDisowned for an object.
+func isDisowned(o client.Object) []string {
+	if naming.IsDisowned(o) {
+		return []string{naming.Disowned}
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	if k.Secrets != nil {
 		e.Secrets = func(o Object) []string { return k.Secrets(o.(T)) }
 	}
+	if k.Labels != nil {
+		e.Labels = func(o Object) map[string]string { return k.Labels(o.(T)) }
+	}
 	if k.PodLabels != nil {
 		e.PodLabels = func(ctx context.Context, r client.Reader, o Object) map[string]string {
 			return k.PodLabels(ctx, r, o.(T))

@@ -32,6 +32,9 @@ func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.C
 			errs = append(errs, err)
 		default:
 			err, d.blocked[in.Ref()] = blocked, true
+			if isConflict(blocked) {
+				errs = append(errs, d.conflict(ctx, in)) // so that all conflicts are reported at once
+			}
 		}
 		if errors.Is(err, apply.ErrOwnerDeleted) {
 			break
@@ -101,6 +104,19 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 		}
 	}
 	return in, missing, nil
+}
+
+// conflict returns the error of a child that was not attempted, if that belongs to another
+// owner, too.
+func (d dependencies) conflict(ctx context.Context, in apply.Intent) error {
+	exists, err := d.owned(ctx, in)
+	if err == nil && !exists && d.uncached != nil {
+		_, err = d.uncached(ctx, in)
+	}
+	if isConflict(err) {
+		return err
+	}
+	return nil
 }
 
 // ownership returns why a child could not be written. For a child that was not

@@ -59,13 +59,14 @@ func TestForEachChild(t *testing.T) {
 	}
 	current := []string{"ConfigMap", "ControllerRevision", "NetworkPolicy", "Deployment current", "Service", "HorizontalPodAutoscaler"}
 	for name, tc := range map[string]struct {
-		fails  map[string]error // results, by kind
-		exists bool             // the Deployment
-		starts bool             // the Deployment has no pods yet
-		owned  error            // why the Deployment in the cache may not be written
-		others []string         // other kinds of which the child exists
-		hidden error            // why a Deployment that the cache does not hold may not be written
-		want   []string         // attempted
+		fails   map[string]error // results, by kind
+		exists  bool             // the Deployment
+		starts  bool             // the Deployment has no pods yet
+		owned   error            // why the Deployment in the cache may not be written
+		others  []string         // other kinds of which the child exists
+		hidden  error            // why a Deployment that the cache does not hold may not be written
+		service error            // why the Service may not be written
+		want    []string         // attempted
 	}{
 		"nothing fails":                                                  {want: all},
 		"a conflict on the ConfigMap":                                    {fails: map[string]error{"ConfigMap": taken}, want: all},
@@ -82,6 +83,7 @@ func TestForEachChild(t *testing.T) {
 			fails: map[string]error{"NetworkPolicy": refused, "ControllerRevision": refused}, exists: true, want: current,
 		},
 		"a conflict on the Deployment":                          {fails: map[string]error{"Deployment": taken}, want: without("Service", "HorizontalPodAutoscaler")},
+		"conflicts on the Deployment and the Service":           {fails: map[string]error{"Deployment": taken}, service: fault.Stalled(messages.New(common.ReasonConflict, "the Service, too")), want: without("Service", "HorizontalPodAutoscaler")},
 		"a conflict on the Deployment that the cache shows":     {fails: map[string]error{"Deployment": taken}, exists: true, owned: taken, want: []string{"Deployment"}},
 		"a lost race for the Deployment":                        {fails: map[string]error{"Deployment": lost}, want: without("Service", "HorizontalPodAutoscaler")},
 		"a lost race for the Deployment, with a Service":        {fails: map[string]error{"Deployment": lost}, others: []string{"Service"}, want: without("HorizontalPodAutoscaler")},
@@ -98,7 +100,9 @@ func TestForEachChild(t *testing.T) {
 				switch {
 				case in.Kind == "Deployment":
 					return tc.exists, tc.owned
-				case fault.Classify(tc.fails["Deployment"]).Class != fault.Quiet:
+				case in.Kind == "Service" && tc.service != nil:
+					return true, tc.service
+				case fault.Classify(tc.fails["Deployment"]).Class != fault.Quiet && !slices.ContainsFunc([]error{tc.fails["Deployment"], tc.owned, tc.hidden}, isConflict):
 					t.Errorf("%s was read", in)
 				}
 				return slices.Contains(tc.others, in.Kind), nil
@@ -122,6 +126,9 @@ func TestForEachChild(t *testing.T) {
 			}
 			if tc.hidden != nil && !errors.Is(err, tc.hidden) {
 				t.Errorf("the conflict on the Deployment is not among the errors: %v", err)
+			}
+			if tc.service != nil && !errors.Is(err, tc.service) {
+				t.Errorf("the conflict on the Service is not among the errors: %v", err)
 			}
 		})
 	}

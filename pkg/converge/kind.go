@@ -70,6 +70,10 @@ type Kind[T Object, S any] struct {
 	// Optional are empty objects of child types that are not served by every
 	// cluster, such as HTTPRoute. They are watched as soon as they are served.
 	Optional []client.Object
+	// Labels returns labels that all children of an object have, and those of no
+	// other object. If it is nil, children of an earlier object of the same name
+	// are not adopted.
+	Labels func(T) map[string]string
 	// Workload is an empty object of the child that runs the pods.
 	Workload client.Object
 	// Watches are types that are not children but affect the status, such as

@@ -156,6 +156,9 @@ func (u unobserved) UpdateStatus(out Outcome) {
 // observe returns the model of the object, which waits for the rollouts of other
 // objects if necessary.
 func (c *reconciliation) observe(ctx context.Context) (Model, error) {
+	if err := c.adopt(ctx); err != nil {
+		return nil, err
+	}
 	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.optional.lacks, reads: c.read}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
@@ -115,8 +116,12 @@ func classify(err error, lasting bool) Verdict {
 				f = &Error{Class: Retry, Reason: msgConflicts.Reason(), Message: msgConflicts.With()}
 			}
 		}
-		if f.Class > v.Class || v.Class == None {
+		switch {
+		case f.Class > v.Class || v.Class == None:
 			v.Class, v.Reason, v.Message = f.Class, f.Reason, f.Message
+		case f.Class == v.Class && f.Reason == common.ReasonConflict && f.Reason == v.Reason && !strings.Contains(v.Message, f.Message):
+			// The remedy of each is another action of the user.
+			v.Message = Clip(message.Join(v.Message, f.Message), maxMessage)
 		}
 		if f.Class == Retry {
 			v.Err = errors.Join(v.Err, e)

@@ -67,7 +67,11 @@ func TestClassify(t *testing.T) {
 		"waiting, with a time": {Waiting(5*time.Second, messages.New(common.ReasonWaiting, "for {what}"), "it"), want{Wait, common.ReasonWaiting, "for it", false, fiveSecond}},
 		"waiting for an event": {Waiting(0, messages.New(common.ReasonWaiting, "for it")), want{Wait, common.ReasonWaiting, "for it", false, never}},
 		"stalled":              {Stalled(messages.New(common.ReasonConflict, "is {owner}'s"), "Ann"), want{Stall, common.ReasonConflict, "is Ann's", false, aProbe}},
-		"wrapped keeps class":  {fmt.Errorf("applying: %w", Stalled(messages.New(common.ReasonConflict, "taken"))), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
+		"conflicts are all reported": {
+			errors.Join(Stalled(messages.New(common.ReasonConflict, "a is taken.")), Stalled(messages.New("R", "r")), Stalled(messages.New(common.ReasonConflict, "b is taken.")), Stalled(messages.New(common.ReasonConflict, "a is taken."))),
+			want{Stall, common.ReasonConflict, "a is taken. b is taken.", false, aProbe},
+		},
+		"wrapped keeps class": {fmt.Errorf("applying: %w", Stalled(messages.New(common.ReasonConflict, "taken"))), want{Stall, common.ReasonConflict, "taken", false, aProbe}},
 		"wrapped join: the worst counts": {
 			fmt.Errorf("observing: %w", errors.Join(apierrors.NewConflict(deployments, "web", nil), Waiting(0, messages.New(common.ReasonWaiting, "later")), fmt.Errorf("reading: %w", Stalled(messages.New("R", "taken"))))),
 			want{Stall, "R", "taken", false, aLostRace},

@@ -74,6 +74,10 @@ const (
 	// IndexSecrets indexes objects by the names of the Secrets that they refer
 	// to.
 	IndexSecrets = "secrets"
+	// IndexDisowned indexes the children without a controller by a constant.
+	IndexDisowned = "disowned"
+	// Disowned is the only value of IndexDisowned.
+	Disowned = "true"
 	// IndexUnowned indexes the unowned objects, those that are not children of
 	// the operator, by a constant.
 	IndexUnowned = "foreign"
@@ -83,6 +87,10 @@ const (
 
 // IsChild reports whether o has the operator's label and an owner, as every child does.
 func IsChild(o metav1.Object) bool { return IsLabelled(o) && OwnerUID(o) != "" }
+
+// IsDisowned reports whether o is a child without a controller: it outlives its owner, the
+// owner reference was removed, or it was restored from a backup.
+func IsDisowned(o metav1.Object) bool { return metav1.GetControllerOfNoCopy(o) == nil && IsChild(o) }
 
 // IsLabelled reports whether o has the label by which the caches select children.
 func IsLabelled(o metav1.Object) bool { return o.GetLabels()[LabelManagedBy] == ManagedBy }

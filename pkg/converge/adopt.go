@@ -1,0 +1,64 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
+)
+
+// adopt adopts the children of an earlier object of the same kind and name
+// (docs/decisions/0023-estranged-children.md). This comes before everything else: the history
+// of the object and the template that serves are among them, and a plan without
+// them would replace the pods. So an error is also returned if children were adopted.
+func (c *reconciliation) adopt(ctx context.Context) error {
+	if c.kind.Labels == nil {
+		return nil
+	}
+	labels := c.kind.Labels(c.obj)
+	var errs []error
+	for _, t := range c.kind.Children {
+		gvk, err := apiutil.GVKForObject(t, c.client.Scheme())
+		if err != nil {
+			return fmt.Errorf("looking up %T: %w", t, err)
+		}
+		disowned, err := c.listDisowned(ctx, gvk)
+		if err != nil {
+			return err
+		}
+		// As with the deletion policy, a revision is useless without the object.
+		bound := !orphans(c.obj) || gvk.Kind == "ControllerRevision"
+		for _, o := range disowned {
+			adopted, err := c.applier.Adopt(ctx, c.owner, gvk.Kind, o.(client.Object), labels, bound)
+			if adopted {
+				err = &fault.Error{Class: fault.Quiet, Message: "children were adopted, which were not observed"}
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// listDisowned returns the metadata of all children of a type in the namespace that have no
+// controller. Usually there are none.
+func (c *reconciliation) listDisowned(ctx context.Context, gvk schema.GroupVersionKind) ([]runtime.Object, error) {
+	o, err := c.client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, fmt.Errorf("looking up the list of %s: %w", gvk.Kind, err)
+	}
+	l := o.(client.ObjectList)
+	err = c.client.List(ctx, l, client.InNamespace(c.obj.GetNamespace()),
+		client.MatchingFields{naming.IndexDisowned: naming.Disowned}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing children of %s without a controller: %w", gvk.Kind, err)
+	}
+	return meta.ExtractList(l)
+}
