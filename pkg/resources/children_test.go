@@ -2,6 +2,7 @@ package resources
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,7 +95,7 @@ func TestPodDisruptionBudget(t *testing.T) {
 			if tc.spec != "" {
 				spec = read[common.PodDisruptionBudget](t, tc.spec)
 			}
-			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, tc.replicas, tc.covered)
+			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, tc.replicas, tc.replicas, tc.covered)
 			if is != (tc.want != "") {
 				t.Fatalf("there is one: %v", is)
 			}
@@ -145,7 +146,7 @@ func TestCovered(t *testing.T) {
 // set.
 func children(t *testing.T) map[string]apply.Intent {
 	t.Helper()
-	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2, "")
+	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2, 2, "")
 	ports := []corev1ac.ContainerPortApplyConfiguration{
 		*corev1ac.ContainerPort().WithContainerPort(80).WithProtocol(corev1.ProtocolTCP),
 		*corev1ac.ContainerPort().WithContainerPort(53).WithProtocol(corev1.ProtocolUDP),
@@ -230,5 +231,30 @@ func TestPodMonitor_LimitsWhatIsScraped(t *testing.T) {
 	want := `{"selector":{},"podMetricsEndpoints":[{"port":"metrics","followRedirects":false}],"sampleLimit":50000,"labelLimit":100}`
 	if diff := cmp.Diff(want, specOf(t, in, "PodMonitor")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Autoscaled pods have the default budget from the start: it allows the eviction of a single pod.
+func TestPodDisruptionBudget_Autoscaled(t *testing.T) {
+	minimum := &common.PodDisruptionBudget{MinAvailable: new(intstr.FromInt32(2))}
+	for name, tc := range map[string]struct {
+		spec        *common.PodDisruptionBudget
+		least, most int32
+		want        string
+	}{
+		"default":                             {nil, 1, 2, `"maxUnavailable":1`},
+		"default of at most one":              {nil, 1, 1, ""},
+		"minimum that the least number eases": {minimum, 2, 9, `"maxUnavailable":1`},
+		"minimum":                             {minimum, 3, 9, `"minAvailable":2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, is := PodDisruptionBudget("web", "ns", labels, selector, tc.spec, tc.least, tc.most, "")
+			if is != (tc.want != "") {
+				t.Fatalf("there is one: %v", is)
+			}
+			if is && !strings.Contains(string(specOf(t, in, "PodDisruptionBudget")), tc.want) {
+				t.Errorf("got %s, want %s", specOf(t, in, "PodDisruptionBudget"), tc.want)
+			}
+		})
 	}
 }

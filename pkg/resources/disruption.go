@@ -18,16 +18,16 @@ import (
 
 // PodDisruptionBudget returns the intent of a PodDisruptionBudget for the
 // selected pods, and whether it should exist. Without a spec it should exist,
-// and allow one disruption at a time, if there is more than one replica and no
-// unowned budget selects the pods (covered, see Covered). replicas is the
-// minimum number of replicas: with an autoscaler, its minimum.
+// and allow one disruption at a time, if there may be more than one replica and
+// no unowned budget selects the pods (covered, see Covered). least and most are
+// the numbers of replicas, which differ with an autoscaler.
 //
-// A budget that would allow no disruption at that number, such as minAvailable
+// A budget that would allow no disruption at the least number, such as minAvailable
 // 3 for 3 replicas, is replaced by one that allows one at a time, because it
 // must always be possible to drain a node. Pods that are not ready can always
 // be evicted.
-func PodDisruptionBudget(name, namespace string, labels, selector map[string]string, spec *common.PodDisruptionBudget, replicas int32, covered string) (apply.Intent, bool) {
-	if spec == nil && (replicas <= 1 || covered != "") {
+func PodDisruptionBudget(name, namespace string, labels, selector map[string]string, spec *common.PodDisruptionBudget, least, most int32, covered string) (apply.Intent, bool) {
+	if spec == nil && (most <= 1 || covered != "") {
 		return apply.Intent{}, false
 	}
 	budget := policyv1ac.PodDisruptionBudgetSpec().
@@ -35,7 +35,7 @@ func PodDisruptionBudget(name, namespace string, labels, selector map[string]str
 		WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow)
 	other := "spec.minAvailable"
 	switch {
-	case spec != nil && spec.MinAvailable != nil && lets(*spec.MinAvailable, replicas):
+	case spec != nil && spec.MinAvailable != nil && lets(*spec.MinAvailable, least):
 		budget.WithMinAvailable(*spec.MinAvailable)
 		other = "spec.maxUnavailable"
 	case spec != nil && spec.MaxUnavailable != nil:

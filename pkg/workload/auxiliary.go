@@ -75,8 +75,8 @@ type Wanted struct {
 	// Refused is the reason why the platform configuration does not allow the
 	// hosts, or nil if it does.
 	Refused error
-	// MinReplicas is the minimum number of pods.
-	MinReplicas int32
+	// MinReplicas and MaxReplicas are the minimum and the maximum number of pods.
+	MinReplicas, MaxReplicas int32
 	// Ports are the ports of the pod that accept connections.
 	Ports []corev1ac.ContainerPortApplyConfiguration
 	// Metrics is the name of the port to scrape, or "" if there is none.
@@ -111,7 +111,7 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	if going { // a child that names its owner no more has to be released
 		others = slices.DeleteFunc(slices.Clone(others), func(b policyv1.PodDisruptionBudget) bool { return b.Name == name })
 	}
-	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.MinReplicas, resources.Covered(others, w.Pods))
+	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.MinReplicas, w.MaxReplicas, resources.Covered(others, w.Pods))
 	converge.ApplyOrPrune(plan, wanted, func() apply.Intent { return budget }, s.Budget)
 
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress), func() apply.Intent {

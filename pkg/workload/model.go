@@ -121,6 +121,14 @@ func (s Spec) least() int32 {
 	return s.Replicas
 }
 
+// most returns the largest number of pods that there will be.
+func (s Spec) most() int32 {
+	if s.Autoscaling != nil {
+		return s.Autoscaling.MaxReplicas
+	}
+	return s.Replicas
+}
+
 // Wanted returns the number of pods that there should be now: with an
 // autoscaler, the number that it has set.
 func (s Spec) Wanted(live *appsv1.Deployment) int32 {
@@ -167,7 +175,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	m.ports = portsOf(m.Decision.InUse(o.Pods))
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
-		MinReplicas: s.least(), Ports: m.ports.open(s.Ports), Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
+		MinReplicas: s.least(), MaxReplicas: s.most(), Ports: m.ports.open(s.Ports), Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
 		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
 		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
 	}

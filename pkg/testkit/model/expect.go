@@ -392,14 +392,11 @@ func (w *World) expectChildren(spec map[string]any) map[Ref]bool {
 	ports, _ := spec["ports"].([]any)
 	children[serviceOf(k)] = k.Name != "demoapplication" || len(ports) > 0
 	// An unowned PodDisruptionBudget does not select these pods.
-	least := w.wanted(spec)
-	if least == -1 {
-		least = 1
-		if n, ok := number(spec, "autoscaling", "minReplicas"); ok {
-			least = n
-		}
+	most := w.wanted(spec)
+	if most == -1 {
+		most = int64(maxReplicas(spec))
 	}
-	children[pdbOf(k)] = has(spec, "podDisruptionBudget") || least > 1
+	children[pdbOf(k)] = has(spec, "podDisruptionBudget") || most > 1
 	if k.Scales {
 		children[hpaOf(k)] = has(spec, "autoscaling")
 		children[ingressOf(k)] = text(spec, "expose", "type") == "Ingress"
