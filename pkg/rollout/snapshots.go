@@ -15,7 +15,8 @@ import (
 
 // Snapshots returns the snapshots that should exist: those of the spec, and the
 // live ones that a kept revision refers to. prune contains the other live
-// snapshots. ConfigMaps that are not snapshots are in neither. If nothing was
+// snapshots. ConfigMaps that are not snapshots are in neither, such as one that a
+// user copied from a snapshot. If nothing was
 // decided, all are kept. Apply the snapshots before the Deployment, because a
 // pod that does not find a mounted ConfigMap waits for a minute or two.
 func (d *Decision) Snapshots(asked []configsource.Snapshot, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
@@ -45,7 +46,7 @@ func (d *Decision) Snapshots(asked []configsource.Snapshot, live []*corev1.Confi
 	for _, cm := range slices.SortedFunc(slices.Values(live), func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) }) {
 		source := cm.Annotations[naming.AnnotationSource]
 		switch {
-		case fresh[cm.Name] || source == "" || cm.DeletionTimestamp != nil:
+		case fresh[cm.Name] || source == "" || !configsource.IsSnapshotName(d.question.Name, cm.Name) || cm.DeletionTimestamp != nil:
 		case used[cm.Name] || len(d.Kept) == 0 || err != nil:
 			stay = append(stay, configsource.Snapshot{Name: cm.Name, Source: source, Data: cm.Data, BinaryData: cm.BinaryData}.Intent(cm.Namespace, labels))
 		default:
