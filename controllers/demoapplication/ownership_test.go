@@ -4,6 +4,7 @@ package demoapplication
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -150,7 +151,9 @@ func TestDemoApplication_AdoptsTransferredChildren(t *testing.T) {
 func TestDemoApplication_RemovesAdditionsToExclusivePaths(t *testing.T) {
 	t.Parallel()
 	l := env.NewSandbox(t, subject()).Start()
-	l.Create(application(l.Namespace, "web"))
+	l.Create(application(l.Namespace, "web", func(a *demoapplicationv1.DemoApplication) {
+		a.Spec.Env = []common.EnvVar{{Name: "HOST", Value: "db"}, {Name: "URL", Value: "http://$(HOST)"}}
+	}))
 	l.Ready(&demoapplicationv1.DemoApplication{}, "web")
 
 	s := &corev1.Service{}
@@ -162,12 +165,14 @@ func TestDemoApplication_RemovesAdditionsToExclusivePaths(t *testing.T) {
 	d := &appsv1.Deployment{}
 	l.Edit(d, "web", func() {
 		c := &d.Spec.Template.Spec.Containers[0]
-		c.Command, c.Env = []string{"sh"}, []corev1.EnvVar{{Name: "A", Value: "b"}}
+		c.Command, c.Env = []string{"sh"}, append(c.Env, corev1.EnvVar{Name: "A", Value: "b"})
 	})
+	env := func() []corev1.EnvVar { return d.Spec.Template.Spec.Containers[0].Env }
 	l.Until("command and env to go", d, "web", func() bool {
-		c := d.Spec.Template.Spec.Containers[0]
-		return c.Command == nil && c.Env == nil
+		return d.Spec.Template.Spec.Containers[0].Command == nil && len(env()) == 2
 	})
+	l.Edit(d, "web", func() { slices.Reverse(env()) }) // $(HOST) is not expanded
+	l.Until("the order to be restored", d, "web", func() bool { return env()[0].Name == "HOST" })
 }
 
 func TestDemoApplication_ServiceFollowsThePorts(t *testing.T) {

@@ -50,8 +50,9 @@ func (d Difference) String() string { return d.Path + " would " + d.Verb }
 // cost several times as much, for every child in every reconcile.
 //
 // Lists are compared by the merge key in the Go type's patchMergeKey tag and by
-// the second key in secondKey, as in the API server's schema. Lists without a
-// merge key are compared element by element, in order. Quantities are compared
+// the second key in secondKey, as in the API server's schema, and in ordered ones the
+// stated elements must be in the stated order. Lists without a merge key are compared
+// element by element, in order. Quantities are compared
 // by value: "1000m" equals "1".
 func Compare(live any, stated map[string]any, exclusive []string) Result {
 	w := newWalk(exclusive)
@@ -248,7 +249,7 @@ func (w *walk) coversList(live reflect.Value, stated []any, path string, f field
 	ok, found := true, len(stated)
 	switch {
 	case f.mergeKey != "":
-		ok, found = w.coversElements(live, stated, path, f.mergeKey)
+		ok, found = w.coversElements(live, stated, path, f)
 	case f.set:
 		for _, s := range stated {
 			ok = w.expect(containsScalar(live, s), w.element(path, s), added, reflect.Value{}) && ok
@@ -271,22 +272,28 @@ func (w *walk) coversList(live reflect.Value, stated []any, path string, f field
 
 // coversElements compares the elements of a list that have keys, and returns how many of
 // the stated ones it found.
-func (w *walk) coversElements(live reflect.Value, stated []any, path, mergeKey string) (ok bool, found int) {
+func (w *walk) coversElements(live reflect.Value, stated []any, path string, f field) (ok bool, found int) {
 	ok = true
+	last, inOrder := -1, true
 	for _, s := range stated {
 		m, _ := s.(map[string]any)
-		at := w.element(path, m[mergeKey])
-		e := findElement(live, m, mergeKey)
-		if !e.IsValid() {
-			w.report(at, added, e)
+		at := w.element(path, m[f.mergeKey])
+		i := findElement(live, m, f.mergeKey)
+		if i < 0 {
+			w.report(at, added, reflect.Value{})
 			ok = false
 			continue
 		}
 		found++
-		ok = w.covers(e, s, at, field{}) && ok
+		inOrder, last = inOrder && i > last, i
+		ok = w.covers(reflect.Indirect(live.Index(i)), s, at, field{}) && ok
 	}
-	return ok, found
+	return w.expect(inOrder || !f.ordered, path, changed, live) && ok, found
 }
+
+// ordered are the lists with a merge key in which the order has a meaning: a variable can
+// refer to the ones before it, and init containers run one after the other.
+var ordered = map[string]bool{"env": true, "initContainers": true}
 
 // secondKey completes merge keys, because the Go tag names only the first key
 // of the API server's schema. A key that is not stated has the value in unset.
@@ -296,9 +303,9 @@ var secondKey = map[string]struct{ name, unset string }{
 	"topologyKey":   {"whenUnsatisfiable", ""},
 }
 
-// findElement returns the live element that the API server matches with the stated
-// one, by the same keys, or an invalid value.
-func findElement(live reflect.Value, stated map[string]any, mergeKey string) reflect.Value {
+// findElement returns the index of the live element that the API server matches with the
+// stated one, by the same keys, or -1.
+func findElement(live reflect.Value, stated map[string]any, mergeKey string) int {
 	for i := range live.Len() {
 		e := reflect.Indirect(live.Index(i))
 		fields := fieldsOf(e.Type())
@@ -308,17 +315,17 @@ func findElement(live reflect.Value, stated map[string]any, mergeKey string) ref
 		}
 		second, has := secondKey[mergeKey]
 		if f, known = fields[second.name]; !has || !known {
-			return e
+			return i
 		}
 		want := stated[second.name]
 		if want == nil {
 			want = second.unset
 		}
 		if coversScalar(e.FieldByIndex(f.index), want) {
-			return e
+			return i
 		}
 	}
-	return reflect.Value{}
+	return -1
 }
 
 // elementsOnly ends an exclusive path whose list may not have unstated
@@ -344,6 +351,7 @@ type field struct {
 	index    []int
 	mergeKey string
 	set      bool // patchStrategy merge without a key: a set of scalars
+	ordered  bool // the order of the elements has a meaning
 }
 
 var knownFields sync.Map // reflect.Type -> map[string]field
@@ -365,7 +373,7 @@ func fieldsOf(t reflect.Type) map[string]field {
 		}
 		merge := strings.Contains(f.Tag.Get("patchStrategy"), "merge")
 		key := f.Tag.Get("patchMergeKey")
-		m[name] = field{index: f.Index, mergeKey: key, set: merge && key == ""}
+		m[name] = field{index: f.Index, mergeKey: key, set: merge && key == "", ordered: ordered[name]}
 	}
 	knownFields.Store(t, m)
 	return m
