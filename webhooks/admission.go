@@ -76,7 +76,7 @@ func (v validator) ValidateUpdate(_ context.Context, old, obj client.Object) (ad
 	known, _, _ := v.validate(old)
 	errs, policy, warnings := v.validate(obj)
 	errs = append(config.Introduced(errs, known), v.kind.ValidateUpdate(old, obj, v.platform)...)
-	return warnings, v.refuse(obj.GetName(), errs, policy)
+	return append(warnings, v.kind.WarnUpdate(old, obj)...), v.refuse(obj.GetName(), errs, policy)
 }
 
 // ValidateDelete allows every deletion. The webhook is not registered for

@@ -36,3 +36,24 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+func TestWarnUpdate_FewerNodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old, size int32
+		want      int
+	}{
+		"fewer":     {4, 3, 1},
+		"none":      {4, 0, 0},
+		"as before": {3, 3, 0},
+		"more":      {3, 4, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(size int32) *cachev1alpha1.Memcached {
+				return &cachev1alpha1.Memcached{Spec: cachev1alpha1.MemcachedSpec{Size: size}}
+			}
+			if got := Kind().WarnUpdate(of(tc.old), of(tc.size)); len(got) != tc.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

@@ -25,10 +25,11 @@ func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*cachev1alpha1.Memcached]{
 		GVK:      cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
 		New:      func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
-		Validate: Validate,
-		Judge:    judge,
-		PodLabel: cachev1alpha1.PodLabel,
-		Pod:      func(o *cachev1alpha1.Memcached) *common.Pod { return o.Spec.Pod },
-		Scalable: true,
+		Validate:   Validate,
+		WarnUpdate: warnUpdate,
+		Judge:      judge,
+		PodLabel:   cachev1alpha1.PodLabel,
+		Pod:        func(o *cachev1alpha1.Memcached) *common.Pod { return o.Spec.Pod },
+		Scalable:   true,
 	})
 }

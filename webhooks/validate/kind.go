@@ -27,6 +27,9 @@ type Kind[T client.Object] struct {
 	// ValidateUpdate returns the errors of a change, whatever the object is after it. The
 	// arguments are the old object and the new one. It may be nil.
 	ValidateUpdate func(old, obj T, platform config.Platform) field.ErrorList
+	// WarnUpdate returns the warnings of a change. The arguments are those of
+	// ValidateUpdate. It may be nil.
+	WarnUpdate func(old, obj T) []string
 	// Judge returns the errors that the platform configuration causes, and the
 	// warnings.
 	Judge func(T, config.Platform) policy.Verdict
@@ -46,6 +49,7 @@ type AnyKind struct {
 	New            func() client.Object
 	Validate       func(client.Object, config.Platform) field.ErrorList
 	ValidateUpdate func(old, obj client.Object, platform config.Platform) field.ErrorList
+	WarnUpdate     func(old, obj client.Object) []string
 	Judge          func(client.Object, config.Platform) policy.Verdict
 	Scalable       bool
 	PodLabel       string
@@ -67,6 +71,12 @@ func Erase[T client.Object](k Kind[T]) AnyKind {
 				return nil
 			}
 			return k.ValidateUpdate(old.(T), obj.(T), p)
+		},
+		WarnUpdate: func(old, obj client.Object) []string {
+			if k.WarnUpdate == nil {
+				return nil
+			}
+			return k.WarnUpdate(old.(T), obj.(T))
 		},
 		Judge: func(o client.Object, p config.Platform) policy.Verdict { return k.Judge(o.(T), p) },
 		register: func(mgr manager.Manager, v admission.Validator[client.Object]) error {
