@@ -23,8 +23,8 @@ import (
 // Kind returns the admission of Memcached.
 func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*cachev1alpha1.Memcached]{
-		GVK:      cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
-		New:      func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
+		GVK:        cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
+		New:        func() *cachev1alpha1.Memcached { return &cachev1alpha1.Memcached{} },
 		Validate:   Validate,
 		WarnUpdate: warnUpdate,
 		Judge:      judge,
