@@ -499,7 +499,7 @@ func TestDesired_KeepsTheDeploymentIfAReferenceIsMissing(t *testing.T) {
 	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
 	a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}
 	o := Observed{Observed: rollout.Observed{Deployment: &appsv1.Deployment{}}, Snapshots: []*corev1.ConfigMap{
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo-1", Annotations: map[string]string{naming.AnnotationSource: "app@1/1"}}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo-0123456789abcdef", Annotations: map[string]string{naming.AnnotationSource: "app@1/1"}}},
 	}}
 	kinds := func() string {
 		var all []string
