@@ -119,8 +119,7 @@ func classify(err error, lasting bool) Verdict {
 		switch {
 		case f.Class > v.Class || v.Class == None:
 			v.Class, v.Reason, v.Message = f.Class, f.Reason, f.Message
-		case f.Class == v.Class && f.Reason == common.ReasonConflict && f.Reason == v.Reason && !strings.Contains(v.Message, f.Message):
-			// The remedy of each is another action of the user.
+		case v.adds(f):
 			v.Message = Clip(message.Join(v.Message, f.Message), maxMessage)
 		}
 		if f.Class == Retry {
@@ -137,6 +136,12 @@ func classify(err error, lasting bool) Verdict {
 		v.Result = reconcile.Result{Priority: new(0)} // never both a time and an error: the back-off of the error decides
 	}
 	return v
+}
+
+// adds reports whether an error is reported in addition to the verdict: each conflict has to
+// be resolved by another action of the user.
+func (v Verdict) adds(f *Error) bool {
+	return f.Class == v.Class && f.Reason == common.ReasonConflict && f.Reason == v.Reason && !strings.Contains(v.Message, f.Message)
 }
 
 // leaves splits joined errors, including wrapped ones, because each error of a
