@@ -41,43 +41,6 @@ func TestDeployment_IsUnpaused(t *testing.T) {
 	}
 }
 
-// TestImagePullPolicy_FollowsTheTag checks that the policy is the default for the
-// tag that the spec currently names, whatever the previous tag was.
-func TestImagePullPolicy_FollowsTheTag(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	const fixed, latest = "fixed", "latest"
-	policies := map[string]string{fixed: "IfNotPresent", latest: "Always"}
-	tag := func(k kind, which string) string {
-		switch {
-		case which == latest:
-			return k.image("latest")
-		case k == memcachedKind:
-			return k.image("1.6.18")
-		}
-		return k.image("1.27.4")
-	}
-	each := func(do func(k kind, name, from, to string)) {
-		t.Helper()
-		for name, k := range deploymentKinds {
-			do(k, name+"-up", fixed, latest)
-			do(k, name+"-down", latest, fixed)
-		}
-	}
-	prints := func(name, which string) {
-		t.Helper()
-		s.prints(policies[which], "get", "deployment", name, "-o", "jsonpath={.spec.template.spec.containers[0].imagePullPolicy}")
-	}
-	each(func(k kind, name, from, _ string) {
-		s.apply(k.manifest(name, `{image: "`+tag(k, from)+`", `+k.replicas+`: 0}`))
-	})
-	each(func(k kind, name, from, to string) {
-		prints(name, from)
-		s.patch(k.resource+"/"+name, `{"image":"`+tag(k, to)+`"}`)
-	})
-	each(func(_ kind, name, _, to string) { prints(name, to) })
-}
-
 // TestDeployment_DropsWhatOthersAddToItsPods is needed because an added container
 // that does not start would fail every revision, and a tenant of the namespace must
 // not see the processes of the host.

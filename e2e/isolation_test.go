@@ -53,22 +53,3 @@ func TestNetworkPolicy_IsWrittenBeforePods(t *testing.T) {
 		})
 	}
 }
-
-// TestNetworkPolicy_StartsNoPodsFromZero checks that a Deployment without pods is not scaled
-// up while the name of its NetworkPolicy is taken.
-func TestNetworkPolicy_StartsNoPodsFromZero(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	const object = "webserver/web"
-	s.apply(someServer("replicas: 0"))
-	s.serves(object)
-	s.apply("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: web}\nspec: {podSelector: {matchLabels: {app: other}}}")
-	s.patch(object, `{"replicas":2,"networkPolicy":{"preset":"Isolated"}}`)
-	s.stalled(object, "Conflict", `NetworkPolicy "web"`)
-	if n := s.kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"); n != "0" {
-		t.Errorf("the Deployment has %s replicas without its NetworkPolicy", n)
-	}
-	s.kubectl("delete", "networkpolicy", "web")
-	s.serves(object)
-	s.prints("2", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}")
-}

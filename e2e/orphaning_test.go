@@ -42,32 +42,6 @@ func numbered(prefix string, n int) []string {
 	return names
 }
 
-// TestDeletionPolicyOrphan_RemovesEveryMark checks that orphans are ordinary
-// objects, without any trace of the operator.
-func TestDeletionPolicyOrphan_RemovesEveryMark(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	s.apply(webServerKind.manifest("web", `{image: "nginx:1.27.4", deletionPolicy: Orphan, service: {type: ClusterIP}, config: {inline: "location / {}"},
-  resources: {requests: {cpu: 5m}}, autoscaling: {minReplicas: 1, maxReplicas: 2, targetCPUUtilizationPercentage: 80}, networkPolicy: {preset: Isolated}}`))
-	s.serves("webserver/web")
-	s.kubectl("delete", "webserver/web", "--timeout="+patience.String())
-	const types = "deployments,services,configmaps,horizontalpodautoscalers,networkpolicies"
-	kept := map[string]int{}
-	for _, o := range listed[metav1.PartialObjectMetadata](t, s.ns, types) {
-		kept[o.Kind]++
-		raw, err := json.Marshal([]any{o.Labels, o.Annotations, o.OwnerReferences, o.Finalizers})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(raw), operatorName) {
-			t.Errorf("a mark of the operator is left on %s %s: %s", o.Kind, o.Name, raw)
-		}
-	}
-	if len(kept) != 5 || kept["Deployment"] != 1 {
-		t.Errorf("kept are %v, want one Deployment and objects of 5 kinds", kept)
-	}
-}
-
 // TestGarbageCollector_OrphansWithoutInterference deletes objects with
 // --cascade=orphan, which makes the garbage collector remove the owner references.
 // If the operator restored one at that moment, the child would be deleted. So many
@@ -207,52 +181,4 @@ func TestDeletionPolicyOrphan_KeepsServing(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestDeletionPolicyOrphan_DeletesAgain deletes objects whose policy was Orphan until shortly
-// before: nothing is left.
-func TestDeletionPolicyOrphan_DeletesAgain(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	cascades := []string{"background", "foreground"}
-	for _, cascade := range cascades {
-		s.apply(webServerKind.manifest("web-"+cascade, `{image: "nginx:1.27.4", replicas: 0, deletionPolicy: Orphan, service: {type: ClusterIP}}`))
-	}
-	for _, cascade := range cascades {
-		s.serves("webserver/web-" + cascade)
-		s.patch("webserver/web-"+cascade, `{"deletionPolicy":"Delete"}`)
-		s.observed("webserver/web-" + cascade)
-		s.kubectl("delete", "webserver/web-"+cascade, "--cascade="+cascade, "--timeout="+patience.String())
-		s.kubectl("wait", "deployment/web-"+cascade, "service/web-"+cascade+"-service", "--for=delete", "--timeout="+patience.String())
-	}
-}
-
-// TestDeletionPolicyOrphan_SurvivesForegroundDeletion deletes many objects of all kinds at
-// once, while the operator releases their children.
-func TestDeletionPolicyOrphan_SurvivesForegroundDeletion(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	var objects, children []string
-	var all strings.Builder
-	add := func(k kind, name, spec string, more ...string) {
-		all.WriteString(k.manifest(name, spec))
-		objects = append(objects, k.resource+"/"+name)
-		children = append(children, more...)
-	}
-	for _, name := range numbered("web", 6) {
-		add(webServerKind, name, `{image: nginx, replicas: 0, deletionPolicy: Orphan, service: {type: ClusterIP}}`,
-			"deployment/"+name, "service/"+name+"-service")
-	}
-	for _, name := range numbered("app", 6) {
-		add(demoApplicationKind, name, `{image: nginx, replica: 0, deletionPolicy: Orphan, ports: [{port: 80}]}`,
-			"deployment/"+name, "service/"+name)
-	}
-	add(memcachedKind, "cache", `{size: 1, deletionPolicy: Orphan}`, "deployment/cache", "service/cache")
-	add(immortalKind, "worker", `{image: nginx, deletionPolicy: Orphan}`, "pod/worker-immortalpod")
-	s.apply(all.String())
-	for _, object := range objects {
-		s.serves(object)
-	}
-	s.kubectl(append([]string{"delete", "--cascade=foreground", "--timeout=" + patience.String()}, objects...)...)
-	s.released(children...)
 }

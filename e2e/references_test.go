@@ -22,19 +22,6 @@ func (s blockStage) recreated(object string, remove func()) {
 	})
 }
 
-// TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling checks that the serving
-// revision is known even if the spec pins one that does not exist.
-func TestReferences_PinnedRevisionThatIsNotKeptAllowsScaling(t *testing.T) {
-	t.Parallel()
-	s := newBlockStage(t)
-	s.apply(someServer("service: {type: ClusterIP}"))
-	s.serves("webserver/web")
-	s.patch("webserver/web", `{"replicas":2,"rollout":{"pinnedRevision":9}}`)
-	s.stalled("webserver/web", "RevisionNotFound")
-	s.prints("2", "get", "deployment", "web", "-o", "jsonpath={.status.readyReplicas}")
-	s.recreated("service/web-service", func() { s.kubectl("delete", "service", "web-service") })
-}
-
 // TestRollout_RetriesWhenMissingInputIsCreated checks that a missing ConfigMap or
 // Secret does not make the revision that refers to it fail.
 func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {

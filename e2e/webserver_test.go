@@ -188,27 +188,6 @@ func TestWebServer_TwoInOneNamespace(t *testing.T) {
 	}
 }
 
-// TestWebServer_DoesNotWriteUnownedObjects checks that an unowned object with the name of a
-// child is not modified, and that the WebServer recovers when it is deleted.
-func TestWebServer_DoesNotWriteUnownedObjects(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	kubectl(t, "-n", ns, "create", "service", "clusterip", "web-service", "--tcp=5432")
-	before := kubectl(t, "-n", ns, "get", "service", "web-service", "-o", "jsonpath={.metadata.resourceVersion}")
-	if err := apply(t, webServer(ns, "web", `{image: nginx, service: {type: ClusterIP}}`)); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyPrints(t, "Conflict", "-n", ns, "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Stalled")].reason}`)
-	if after := kubectl(t, "-n", ns, "get", "service", "web-service", "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
-		t.Errorf("the unowned Service changed from version %s to %s", before, after)
-	}
-	if out := kubectl(t, "-n", ns, "describe", "webserver", "web"); !strings.Contains(out, `Service "web-service" exists already`) {
-		t.Errorf("kubectl describe does not say what is in the way:\n%s", out)
-	}
-	kubectl(t, "-n", ns, "delete", "service", "web-service")
-	awaitReady(t, ns, "webserver/web")
-}
-
 // TestWebServer_ReportsTheDigestThatPodsRun moves a tag. The known digest is reported as
 // long as any pod has it.
 func TestWebServer_ReportsTheDigestThatPodsRun(t *testing.T) {

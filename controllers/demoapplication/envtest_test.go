@@ -161,7 +161,7 @@ func specimenOf(made func(ns, name string, change ...func(*demoapplicationv1.Dem
 			}
 			return all
 		},
-		Damages: 6,
+		Own: []string{"/spec/ports", "/spec/template/spec/containers/"},
 		TwoWrites: func(path string) bool {
 			return slices.ContainsFunc([]string{
 				// The annotation that records who manages the replicas is written

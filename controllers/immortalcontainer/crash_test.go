@@ -22,7 +22,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
-// TestCrash kills the operator before and after each of its writes. The compared
+// TestCrash kills the operator at each of its writes. The compared
 // state includes startTimes, which must count each pod once, no matter where a
 // crash occurs.
 func TestCrash(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCrash(t *testing.T) {
 	open.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.NetworkPolicy = policy })
 	resume := edit("resume", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = false })
 	resume.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Suspend = true })
-	crash.Test(t, env, s, open, resume,
+	crash.Test(t, env, s, append(s.Shared(), open, resume,
 		crash.Scenario{
 			Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
 			Act: func(ctx context.Context, w crash.World) error {
@@ -68,7 +68,7 @@ func TestCrash(t *testing.T) {
 				return c != nil && c.ObservedGeneration == i.Generation && c.Reason == common.ReasonPaused, nil
 			},
 		},
-	)
+	)...)
 }
 
 // serves returns an error if the pod does not match the spec of an

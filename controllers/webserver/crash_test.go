@@ -33,7 +33,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 )
 
-// TestCrash kills the operator before and after each of its writes.
+// TestCrash kills the operator at each of its writes.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := crash.Kind{KindUnderTest: specimen()}
@@ -67,7 +67,7 @@ func TestCrash(t *testing.T) {
 		saying("return 202;")(s)
 	})
 	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
-	crash.Test(t, env, s,
+	crash.Test(t, env, s, append(s.Shared(),
 		edit("scale-up", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(4)) }),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
 		edit("change-port", func(s *webserverv1.WebServerSpec) { s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))} }),
@@ -86,7 +86,7 @@ func TestCrash(t *testing.T) {
 		edit("expose", open),
 		from("expose-no-more", open, func(s *webserverv1.WebServerSpec) { s.Expose, s.NetworkPolicy = nil, nil }),
 		failing, held,
-	)
+	)...)
 }
 
 // is waits until Ready is False for that reason, and that image serves.

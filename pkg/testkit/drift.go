@@ -48,8 +48,8 @@ func (d Drift) String() string {
 // stated, which is the JSON of an intent. Each time it waits until the child
 // contains the whole intent again. A field is removed if the API server rejects the
 // change, or reverts it because of its defaults. If it does the same with the removal,
-// that is reported as refused.
-func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
+// that is reported as refused. Without prefixes of paths, all fields are changed.
+func (e *Env) Drifts(ctx context.Context, stated []byte, prefixes []string) ([]Drift, error) {
 	want := &unstructured.Unstructured{}
 	if err := json.Unmarshal(stated, &want.Object); err != nil {
 		return nil, fmt.Errorf("decoding what is stated: %w", err)
@@ -58,7 +58,8 @@ func (e *Env) Drifts(ctx context.Context, stated []byte) ([]Drift, error) {
 	unstructured.RemoveNestedField(want.Object, "metadata", "annotations", naming.AnnotationHealthyRevision)
 	var found []Drift
 	for _, leaf := range leaves(want.Object, "") {
-		if slices.Contains([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"}, leaf) {
+		if slices.Contains([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"}, leaf) ||
+			prefixes != nil && !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(leaf, p) }) {
 			continue
 		}
 		if element, isKey := keyOf(leaf); isKey {

@@ -173,7 +173,7 @@ func (r *run) disturb(ctx context.Context) error {
 	at, wire := r.result.point, r.wire()
 	switch at.kind {
 	case clean:
-		wire.arm(0, false)
+		wire.arm(0)
 		return r.act(ctx)
 	case down:
 		r.kill()
@@ -183,7 +183,7 @@ func (r *run) disturb(ctx context.Context) error {
 		}
 		return r.restart(ctx)
 	}
-	wire.arm(at.write, at.kind == after)
+	wire.arm(at.write)
 	if err := r.act(ctx); err != nil {
 		return err
 	}

@@ -24,11 +24,20 @@ const specimenName = "web"
 // Kind is a kind under test, with the scenarios that kinds share.
 type Kind struct{ testkit.KindUnderTest }
 
-// Test kills the operator before and after each write of the scenarios that all
-// kinds share, and of those that a kind adds.
+// Test kills the operator at each write of a creation and of the scenarios that a kind
+// adds.
 func Test(t *testing.T, e *testkit.Env, k Kind, more ...Scenario) {
+	t.Helper()
+	Campaign{
+		Env: e, Subject: k.Subject, Parents: []client.Object{k.New("", specimenName)}, Serves: k.Serves,
+		Scenarios: append([]Scenario{{Name: "create", Act: k.create, Converged: k.Ready}}, more...),
+	}.Test(t)
+}
+
+// Shared returns the scenarios in which the engine does the same for all kinds, but for
+// whether the workload is a Deployment or a pod.
+func (k Kind) Shared() []Scenario {
 	scenarios := []Scenario{
-		{Name: "create", Act: k.create, Converged: k.Ready},
 		k.Editing("edit", k.Edit),
 		{Name: "delete", Prepare: k.Prepared(nil), Act: k.remove, Converged: k.gone(true)},
 		{Name: "delete-orphan", Prepare: k.Prepared(k.Orphan), Act: k.remove, Converged: k.gone(false), Orphans: true},
@@ -43,10 +52,7 @@ func Test(t *testing.T, e *testkit.Env, k Kind, more ...Scenario) {
 	for _, c := range k.Children(specimenName) {
 		scenarios = append(scenarios, k.Losing(c))
 	}
-	Campaign{
-		Env: e, Subject: k.Subject, Parents: []client.Object{k.New("", specimenName)}, Serves: k.Serves,
-		Scenarios: append(scenarios, more...),
-	}.Test(t)
+	return scenarios
 }
 
 // Editing returns the scenario of an edit.

@@ -26,8 +26,7 @@ type crashingTransport struct {
 	last     time.Time // when a request was last sent or answered
 	writes   int       // writes since arm
 	answered int       // all writes that the server has answered
-	at       int       // the write to crash at, 0 for none
-	after    bool      // crash when the server has answered, not before the request is sent
+	at       int       // the write whose answer is lost in the crash, 0 for none
 	dead     bool
 	crashed  chan struct{}
 	point    string // the write it crashed at
@@ -43,11 +42,11 @@ func newWire(name, namespace string, l *lines) *crashingTransport {
 // wrap adds the crashing transport to the configuration of an operator.
 func (w *crashingTransport) wrap(cfg *rest.Config) { testkit.Intercept(cfg, w.send) }
 
-// arm counts writes from now on, and crashes at the given one.
-func (w *crashingTransport) arm(at int, after bool) {
+// arm counts writes from now on, and crashes after the given one.
+func (w *crashingTransport) arm(at int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writes, w.at, w.after = 0, at, after
+	w.writes, w.at = 0, at
 }
 
 // kill simulates a crash between two requests.
@@ -102,11 +101,6 @@ func (w *crashingTransport) leave(r *http.Request, aside bool) (int, error) {
 		w.writes++
 		i = w.writes
 	}
-	if i > 0 && i == w.at && !w.after {
-		w.die("before " + w.describe(r))
-		w.lines.add("%s: %s: crash before it leaves", w.name, w.describe(r))
-		return 0, errCrashed
-	}
 	w.flying++
 	w.last = time.Now()
 	return i, nil
@@ -125,7 +119,7 @@ func (w *crashingTransport) arrive(r *http.Request, i int, answer *http.Response
 			w.answered++
 		}
 	}
-	if i > 0 && i == w.at && w.after {
+	if i > 0 && i == w.at {
 		w.die("after " + w.describe(r))
 		outcome += ": crash before the answer arrives"
 	}

@@ -80,6 +80,7 @@ func specimen() testkit.KindUnderTest {
 			}
 			return all
 		},
+		Own: []string{"/spec/ports", "/spec/template/spec/containers/"},
 		TwoWrites: func(path string) bool {
 			container := "/spec/template/spec/containers/0/"
 			return slices.ContainsFunc([]string{"/spec/ports", container + "ports", container + "env", container + "command"},
