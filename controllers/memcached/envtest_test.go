@@ -88,7 +88,7 @@ func specimen() testkit.KindUnderTest {
 			}
 			return all
 		},
-		Own: []string{"/spec/ports", "/spec/template/spec/containers/"},
+		Own: []string{"/spec/clusterIP", "/spec/ports", "/spec/publishNotReadyAddresses", "/spec/template/spec/containers/"},
 		TwoWrites: func(path string) bool {
 			container := "/spec/template/spec/containers/0/"
 			return slices.ContainsFunc([]string{"/spec/ports", container + "ports", container + "command", container + "args"},

@@ -272,7 +272,7 @@ func (e *Env) PolicyChanged(t *testing.T, s KindUnderTest) {
 	s.released(l, name)
 }
 
-// released checks that the children exist and have no owner.
+// released checks that the children exist, have no owner, and no mark of the operator.
 func (s KindUnderTest) released(l *Sandbox, name string) {
 	l.Helper()
 	for _, child := range s.Children(name) {
@@ -280,8 +280,8 @@ func (s KindUnderTest) released(l *Sandbox, name string) {
 		if n := len(child.GetOwnerReferences()); n != 0 {
 			l.Errorf("%T has %d owners, want none", child, n)
 		}
-		if child.GetLabels()[naming.LabelManagedBy] != "" || child.GetAnnotations()[naming.AnnotationOwner] != "" {
-			l.Errorf("%T still carries our marks: %v %v", child, child.GetLabels(), child.GetAnnotations())
+		if marks := fmt.Sprint(child.GetLabels(), child.GetAnnotations(), child.GetFinalizers()); strings.Contains(marks, naming.ManagedBy) {
+			l.Errorf("%T still carries our marks: %s", child, marks)
 		}
 	}
 }
