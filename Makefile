@@ -329,6 +329,19 @@ campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contr
 	$(call say,'incidents and their alerts')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=2h -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignIncidents$$' -v ./e2e/
 
+# TRAFFIC_SEED, which it prints, chooses the order; TRAFFIC_EVENTS='web image,tls restart' selects some.
+.PHONY: campaign-traffic
+campaign-traffic: TRAFFIC_TIME ?= 30m
+campaign-traffic: bin/cluster ## Whatever happens to objects, each request that fails has a documented cause: TRAFFIC_TIME=30m (docs/contributing/traffic.md)
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	$(call say,'current nginx and memcached')
+	@for v in trixie:nginx:1.26 trixie:memcached:1.6.38 sid:nginx:1.30 sid:memcached:1.6.45; do bin/cluster load $${v#*:} --debian $${v%%:*}; done
+	@CGO_ENABLED=0 go build -o bin/traffic-app ./e2e/traffic/app
+	@for tag in 1 2; do bin/cluster load traffic-app:$$tag --binary bin/traffic-app; done
+	$(call say,'events under traffic')
+	@CAMPAIGN=1 TRAFFIC_TIME=$(TRAFFIC_TIME) go test -tags=e2e -count=1 -timeout=0 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignTraffic$$' -v ./e2e/
+
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts
 bench-rollouts: bin/cluster ## Write docs/contributing/benchmarks.md: load through every rollout, compared with a plain Deployment; half an hour

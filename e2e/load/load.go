@@ -56,6 +56,12 @@ type Config struct {
 	Limit time.Duration
 	// TLS is for https.
 	TLS *tls.Config
+	// Ask replaces the HTTP request, for other protocols; URL is not used then. n counts
+	// the arrivals.
+	Ask func(ctx context.Context, n int) error
+	// Observe is called for each request when it has ended, and may be called at the same
+	// time for several. class is "" if it succeeded.
+	Observe func(due, ended time.Time, class Class, err error)
 }
 
 func (c Config) withDefaults() Config {
@@ -76,8 +82,11 @@ func (c Config) check() error {
 	switch {
 	case err != nil:
 		return err
+	case c.Ask != nil:
 	case u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return errors.New("load: URL must be http://host/ or https://host/")
+	}
+	switch {
 	case c.Rate <= 0:
 		return errors.New("load: Rate must be positive")
 	case c.Most <= 0:
@@ -178,19 +187,41 @@ func (l *Load) run(ctx context.Context) {
 		select {
 		case room <- struct{}{}:
 		default:
-			l.tally.add(outcome{due: due, class: Unsent, err: errors.New("as many requests are under way as may be")})
+			l.add(outcome{due: due, sent: due, class: Unsent, err: errors.New("as many requests are under way as may be")})
 			continue
 		}
 		under.Go(func() {
 			defer func() { <-room }()
-			o := ask(ctx, l.clients[n%len(l.clients)], l.config)
+			o := l.ask(ctx, n)
 			if ctx.Err() != nil {
 				return // it was given up, not failed
 			}
 			o.due = due
 			o.late = o.sent.Sub(due)
-			l.tally.add(o)
+			l.add(o)
 		})
+	}
+}
+
+// ask sends the request that arrived as number n.
+func (l *Load) ask(parent context.Context, n int) outcome {
+	if l.config.Ask == nil {
+		return ask(parent, l.clients[n%len(l.clients)], l.config)
+	}
+	o := outcome{sent: time.Now()}
+	ctx, cancel := context.WithTimeout(parent, l.config.Limit)
+	defer cancel()
+	err := l.config.Ask(ctx, n)
+	o.took = time.Since(o.sent)
+	op, isOp := errors.AsType[*net.OpError](err)
+	o.class, o.err = classify(http.StatusOK, err, false, !isOp || op.Op != "dial", o.took >= l.config.Limit)
+	return o
+}
+
+func (l *Load) add(o outcome) {
+	l.tally.add(o)
+	if l.config.Observe != nil {
+		l.config.Observe(o.due, o.sent.Add(o.took), o.class, o.err)
 	}
 }
 

@@ -353,3 +353,24 @@ func TestResult_FailedExceptClasses(t *testing.T) {
 		t.Errorf("%d %d %s", r.Failed(), r.Failed(Connect), r.Classes())
 	}
 }
+
+func TestLoad_AsksOtherwise(t *testing.T) {
+	var failed atomic.Int32
+	r := shoot(t, Config{
+		Rate: 500, Most: 50,
+		Ask: func(_ context.Context, n int) error {
+			if n%5 == 0 {
+				return fmt.Errorf("reading: %w", syscall.ECONNRESET)
+			}
+			return nil
+		},
+		Observe: func(due, ended time.Time, class Class, err error) {
+			if class != "" && err != nil && !ended.Before(due) {
+				failed.Add(1)
+			}
+		},
+	})
+	if r.Requests != 50 || r.Failures[Reset] != 10 || failed.Load() != 10 {
+		t.Errorf("%d failures were observed, the result is %v", failed.Load(), r)
+	}
+}

@@ -79,7 +79,7 @@ func EnsureInstalled(ctx context.Context, requirements []Requirement) (detail st
 			strings.Join(whats, ", "), strings.Join(packages, " "))
 	}
 	install := append([]string{"install", "-y", "-qq", "--no-install-recommends"}, packages...)
-	if err := AptGet(ctx, "", install...); err != nil {
+	if err := AptGet(ctx, "", "", install...); err != nil {
 		return "", err
 	}
 	if still := unmet(ctx, requirements); len(still) > 0 {
@@ -99,9 +99,13 @@ func unmet(ctx context.Context, requirements []Requirement) []Requirement {
 }
 
 // AptGet runs apt-get, and once more after refreshing the package lists: on a
-// machine that was just installed they are empty, on an old one outdated.
-func AptGet(ctx context.Context, dir string, args ...string) error {
+// machine that was just installed they are empty, on an old one outdated. A
+// configuration, a file, replaces the machine's own where the two differ.
+func AptGet(ctx context.Context, dir, configuration string, args ...string) error {
 	env := append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if configuration != "" {
+		env = append(env, "APT_CONFIG="+configuration)
+	}
 	// Downloads go to folders that apt's own user may not enter.
 	args = append([]string{"-o", "APT::Sandbox::User=root"}, args...)
 	if _, err := Run(ctx, Options{Dir: dir, Env: env}, "apt-get", args...); err == nil {

@@ -67,7 +67,7 @@ func Ensure(ctx context.Context, cacheDir string) (detail string, err error) {
 	if err := buildPause(ctx, cacheDir, tmp); err != nil {
 		return "", err
 	}
-	packages := filepath.Join(cacheDir, "packages")
+	packages := source{folder: filepath.Join(cacheDir, "packages")}
 	roots := filepath.Join(tmp, "roots")
 	for _, r := range rootfses() {
 		if err := r.build(ctx, packages, roots); err != nil {
@@ -100,13 +100,21 @@ func Ensure(ctx context.Context, cacheDir string) (detail string, err error) {
 }
 
 // build fills <roots>/<name>.
-func (r rootfs) build(ctx context.Context, packages, roots string) error {
+func (r rootfs) build(ctx context.Context, packages source, roots string) error {
 	dir := filepath.Join(roots, r.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	// Since Debian 13, packages rely on these links, which no package of ours brings.
+	if packages.configuration != "" && r.name == baseLayer {
+		for _, d := range []string{"bin", "sbin", "lib", "lib64"} {
+			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr", d), 0o755), os.Symlink("usr/"+d, filepath.Join(dir, d))); err != nil {
+				return err
+			}
+		}
+	}
 	for _, alternatives := range r.packages {
-		deb, err := download(ctx, packages, strings.Split(alternatives, "|"))
+		deb, err := packages.download(ctx, strings.Split(alternatives, "|"))
 		if err != nil {
 			return err
 		}
@@ -158,9 +166,13 @@ func (r rootfs) build(ctx context.Context, packages, roots string) error {
 	return checkLibraries(filepath.Join(dir, r.program), dir, filepath.Join(roots, baseLayer))
 }
 
-// download fetches the first of the packages that the machine's Debian has,
-// and keeps it.
-func download(ctx context.Context, into string, alternatives []string) (string, error) {
+// source is a folder of packages, and the configuration of apt-get that fills it, if
+// they are not of the machine's Debian.
+type source struct{ folder, configuration string }
+
+// download fetches the first of the packages that the Debian has, and keeps it.
+func (s source) download(ctx context.Context, alternatives []string) (string, error) {
+	into := s.folder
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return "", err
 	}
@@ -170,7 +182,7 @@ func download(ctx context.Context, into string, alternatives []string) (string, 
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			return found[0], nil
 		}
-		if failure = host.AptGet(ctx, into, "download", "-qq", pkg); failure != nil {
+		if failure = host.AptGet(ctx, into, s.configuration, "download", "-qq", pkg); failure != nil {
 			continue
 		}
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
@@ -183,7 +195,8 @@ func download(ctx context.Context, into string, alternatives []string) (string, 
 
 // linkBusybox makes the shell's commands.
 func linkBusybox(ctx context.Context, dir string) error {
-	list, err := host.Run(ctx, host.Options{}, filepath.Join(dir, "busybox"), "--list")
+	// With its own C library: that of the machine may be older.
+	list, err := host.Run(ctx, host.Options{}, "chroot", filepath.Dir(dir), "/bin/busybox", "--list")
 	if err != nil {
 		return err
 	}

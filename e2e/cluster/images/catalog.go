@@ -27,7 +27,7 @@ func rootfses() []rootfs {
 		{
 			// The C library and a shell, shared by all.
 			name:     baseLayer,
-			packages: []string{"libc6", "libcrypt1", "libssl3|libssl3t64", "zlib1g", "busybox"},
+			packages: []string{"libc6", "libcrypt1", "libssl3|libssl3t64", "libzstd1", "zlib1g", "busybox"},
 			remove:   append([]string{"usr/lib/*/gconv"}, docs...),
 			dirs:     []string{"tmp", "root", "proc", "sys", "dev", "run", "var/log"},
 			links:    map[string]string{"var/run": "/run"},
@@ -57,6 +57,7 @@ func rootfses() []rootfs {
 			name: "memcached",
 			packages: []string{
 				"memcached", "libevent-2.1-7|libevent-2.1-7t64", "libsasl2-2", "libsasl2-modules-db", "libdb5.3|libdb5.3t64",
+				"liblua5.4-0", // since 1.6.45
 			},
 			remove:  append([]string{"usr/share", "etc", "lib/systemd", "usr/lib/systemd"}, docs...),
 			program: "usr/bin/memcached",

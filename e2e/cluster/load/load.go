@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -26,6 +27,8 @@ type Options struct {
 	Entrypoint string
 	// From is the name and tag of an image of the cluster's registry.
 	From string
+	// Debian is the release of Debian that the image's packages are from.
+	Debian string
 }
 
 // Image makes an image available to the cluster's nodes under a name, and
@@ -42,7 +45,7 @@ func Image(ctx context.Context, c config.Config, reference string, o Options, no
 	if err != nil {
 		return "", err
 	}
-	im, err := o.open(ctx, c)
+	im, err := o.open(ctx, c, ref)
 	if err != nil {
 		return "", err
 	}
@@ -63,8 +66,10 @@ func Image(ctx context.Context, c config.Config, reference string, o Options, no
 	return digest.String(), nil
 }
 
-func (o Options) open(ctx context.Context, c config.Config) (v1.Image, error) {
+func (o Options) open(ctx context.Context, c config.Config, as name.Tag) (v1.Image, error) {
 	switch {
+	case o.Debian != "":
+		return images.FromSuite(ctx, o.Debian, as.RepositoryStr(), as.TagStr(), filepath.Join(c.CacheDir, "packages", o.Debian))
 	case o.From != "":
 		ref, err := parse(o.From)
 		if err != nil {
