@@ -104,7 +104,8 @@ func TestCampaignTraffic(t *testing.T) {
 // selected reports whether the event is one of TRAFFIC_EVENTS, such as "web image,tls restart".
 func selected(e trafficEvent) bool {
 	only := os.Getenv("TRAFFIC_EVENTS")
-	return only == "" || slices.Contains(strings.Split(only, ","), strings.TrimSpace(e.object+" "+e.name))
+	_, object, _ := strings.Cut(e.object, "/")
+	return only == "" || slices.Contains(strings.Split(only, ","), strings.TrimSpace(object+" "+e.name))
 }
 
 // happen lets an event happen, and waits until the objects have settled.

@@ -105,7 +105,7 @@ func (r rootfs) build(ctx context.Context, packages source, roots string) error 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// Since Debian 13, packages rely on these links, which no package of ours brings.
+	// Since Debian 13, packages rely on these links, which no package in an image brings.
 	if packages.configuration != "" && r.name == baseLayer {
 		for _, d := range []string{"bin", "sbin", "lib", "lib64"} {
 			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr", d), 0o755), os.Symlink("usr/"+d, filepath.Join(dir, d))); err != nil {
