@@ -67,7 +67,7 @@ func TestCampaignTraffic(t *testing.T) {
 	}
 	seed, err := strconv.ParseUint(os.Getenv("TRAFFIC_SEED"), 10, 64)
 	if err != nil {
-		seed = uint64(time.Now().Unix())
+		seed = rand.Uint64N(1_000_000) //nolint:gosec // a campaign is not a secret
 	}
 	t.Logf("TRAFFIC_SEED=%d", seed)
 	c := &campaignTraffic{T: t, ctx: t.Context(), ns: namespace(t), reader: newReader(t), on: map[string]bool{}}
@@ -154,11 +154,10 @@ func (c *campaignTraffic) ready(object string) error {
 
 // flip patches one of two values that take turns.
 func (c *campaignTraffic) flip(object, field, first, second string) error {
-	c.on[object+field] = !c.on[object+field]
-	if !c.on[object+field] {
-		first, second = second, first
+	if c.on[object+field] = !c.on[object+field]; c.on[object+field] {
+		first = second
 	}
-	return c.patch(object, fmt.Sprintf(field, second))
+	return c.patch(object, fmt.Sprintf(field, first))
 }
 
 // prepare creates the objects, and waits until each is Ready.
@@ -206,7 +205,7 @@ func (c *campaignTraffic) clients(duration time.Duration) {
 	start := func(object, name string, config load.Config) {
 		// The campaign ends with an event, and no event takes longer than this.
 		config.Most = config.Rate * int((duration + 20*time.Minute).Seconds())
-		config.TLS, config.Clients, config.Observe = accept, 6, c.judge.Observe(traffic.Client{Object: object, Name: name})
+		config.TLS, config.Clients, config.Observe = accept, 6, c.judge.Observe(traffic.Client{Object: object, Name: name, Probe: name == "new" || name == "memcached"})
 		if config.Limit == 0 {
 			config.Limit = trafficLimit
 		}
@@ -239,14 +238,19 @@ func http2(url string, accept *tls.Config) func(context.Context, int) error {
 	for range 6 {
 		protocols := &http.Protocols{}
 		protocols.SetHTTP2(true)
-		clients = append(clients, &http.Client{Transport: &http.Transport{Protocols: protocols, TLSClientConfig: accept.Clone(), IdleConnTimeout: 20 * time.Second}})
+		clients = append(clients, &http.Client{Transport: &http.Transport{Protocols: protocols, TLSClientConfig: accept.Clone()}})
 	}
 	return func(ctx context.Context, n int) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
-		res, err := clients[n%len(clients)].Do(req)
+		client := clients[n%len(clients)]
+		// Now and then another connection, or all would be those of pods that did not end.
+		if n/len(clients)%15 == 0 {
+			client.CloseIdleConnections()
+		}
+		res, err := client.Do(req)
 		if err != nil {
 			return err
 		}

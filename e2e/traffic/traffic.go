@@ -21,8 +21,12 @@ const (
 	tolerated = 30 * time.Second
 )
 
-// Client sends requests to an object.
-type Client struct{ Object, Name string }
+// Client sends requests to an object. A probe opens connections, and shows what clients
+// meet that come now; others may have been served by the same pod for a long time.
+type Client struct {
+	Object, Name string
+	Probe        bool
+}
 
 // Failure is a request that failed.
 type Failure struct {
@@ -114,7 +118,9 @@ func (j *Judge) Observe(c Client) func(due, ended time.Time, class load.Class, e
 		j.requests[c]++
 		j.events[len(j.events)-1].requests++
 		if class == "" {
-			j.good[c.Object] = ended
+			if c.Probe {
+				j.good[c.Object] = ended
+			}
 			return
 		}
 		j.bad[c.Object] = ended
@@ -135,9 +141,9 @@ func (j *Judge) Compare(object string, available, ready bool, now time.Time) {
 		}
 	}
 	for what, differs := range map[string]bool{
-		"Available=True, and each request fails": available && bad && !good,
-		"Available=False, and no request fails":  !available && good && !bad,
-		"Ready=True, and requests fail":          ready && bad,
+		"Available=True, and each probe fails":  available && bad && !good,
+		"Available=False, and no request fails": !available && good && !bad,
+		"Ready=True, and requests fail":         ready && bad,
 	} {
 		key := [2]string{object, what}
 		d := j.disagree[key]

@@ -23,12 +23,12 @@ func TestJudge_AttributesFailures(t *testing.T) {
 		class      load.Class
 		attributed bool
 	}{
-		"documented":                             {Client{"web", "new"}, 101, 102, load.Reset, true},
-		"began before and ended after the event": {Client{"web", "new"}, 90, 101, load.Reset, true},
-		"before the event":                       {Client{"web", "new"}, 90, 99, load.Reset, false},
-		"too late":                               {Client{"web", "new"}, 111, 112, load.Reset, false},
-		"another class":                          {Client{"web", "new"}, 101, 102, load.Timeout, false},
-		"another object":                         {Client{"app", "new"}, 101, 102, load.Reset, false},
+		"documented":                             {Client{"web", "new", true}, 101, 102, load.Reset, true},
+		"began before and ended after the event": {Client{"web", "new", true}, 90, 101, load.Reset, true},
+		"before the event":                       {Client{"web", "new", true}, 90, 99, load.Reset, false},
+		"too late":                               {Client{"web", "new", true}, 111, 112, load.Reset, false},
+		"another class":                          {Client{"web", "new", true}, 101, 102, load.Timeout, false},
+		"another object":                         {Client{"app", "new", true}, 101, 102, load.Reset, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := NewJudge(causes, at(0))
@@ -62,7 +62,7 @@ func TestJudge_ComparesStatusWithRequests(t *testing.T) {
 	}{
 		"serving":                   {available: true, ready: true, good: true, seconds: 60},
 		"down, and says so":         {bad: true, seconds: 60},
-		"down under Available":      {available: true, bad: true, seconds: 60, want: "Available=True, and each request fails"},
+		"down under Available":      {available: true, bad: true, seconds: 60, want: "Available=True, and each probe fails"},
 		"for a short time":          {available: true, bad: true, seconds: 29},
 		"as long as documented":     {available: true, bad: true, seconds: 60, unseen: time.Minute},
 		"some fail under Ready":     {available: true, ready: true, good: true, bad: true, seconds: 60, want: "Ready=True, and requests fail"},
@@ -71,7 +71,7 @@ func TestJudge_ComparesStatusWithRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := NewJudge([]Cause{{Events: []string{"nothing"}, Unseen: c.unseen, Why: "documented"}}, at(0))
-			o := j.Observe(Client{"web", "new"})
+			o := j.Observe(Client{"web", "new", true})
 			for s := range c.seconds {
 				if c.good {
 					o(at(s), at(s), "", nil)

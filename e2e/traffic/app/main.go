@@ -20,14 +20,14 @@ func main() {
 	listen := flag.String("listen", ":8080", "")
 	flag.Parse()
 	var ending atomic.Bool
-	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		if ending.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		fmt.Fprintln(w, "served")
 	})
 	// About 20 seconds.
-	http.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+	http.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
 		for range 40 {
 			fmt.Fprintln(w, strings.Repeat("x", 100))
 			_ = http.NewResponseController(w).Flush()
@@ -35,7 +35,7 @@ func main() {
 		}
 	})
 	// The life of a WebSocket, without its frames.
-	http.HandleFunc("/upgrade", func(w http.ResponseWriter, r *http.Request) {
+	http.HandleFunc("/upgrade", func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
