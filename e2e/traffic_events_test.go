@@ -29,17 +29,19 @@ func trafficCauses() []traffic.Cause {
 	replaced := []string{
 		"image", "resources", "memory", "restart", "scale", "bad image", "node drained", "pod deleted", "container killed", "node lost",
 	}
+	// Not an answer that is wrong.
+	dropped := []load.Class{load.Connect, load.ConnectTimeout, load.Handshake, load.Reset, load.Retried, load.Timeout}
 	return []traffic.Cause{
 		{
-			Events: []string{"node lost"}, Within: 75 * time.Second, Unseen: 75 * time.Second,
-			Why: "Kubernetes notices after about 40 s that a node is lost", Page: page,
+			Events: []string{"node lost"}, Classes: dropped, Within: 3 * time.Minute, Unseen: 75 * time.Second,
+			Why: "Kubernetes notices after about 40 s that a node is lost, and some time after its start which pods run", Page: page,
 		},
 		{
-			Events: []string{"container killed"}, Within: 10 * time.Second,
+			Events: []string{"container killed"}, Classes: dropped, Within: 10 * time.Second,
 			Why: "a container that exits drops its requests, and is reached until the kubelet notices", Page: page,
 		},
 		{
-			Events: []string{"liveness failure"}, Within: 20 * time.Second, Classes: append(load.NotAccepted, load.Reset, load.Retried),
+			Events: []string{"liveness failure"}, Classes: dropped, Within: 45 * time.Second,
 			Why: "a container that is restarted is reached until the kubelet notices that it has exited", Page: page,
 		},
 		{
@@ -73,7 +75,7 @@ func (c *campaignTraffic) events() []trafficEvent {
 	}
 	for _, object := range []string{web, secure} {
 		add(object, "image", flip(object, `{"image":"nginx:%s"}`, "1.26", "1.30"))
-		add(object, "config", flip(object, `{"config":{"inline":"# %s\\n`+trafficConfigs[object]+`"}}`, "first", "second"))
+		add(object, "config", flip(object, `{"config":{"inline":"# %s\n`+trafficConfigs[object]+`"}}`, "first", "second"))
 		add(object, "bad config", c.fails(object, c.config(object, "retrun 200;\\n"), c.config(object, "")))
 		add(object, "restart", restart(object))
 		add(object, "liveness failure", func() error { return c.sicken(object) })
