@@ -85,11 +85,13 @@ const (
 	// ReasonFeatureUnavailable: the cluster does not serve an API that the spec
 	// needs.
 	ReasonFeatureUnavailable = "FeatureUnavailable"
-	// ReasonAccepted: an ingress controller or a Gateway routes the hosts to
+	// ReasonAccepted: an ingress controller or a Gateway has accepted the hosts of
 	// the object.
 	ReasonAccepted = "Accepted"
 	// ReasonNotAccepted: an ingress controller or a Gateway rejects the hosts.
 	ReasonNotAccepted = "NotAccepted"
+	// ReasonHostClaimed: an older object has the same host and path.
+	ReasonHostClaimed = "HostClaimed"
 	// ReasonNotAllowed: the platform configuration does not allow what the spec
 	// asks for.
 	ReasonNotAllowed = "NotAllowed"

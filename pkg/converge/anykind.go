@@ -23,8 +23,8 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
 		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Selector: k.Selector,
 		Log: k.Log, Groups: k.Groups,
-		Limiter: k.Limiter,
-		Paused:  func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
+		Limiter: k.Limiter, Claims: k.Claims,
+		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
 		Observe: func(ctx context.Context, r Reader, o Object) (any, error) {
 			var none S
 			if k.Observe == nil {

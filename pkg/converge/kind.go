@@ -89,6 +89,9 @@ type Kind[T Object, S any] struct {
 	// show them. They are required if there are such types.
 	Selector  func(unowned client.Object) *metav1.LabelSelector
 	PodLabels func(context.Context, client.Reader, T) map[string]string
+	// Claims returns what a child claims for itself in all namespaces, such as a
+	// host (Reader.Claimants). If it is nil, children claim nothing.
+	Claims func(child client.Object) []string
 	// Log contains the texts of the kind's log lines.
 	Log LogText
 	// Groups are the groups of kinds whose messages the objects have, such as
@@ -155,6 +158,8 @@ type Reader struct {
 	// lacks reports whether the type of an object is not available. If it is
 	// nil, all types are available.
 	lacks func(client.Object) bool
+	// claims is nil if no children are cached.
+	claims *claims
 	// reads, if not nil, records the references that were read. Reader records
 	// all other reads.
 	reads *reads

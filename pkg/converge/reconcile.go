@@ -28,6 +28,7 @@ import (
 type Reconciler struct {
 	kind     AnyKind
 	optional *optional // nil in tests that have none
+	claims   *claims   // the same
 	client   client.Client
 	refs     *configsource.Reader
 	applier  *apply.Applier
@@ -159,7 +160,7 @@ func (c *reconciliation) observe(ctx context.Context) (Model, error) {
 	if err := c.adopt(ctx); err != nil {
 		return nil, err
 	}
-	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.optional.lacks, reads: c.read}, c.refs, c.obj)
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.optional.lacks, claims: c.claims, reads: c.read}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:
 	case c.kind.Paused(c.obj):

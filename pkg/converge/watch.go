@@ -122,6 +122,9 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	}
 	optional.handler = first{EventHandler: handler.EnqueueRequestsFromMapFunc(ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList()))}
 	r.optional = optional
+	if k.Claims != nil {
+		r.claims = newClaims(mgr.GetCache(), mgr.GetScheme(), name, k.Claims)
+	}
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, optional.handler)
 	}

@@ -2,15 +2,19 @@ package resources
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -256,5 +260,33 @@ func TestPodDisruptionBudget_Autoscaled(t *testing.T) {
 				t.Errorf("got %s, want %s", specOf(t, in, "PodDisruptionBudget"), tc.want)
 			}
 		})
+	}
+}
+
+func TestClaims(t *testing.T) {
+	ingress := func(expose string) client.Object {
+		return read[networkingv1.Ingress](t, "spec: "+specOf(t, Ingress("web", "ns", labels, "s", 80, read[common.Expose](t, expose)), "Ingress"))
+	}
+	route := func(expose, namespace string) client.Object {
+		r := read[gatewayv1.HTTPRoute](t, "spec: "+specOf(t, HTTPRoute("web", "ns", labels, "s", 80, read[common.Expose](t, expose)), "HTTPRoute"))
+		r.Namespace = namespace
+		return r
+	}
+	for name, tc := range map[string]struct {
+		a, b   client.Object
+		shared int
+	}{
+		"the same hosts and path": {ingress(`{hosts: [a, b, c], path: /x}`), ingress(`{hosts: [b, c], path: /x}`), 2},
+		"another path":            {ingress(`{hosts: [a], path: /x}`), ingress(`{hosts: [a]}`), 0},
+		"another class":           {ingress(`{hosts: [a], ingress: {ingressClassName: x}}`), ingress(`{hosts: [a]}`), 0},
+		"the same Gateway":        {route(`{hosts: [a], gateway: {parentRef: {name: g}}}`, "x"), route(`{hosts: [a], gateway: {parentRef: {name: g, namespace: x}}}`, "y"), 1},
+		"another Gateway":         {route(`{hosts: [a], gateway: {parentRef: {name: g}}}`, "x"), route(`{hosts: [a], gateway: {parentRef: {name: g}}}`, "y"), 0},
+		"another listener":        {route(`{hosts: [a], gateway: {parentRef: {name: g, sectionName: http}}}`, "x"), route(`{hosts: [a], gateway: {parentRef: {name: g, sectionName: https}}}`, "x"), 0},
+		"another kind":            {ingress(`{hosts: [a]}`), &corev1.ConfigMap{}, 0},
+	} {
+		both := slices.DeleteFunc(Claims(tc.a), func(c string) bool { return !slices.Contains(Claims(tc.b), c) })
+		if len(both) != tc.shared {
+			t.Errorf("%s: %v and %v, both claim %v", name, Claims(tc.a), Claims(tc.b), both)
+		}
 	}
 }

@@ -1,20 +1,99 @@
 package resources
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 )
 
-// TakenByIngress reports whether an ingress controller routes requests from the
-// hosts of an Ingress. The Ingress is nil if it does not exist.
+// Claims returns the hosts and paths of an Ingress or HTTPRoute, together with the class
+// or the listener that routes them. It returns nil for other children.
+func Claims(child client.Object) []string {
+	var all []string
+	switch o := child.(type) {
+	case *networkingv1.Ingress:
+		for _, r := range o.Spec.Rules {
+			if r.HTTP == nil {
+				continue
+			}
+			for _, p := range r.HTTP.Paths {
+				all = append(all, strings.Join([]string{or(o.Spec.IngressClassName, ""), r.Host, p.Path}, "/"))
+			}
+		}
+	case *gatewayv1.HTTPRoute:
+		for _, g := range o.Spec.ParentRefs {
+			listener := []string{string(or(g.Namespace, gatewayv1.Namespace(o.Namespace))), string(g.Name), string(or(g.SectionName, ""))}
+			for _, h := range o.Spec.Hostnames {
+				for _, path := range routePaths(o) {
+					all = append(all, strings.Join(append(listener, string(h), path), "/"))
+				}
+			}
+		}
+	}
+	return all
+}
+
+func routePaths(r *gatewayv1.HTTPRoute) []string {
+	var all []string
+	for _, rule := range r.Spec.Rules {
+		for _, m := range rule.Matches {
+			if m.Path != nil {
+				all = append(all, or(m.Path.Value, "/"))
+			}
+		}
+	}
+	return all
+}
+
+// Older returns the oldest of the children that claim a host of one, if that is older,
+// and nil otherwise. Gateways route requests to the oldest, as most ingress controllers do.
+func Older(one client.Object, claimants []client.Object) client.Object {
+	oldest := one
+	for _, o := range claimants {
+		if o.GetDeletionTimestamp() == nil && compareAge(o, oldest) < 0 {
+			oldest = o
+		}
+	}
+	if oldest == one {
+		return nil
+	}
+	return oldest
+}
+
+// compareAge orders children as Gateways do: by age, and then by name.
+func compareAge(a, b client.Object) int {
+	return cmp.Or(
+		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
+		strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName()),
+	)
+}
+
+// HostClaimed reports that an older child claims the same host.
+func HostClaimed(by client.Object) conditions.Condition {
+	kind := "Ingress"
+	if _, ok := by.(*gatewayv1.HTTPRoute); ok {
+		kind = "HTTPRoute"
+	}
+	return conditions.False(msgHostClaimed, kind, by.GetName(), by.GetNamespace())
+}
+
+// OfOtherClass reports whether the spec names another class than that of an Ingress. The
+// controller of the earlier class may have written an address, and does not remove it.
+func OfOtherClass(i *networkingv1.Ingress, spec *common.Expose) bool {
+	return spec.Ingress != nil && spec.Ingress.IngressClassName != "" && or(i.Spec.IngressClassName, "") != spec.Ingress.IngressClassName
+}
+
+// TakenByIngress reports whether an ingress controller has set an address of an
+// Ingress. The Ingress is nil if it does not exist.
 func TakenByIngress(i *networkingv1.Ingress) conditions.Condition {
 	switch {
 	case i == nil:

@@ -75,8 +75,13 @@ var (
 	})
 	msgIngressAccepted = message.Define(message.Message{
 		In: []string{"Exposed=True"}, Kinds: message.Web, Reasons: []string{common.ReasonAccepted},
-		Text: "An ingress controller routes requests for the hosts to the Service.",
-		When: "The Ingress has an address in its status.",
+		Text: "An ingress controller has set an address of the Ingress.",
+		When: "The Ingress has an address in its status. The operator reads neither the IngressClass nor the TLS Secret.",
+	})
+	msgHostClaimed = message.Define(message.Message{
+		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonHostClaimed},
+		Text: "{kind} \"{name}\" in namespace \"{namespace}\" has the same host and path, and is older. Remove the host from one of the two objects.",
+		When: "Two objects have the same host and path, and the same ingress class or Gateway. Requests are routed to one of them only.",
 	})
 	msgRouteCreated = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
@@ -95,7 +100,7 @@ var (
 	})
 	msgRouteAccepted = message.Define(message.Message{
 		In: []string{"Exposed=True"}, Kinds: message.Web, Reasons: []string{common.ReasonAccepted},
-		Text: "The Gateway routes requests for the hosts to the Service.",
-		When: "All parents of the HTTPRoute report that they accept it.",
+		Text: "The Gateway has accepted the HTTPRoute.",
+		When: "All parents in the status of the HTTPRoute report that they accept it. The operator does not read the Gateway.",
 	})
 )

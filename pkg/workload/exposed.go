@@ -7,6 +7,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -44,11 +45,24 @@ func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition,
 		return conditions.Condition{Reason: msgExposeNotAllowed.Reason(), Message: msgExposeNotAllowed.Quoting(w.Refused.Error())}, false
 	case w.Expose.Type == common.ExposeIngress:
 		i := converge.ChildOrObserved(out, "Ingress", ns, name, s.Ingress)
-		return resources.TakenByIngress(i), i != nil
+		if i != nil && resources.OfOtherClass(i, w.Expose) {
+			i = nil // it is being deleted
+		}
+		return s.claimed(resources.TakenByIngress(i), out), i != nil
 	case s.NoRoutes:
 		return conditions.False(msgNoRoutes), false
 	default:
 		r := converge.ChildOrObserved(out, "HTTPRoute", ns, name, s.Route)
-		return resources.TakenByGateway(r), r != nil
+		return s.claimed(resources.TakenByGateway(r), out), r != nil
 	}
+}
+
+// claimed returns f, unless an older child has the same host: its removal triggers no
+// reconcile of this object.
+func (s Children) claimed(f conditions.Condition, out converge.Outcome) conditions.Condition {
+	if s.Older == nil {
+		return f
+	}
+	out.RequeueAfter(fault.Probe)
+	return resources.HostClaimed(s.Older)
 }

@@ -16,6 +16,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 var named = metav1.ObjectMeta{Namespace: "default", Name: "shop", Generation: 2}
@@ -145,5 +146,79 @@ func TestExposed_DoesNotRouteRefusedHosts(t *testing.T) {
 				t.Errorf("by %s: deleted are %v, %q, with addresses: %v; made (-want +got):\n%s", by, deleted, got, addressed, diff)
 			}
 		}
+	}
+}
+
+// Of two objects with the same host and path, only the older one is exposed.
+func TestExposed_OlderClaim(t *testing.T) {
+	aged := func(o client.Object, namespace string, minute int) client.Object {
+		o.SetNamespace(namespace)
+		o.SetCreationTimestamp(metav1.NewTime(time.Date(2026, 1, 2, 12, minute, 0, 0, time.UTC)))
+		return o
+	}
+	deleting := aged(ingress(), "other", 0)
+	deleting.SetDeletionTimestamp(new(metav1.Now()))
+	for name, tc := range map[string]struct {
+		by        common.ExposeType
+		own       client.Object
+		claimants []client.Object
+		want      string
+	}{
+		"an older Ingress":           {common.ExposeIngress, aged(ingress("192.0.2.1"), "default", 1), []client.Object{aged(ingress(), "z", 2), aged(ingress(), "other", 0)}, "False HostClaimed"},
+		"a younger Ingress":          {common.ExposeIngress, aged(ingress("192.0.2.1"), "default", 1), []client.Object{aged(ingress(), "a", 2)}, "True Accepted"},
+		"an Ingress that is deleted": {common.ExposeIngress, aged(ingress("192.0.2.1"), "default", 1), []client.Object{deleting}, "True Accepted"},
+		"as old, by name":            {common.ExposeIngress, aged(ingress("192.0.2.1"), "default", 1), []client.Object{aged(ingress(), "a", 1)}, "False HostClaimed"},
+		"an older route":             {common.ExposeGateway, aged(route(is("Accepted", "True", 2), is("ResolvedRefs", "True", 2)), "default", 1), []client.Object{aged(route(), "other", 0)}, "False HostClaimed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Children{Older: resources.Older(tc.own, tc.claimants)}
+			switch c := tc.own.(type) {
+			case *networkingv1.Ingress:
+				s.Ingress = c
+			case *gatewayv1.HTTPRoute:
+				s.Route = c
+			}
+			if got, _ := exposed(s, exposing(tc.by), after(nil, nil)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// An address of the earlier class says nothing about the class in the spec.
+func TestExposed_CreatesAnIngressOfAnotherClassAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		live    *string
+		spec    string
+		renewed bool
+	}{
+		"the same class":              {new("nginx"), "nginx", false},
+		"the default class":           {new("nginx"), "", false},
+		"another class":               {new("nginx"), "traefik", true},
+		"a class instead of no class": {nil, "traefik", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Children{Ingress: ingress("192.0.2.1")}
+			s.Ingress.Spec.IngressClassName = tc.live
+			w := exposing(common.ExposeIngress)
+			w.Expose.Ingress = &common.ExposeIngressOptions{IngressClassName: tc.spec}
+			var plan converge.Plan
+			s.ApplyOrPrune(&plan, w)
+			if renewed := len(plan.Prune) == 1 && len(plan.Apply) == 0; renewed != tc.renewed {
+				t.Errorf("pruned are %v, applied %v", plan.Prune, plan.Apply)
+			}
+			want := "True Accepted"
+			if tc.renewed {
+				want = "False Progressing"
+			}
+			if got, _ := exposed(s, w, after(nil, nil)); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			w.Owner.SetDeletionTimestamp(new(metav1.Now()))
+			plan = converge.Plan{}
+			if s.ApplyOrPrune(&plan, w); len(plan.Apply) != 1 {
+				t.Errorf("the Ingress of an object that is being deleted is not named")
+			}
+		})
 	}
 }

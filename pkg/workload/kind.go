@@ -23,6 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
@@ -82,6 +83,7 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		Selector:   func(o client.Object) *metav1.LabelSelector { return o.(*policyv1.PodDisruptionBudget).Spec.Selector },
 		PodLabels:  func(ctx context.Context, r client.Reader, obj T) map[string]string { return podLabels(ctx, r, obj) },
 		References: k.ConfigMaps,
+		Claims:     resources.Claims,
 		Observe:    k.observe,
 		Model:      func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
 	}
