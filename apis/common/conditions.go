@@ -60,6 +60,8 @@ const (
 	// ReasonForbidden: RBAC or an admission policy does not allow the operator
 	// to write a child.
 	ReasonForbidden = "Forbidden"
+	// ReasonWebhookFailed: an admission webhook of the cluster cannot be called.
+	ReasonWebhookFailed = "WebhookFailed"
 	// ReasonInvalid: the API server rejects a child as invalid.
 	ReasonInvalid = "Invalid"
 	// ReasonRolloutFailed: the rollout exceeded its progress deadline.

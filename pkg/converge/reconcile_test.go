@@ -866,6 +866,14 @@ func TestReconciler_RecordsOneEventForAnEdit(t *testing.T) {
 	pass() // the wait is over
 	l.state = up
 	pass("Normal Up Ready: up")
+
+	l.state = conditions.State{Available: up.Available, Ready: rolling}
+	pass("Normal Rolling Reconciling: rolling")
+	l.refuse["Desired"] = &fault.Error{Class: fault.Retry, Reason: "WebhookFailed", Message: "no answer"}
+	if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err == nil {
+		t.Error("no error, so no back-off")
+	}
+	l.said("Warning WebhookFailed Reconciling: no answer")
 }
 
 func TestReconciler_KeepsItsFinalizerWhileNeeded(t *testing.T) {
@@ -1200,7 +1208,7 @@ func TestReconciler_LeavesTheStatusIfNothingCouldBeObserved(t *testing.T) {
 	if _, err := l.try("Observe"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
 	}
-	l.said("Normal Error Reconciling: The API server did not carry out a request (no answer). It is retried.")
+	l.said("Warning Error Reconciling: The API server did not carry out a request (no answer). It is retried.")
 
 	l.refuse["Observe"] = fault.Stalled(messages.New(common.ReasonForbidden, "forbidden"))
 	l.pass("Observe", "status")
@@ -1332,7 +1340,7 @@ func TestReconciler_ReportsRacesThatAreAlwaysLost(t *testing.T) {
 		if _, err := l.try("Observe", "Desired", "apply", "Report", "status"); err == nil {
 			t.Error("no error, so no back-off")
 		}
-		l.said("Normal Error Reconciling: The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.")
+		l.said("Warning Error Reconciling: The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.")
 		if _, err := l.try("Observe", "Desired", "apply", "Report"); err == nil { // nothing new to write
 			t.Error("no error, so no back-off")
 		}
@@ -1452,7 +1460,7 @@ func TestRelease_KeepsAnObjectWhoseChildWouldBeLost(t *testing.T) {
 		t.Error("no error, so no back-off")
 	}
 	const why = "The object cannot be deleted yet. The API server did not carry out a request (no answer). It is retried."
-	l.said("Warning Error "+why, "Normal Error Reconciling: "+why)
+	l.said("Warning Error "+why, "Warning Error Reconciling: "+why)
 	if _, err := l.try("Observe", "Desired", "patch"); err == nil { // nothing new to write
 		t.Error("no error, so no back-off")
 	}

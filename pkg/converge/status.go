@@ -139,7 +139,8 @@ func becameAvailable(b, a metav1.Condition) bool {
 // announce sends an event for every condition that changed its status or
 // reason since the last decision, and that is not implied by another one. If the
 // user has started a rollout, by creating or changing the object, it is announced
-// when it ends, or when something holds it up.
+// when it ends, or when something holds it up. What needs a person, or an error, is a
+// Warning.
 func (r *Reconciler) announce(before, after Object, started bool, problem fault.Verdict) {
 	started = started && problem.Class == fault.None
 	for _, c := range after.GetStatus().Conditions {
@@ -152,6 +153,8 @@ func (r *Reconciler) announce(before, after Object, started bool, problem fault.
 		case c.Type == common.ConditionStalled:
 			kind = "Warning"
 		case c.Type == common.ConditionReady && c.Status == metav1.ConditionTrue:
+		case c.Type == common.ConditionReconciling && problem.Class == fault.Retry:
+			kind = "Warning"
 		case c.Type == common.ConditionReconciling && old == nil && !started:
 		default:
 			continue // Reconciling or Stalled explain Ready=False, and Ready explains Available

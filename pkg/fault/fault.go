@@ -205,6 +205,9 @@ func classifyOne(err error) *Error {
 		return refused(msgNodePort, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return refused(msgInvalid, err)
+	case strings.Contains(err.Error(), `failed calling webhook "`):
+		what := strings.Replace(err.Error(), "Internal error occurred: ", "", 1)
+		return &Error{Class: Retry, Reason: msgWebhook.Reason(), Message: msgWebhook.Quoting(Clip(stable(what), maxMessage))}
 	}
 	reason := string(apierrors.ReasonForError(err))
 	if reason == "" {
@@ -221,7 +224,7 @@ func classifyOne(err error) *Error {
 // valid and no change of the spec may help.
 func denied(err error) bool {
 	var s apierrors.APIStatus
-	return errors.As(err, &s) && s.Status().Code/100 == 4 && denial.MatchString(s.Status().Message)
+	return errors.As(err, &s) && denial.MatchString(s.Status().Message)
 }
 
 var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request|admission webhook "[^"]+" denied the request`)
@@ -266,8 +269,14 @@ func answer(err error) string {
 			m = st.Message
 		}
 	}
-	return Clip(m, maxMessage)
+	return Clip(stable(m), maxMessage)
 }
+
+// stable removes from a message what differs between two attempts: times, and the local
+// addresses of connections.
+func stable(message string) string { return unstable.ReplaceAllString(message, "") }
+
+var unstable = regexp.MustCompile(`(: current time \S+ is (before|after) )?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)?|(\d+(\.\d+){3}|\[[0-9a-f:]+\]):\d+->`)
 
 // Clip shortens a text to at most the given number of bytes, without splitting
 // a character.

@@ -107,8 +107,20 @@ func TestClassify(t *testing.T) {
 		"invalid":            {invalid("spec.type"), want{Stall, common.ReasonInvalid, "spec.type", false, aProbe}},
 		"bad request":        {apierrors.NewBadRequest("unknown field"), want{Stall, common.ReasonInvalid, "unknown field", false, aProbe}},
 		"deadline":           {context.DeadlineExceeded, want{Retry, common.ReasonError, "no answer", true, never}},
-		"server error":       {apierrors.NewInternalError(broken), want{Retry, common.ReasonError, "InternalError", true, never}},
-		"anything else":      {broken, want{Retry, common.ReasonError, "no answer", true, never}},
+		"webhook that does not answer": {
+			fmt.Errorf(`applying Deployment "web": %w`, apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.other.svc:443/?timeout=10s": read tcp 10.0.0.1:34567->10.96.0.9:443: connection reset by peer`))),
+			want{Retry, common.ReasonWebhookFailed, `webhook of the cluster: applying Deployment "web": failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.other.svc:443/?timeout=10s": read tcp 10.96.0.9:443: connection reset by peer. The request is retried`, true, never},
+		},
+		"webhook whose certificate expired": {
+			apierrors.NewInternalError(errors.New(`failed calling webhook "p": x509: certificate has expired or is not yet valid: current time 2026-11-27T17:52:00Z is after 2026-11-01T00:00:00Z`)),
+			want{Retry, common.ReasonWebhookFailed, `failed calling webhook "p": x509: certificate has expired or is not yet valid. The request`, true, never},
+		},
+		"webhook that denies with 500": {
+			deniedBy(http.StatusInternalServerError, metav1.StatusReasonInternalError, `admission webhook "policy.example.com" denied the request: at 2026/11/27 18:12:26 no`),
+			want{Stall, common.ReasonForbidden, "denied the request: at  no", false, aProbe},
+		},
+		"server error":  {apierrors.NewInternalError(broken), want{Retry, common.ReasonError, "InternalError", true, never}},
+		"anything else": {broken, want{Retry, common.ReasonError, "no answer", true, never}},
 
 		"the worst of a join speaks": {errors.Join(Waiting(5*time.Second, messages.New(common.ReasonWaiting, "w")), Stalled(messages.New("S", "s"))), want{Stall, "S", "s", false, fiveSecond}},
 		"in any order":               {errors.Join(Stalled(messages.New("S", "s")), Waiting(5*time.Second, messages.New(common.ReasonWaiting, "w"))), want{Stall, "S", "s", false, fiveSecond}},
@@ -177,6 +189,9 @@ func TestClassify_MessagesAreDeterministic(t *testing.T) {
 	for name, make := range map[string]func() error{
 		"server error": func() error {
 			return apierrors.NewInternalError(fmt.Errorf("dial tcp: port %d", time.Now().Nanosecond()))
+		},
+		"webhook": func() error {
+			return apierrors.NewInternalError(fmt.Errorf(`failed calling webhook "x": read tcp [::1]:%d->[::2]:443: EOF`, 10000+time.Now().Nanosecond()%10000))
 		},
 		"no answer": func() error { return fmt.Errorf("read tcp 10.0.0.1:%d", time.Now().Nanosecond()) },
 		"node port": func() error { return invalid("spec.ports[0].nodePort") },

@@ -44,6 +44,12 @@ var (
 		Text: "The API server did not carry out a request ({reason, or no answer}). It is retried.",
 		When: "The API server or etcd is overloaded or unreachable. The operator's log has the details.",
 	})
+	msgWebhook = message.Define(message.Message{
+		In: append([]string{message.Event}, message.Waits...), Reasons: []string{common.ReasonWebhookFailed},
+		Text: "The API server cannot call an admission webhook of the cluster.", Quote: "child, webhook and error",
+		Remedy: "The request is retried; repair or remove the webhook.",
+		When:   "The webhook of another component does not answer, or its certificate is invalid, and its failure policy is Fail.",
+	})
 	msgPodSecurity = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonForbidden, common.ReasonReplicaFailure},
 		Text: "Set spec.security.profile to Restricted, or relax the label pod-security.kubernetes.io/enforce of the namespace.",
