@@ -23,9 +23,10 @@ const PodLabel = "immortalcontainer_cr"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Starts",type=integer,JSONPath=`.status.startTimes`,description="pods that were released to run"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.containerRestarts`,description="restarts of the container in the current pod"
-// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.status.image`,description="image that runs"
 // +kubebuilder:printcolumn:name="Pod",type=string,JSONPath=`.status.currentPod`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: it becomes the value of the pod's label app"
 type ImmortalContainer struct {
 	metav1.TypeMeta `json:",inline"`
