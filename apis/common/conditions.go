@@ -97,6 +97,8 @@ const (
 	// ReasonNotAllowed: the platform configuration does not allow what the spec
 	// asks for.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonAutoscalingFailed: the pods serve, but the autoscaler cannot scale them.
+	ReasonAutoscalingFailed = "AutoscalingFailed"
 	// ReasonError: an unexpected error, which is retried with back-off.
 	ReasonError = "Error"
 	// ReasonDeleting: the object is being deleted.

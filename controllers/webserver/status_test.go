@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -234,6 +235,20 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 				t.Errorf("reconciling the same state again changed the status, which causes a needless write:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestReport_AutoscalerThatCannotScale(t *testing.T) {
+	w := sample()
+	w.Spec.Replicas, w.Spec.Autoscaling = nil, &common.Autoscaling{MaxReplicas: 5}
+	var o Observed
+	o.Autoscaler = &autoscalingv2.HorizontalPodAutoscaler{Status: autoscalingv2.HorizontalPodAutoscalerStatus{
+		Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: corev1.ConditionFalse, Reason: "FailedGetResourceMetric"}},
+	}}
+	report(w, o, outcome(nil, liveDeployment(allAvailable(3)), nil), platform)
+	want := map[string]string{"Available": "True ReplicasAvailable", "Ready": "False AutoscalingFailed", "Reconciling": "True AutoscalingFailed"}
+	if diff := cmp.Diff(want, brief(w)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 }
 

@@ -282,6 +282,9 @@ func describe(o client.Object) string {
 		}
 		return fmt.Sprintf("%d evictions allowed", o.Status.DisruptionsAllowed)
 	case *autoscalingv2.HorizontalPodAutoscaler:
+		if c := resources.AutoscalerProblem(o); c != nil {
+			return fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, oneLine(c.Message))
+		}
 		return fmt.Sprintf("%d replicas, from %d to %d", o.Status.DesiredReplicas, value(o.Spec.MinReplicas, 1), o.Spec.MaxReplicas)
 	case *networkingv1.Ingress:
 		var hosts []string

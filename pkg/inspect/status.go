@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // State summarizes the conditions of an object.
@@ -376,6 +378,8 @@ func (w *world) children(ctx context.Context, k Kind, obj converge.Object) []Chi
 				continue
 			default:
 				c.State = describe(o)
+				hpa, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+				c.Problem = ok && resources.AutoscalerProblem(hpa) != nil
 			}
 			if o.GetDeletionTimestamp() != nil {
 				c.State, c.Problem = "being deleted", true

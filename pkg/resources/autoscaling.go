@@ -1,6 +1,9 @@
 package resources
 
 import (
+	"regexp"
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
 )
 
 // HorizontalPodAutoscaler returns the intent of a HorizontalPodAutoscaler that
@@ -52,6 +56,48 @@ func AutoscaledReplicas(spec *common.Autoscaling, live *appsv1.Deployment, last 
 		return nil
 	}
 }
+
+// ScalingStarts is how long an autoscaler may report that it cannot scale: metrics of pods
+// exist a minute after they start, and metrics-server may be restarted.
+const ScalingStarts = 2 * time.Minute
+
+// AutoscalerProblem returns the first condition by which a HorizontalPodAutoscaler reports
+// that it cannot scale, or nil. It may be nil.
+func AutoscalerProblem(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscalerCondition {
+	if a == nil {
+		return nil
+	}
+	for _, kind := range []autoscalingv2.HorizontalPodAutoscalerConditionType{autoscalingv2.AbleToScale, autoscalingv2.ScalingActive} {
+		for i := range a.Status.Conditions {
+			c := &a.Status.Conditions[i]
+			if c.Type == kind && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" { // no pods are wanted
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// Autoscales makes an object not ready whose pods serve, but whose autoscaler has been
+// unable to scale them for ScalingStarts. left is when to check that again, or 0.
+func Autoscales(s *conditions.State, a *autoscalingv2.HorizontalPodAutoscaler, now time.Time) (left time.Duration) {
+	problem := AutoscalerProblem(a)
+	if problem == nil || !s.Ready.Status {
+		return 0
+	}
+	// The time is that of another clock, so that the wait is limited.
+	if left = min(ScalingStarts, ScalingStarts-now.Sub(problem.LastTransitionTime.Time)); left > 0 {
+		return left
+	}
+	s.Ready = conditions.Condition{
+		Reason:  msgAutoscaling.Reason(),
+		Message: msgAutoscaling.Quoting(clip(unstableInAutoscaler.ReplaceAllString(problem.Message, "")), problem.Reason),
+	}
+	return 0
+}
+
+// unstableInAutoscaler matches names of pods, and lists in random order.
+var unstableInAutoscaler = regexp.MustCompile(` of Pod \S+|: \[[^\]]*\]`)
 
 func utilization(hpa *autoscalingv2ac.HorizontalPodAutoscalerSpecApplyConfiguration, of corev1.ResourceName, percent *int32) {
 	if percent == nil {

@@ -63,6 +63,11 @@ var (
 		When: "The platform configuration changed after the object was admitted, or a revision that is rolled back to has a service account.",
 	})
 
+	msgAutoscaling = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonAutoscalingFailed},
+		Text: "The pods serve, but the HorizontalPodAutoscaler cannot scale them ({reason}).", Quote: "message of the HorizontalPodAutoscaler",
+		When: "metrics-server is missing, a container that was added to the pods requests no resources, or another autoscaler selects the pods, for two minutes.",
+	})
 	msgIngressCreated = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
 		Text: "The Ingress is being created.",

@@ -292,8 +292,14 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	state := m.state(r.Deployment, want, out)
 	state = m.object.State(state, r.Service)
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
-	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Serves = state.Ready.Status && want > 0
+	if s.Autoscaling != nil && want > 0 {
+		autoscaler := converge.ChildOrObserved(out, "HorizontalPodAutoscaler", ns, owner.GetName(), o.Autoscaler)
+		if left := resources.Autoscales(&state, autoscaler, out.Now); left > 0 {
+			out.RequeueAfter(left)
+		}
+	}
+	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Hosts = o.Exposed(m.auxiliary, status, out)
 	m.object.UpdateStatus(r)
 }
