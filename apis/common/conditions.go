@@ -99,6 +99,8 @@ const (
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonAutoscalingFailed: the pods serve, but the autoscaler cannot scale them.
 	ReasonAutoscalingFailed = "AutoscalingFailed"
+	// ReasonRestored: a child that another client changed is as the spec states again.
+	ReasonRestored = "Restored"
 	// ReasonError: an unexpected error, which is retried with back-off.
 	ReasonError = "Error"
 	// ReasonDeleting: the object is being deleted.

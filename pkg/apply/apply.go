@@ -73,6 +73,8 @@ type Child struct {
 	// holds nothing back. Differs reports that the repair is postponed.
 	Dispute error
 	Differs bool
+	// Restored are the fields that another client changed and that were restored.
+	Restored string
 }
 
 // Recorder counts writes. Its methods may be called concurrently.

@@ -332,5 +332,5 @@ func (t *attempt) wrote(act Action, answer client.Object) Child {
 		known.repairs = &repairs{known.repairs.recent(t.now()).count + 1, t.now(), t.differs}
 	}
 	t.remember(t.owner, t.in, known)
-	return Child{Live: answer, Action: act}
+	return Child{Live: answer, Action: act, Restored: t.differs}
 }

@@ -66,6 +66,9 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 		if err == nil {
 			c.out.keep(k, child.Live, !child.Differs)
 			disputes = append(disputes, child.Dispute)
+			if child.Restored != "" {
+				c.event(c.obj, "Normal", msgRestored.Reason(), "Apply", msgRestored.With(in, child.Restored))
+			}
 		}
 		return err
 	})}

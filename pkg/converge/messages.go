@@ -11,6 +11,11 @@ var (
 		Text: "{child} differs from the spec and is not changed, because spec.paused is true.",
 		When: "The spec or a child was changed while the object is paused. Set spec.paused to false to have it changed.",
 	})
+	msgRestored = message.Define(message.Message{
+		In: []string{message.Event}, Reasons: []string{common.ReasonRestored},
+		Text: "{child} was changed by another client and is restored: {fields}. Change the spec of this object instead, or pause it.",
+		When: "Fields of a child that the operator sets were changed, such as by kubectl set image or kubectl edit. Repairs that repeat are limited to one a minute.",
+	})
 	msgDeletionBlocked = message.Define(message.Message{
 		In:   []string{"Ready=Unknown", "Reconciling=True", "Stalled=True", message.Event},
 		Text: "The object cannot be deleted yet.",

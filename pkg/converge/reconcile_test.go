@@ -488,9 +488,11 @@ func TestReconciler_ReportsADispute(t *testing.T) {
 	matches := l.recordMatches()
 	l.restart()
 	l.pass("Observe", "apply", "apply", "Report", "status")
+	l.heard()
 	for range 5 {
 		l.changeChild(drifted)
 		l.pass("Observe", "apply", "Report")
+		l.said(`Normal Restored ConfigMap "web-child" was changed by another client and is restored: data.image. Change the spec of this object instead, or pause it.`)
 	}
 	l.changeChild(drifted)
 	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "dependent"}}); err != nil {
