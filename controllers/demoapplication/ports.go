@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/utils/ptr"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 )
@@ -77,7 +76,9 @@ func podPorts(a *demoapplicationv1.DemoApplication) []*corev1ac.ContainerPortApp
 		metrics.WithName(name)
 	}
 	for _, c := range ports {
-		taken[ptr.Deref(c.Name, "")] = true
+		if c.Name != nil {
+			taken[*c.Name] = true
+		}
 	}
 	for _, p := range a.Spec.Ports {
 		name := strings.ToLower(string(protocol(p))) + "-" + strconv.Itoa(int(p.Port))
