@@ -190,7 +190,7 @@ func TestMarkDraining_RemovesTheMark(t *testing.T) {
 	command := c.Lifecycle.PreStop.Exec.Command
 	mark := filepath.Join(t.TempDir(), "draining")
 	script := strings.NewReplacer(drainingFile, mark, "sleep 5", "test -f "+mark+" && echo marked").Replace(command[2])
-	out, err := exec.Command(command[0], command[1], script).CombinedOutput() //nolint:gosec // the command of the hook
+	out, err := exec.Command(command[0], command[1], script).CombinedOutput()
 	if err != nil || string(out) != "marked\n" {
 		t.Errorf("%s: %v: %s", script, err, out)
 	}

@@ -256,7 +256,7 @@ func TestPodDisruptionBudget_Autoscaled(t *testing.T) {
 			if is != (tc.want != "") {
 				t.Fatalf("there is one: %v", is)
 			}
-			if is && !strings.Contains(string(specOf(t, in, "PodDisruptionBudget")), tc.want) {
+			if is && !strings.Contains(specOf(t, in, "PodDisruptionBudget"), tc.want) {
 				t.Errorf("got %s, want %s", specOf(t, in, "PodDisruptionBudget"), tc.want)
 			}
 		})
