@@ -76,10 +76,6 @@ func TestCrash(t *testing.T) {
 			s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))}
 		}),
 		from("change-config", saying("return 201;"), saying("return 202;")),
-		from("change-config-kept-once", func(s *webserverv1.WebServerSpec) {
-			saying("return 201;")(s)
-			s.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
-		}, saying("return 202;")),
 		followed(s),
 		edit("autoscale", autoscaled),
 		from("autoscale-no-more", autoscaled, func(s *webserverv1.WebServerSpec) { s.Autoscaling = nil }),
