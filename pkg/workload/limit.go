@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -71,17 +72,18 @@ func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	}
 }
 
-// asks identifies what the object itself asks for.
+// asks identifies what the object itself asks for, in this process only: other than a hash
+// that is stored, it needs no canonical JSON, which costs several copies of the content.
 func (m *Model) asks() string {
 	asks := m.inputs
 	if of, ok := asks.(Inputs); ok {
 		asks = of.WithoutContent()
 	}
-	hashed, err := hash.Of(m.spec.Kind, asks)
+	raw, err := json.Marshal(asks)
 	if err != nil {
-		return "" // the inputs have been hashed before
+		return "" // the inputs have been encoded before
 	}
-	return hashed
+	return hash.Bytes(m.spec.Kind, raw)
 }
 
 // hold keeps the revision that was decided last, for the given reason.
