@@ -291,7 +291,7 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 func handedOver(live client.Object, owner Owner) bool {
 	marks := live.GetAnnotations()
 	return metav1.GetControllerOf(live) == nil &&
-		(marks[naming.AnnotationOwner] == string(owner.Object.GetUID()) || marks[naming.AnnotationOrphanOf] == orphanOf(owner))
+		(marks[naming.AnnotationOwner] == string(owner.Object.GetUID()) || marks[naming.AnnotationOrphanOf] == OrphanOf(owner))
 }
 
 // managedElsewhere returns the name or the label of the tool that manages an

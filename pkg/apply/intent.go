@@ -248,7 +248,7 @@ func (in Intent) complete(owner Owner) (completed, error) {
 			WithKind(gvk.Kind).WithName(owner.Object.GetName()).WithUID(uid).
 			WithController(true).WithBlockOwnerDeletion(true)}
 	} else {
-		of = orphanOf(owner)
+		of = OrphanOf(owner)
 	}
 	in.decorate(uid, of, refs)
 	raw, err := json.Marshal(in.config)

@@ -34,9 +34,9 @@ func orphans(owner client.Object) bool {
 // its owner.
 func (in Intent) isBound(owner client.Object) bool { return in.DeleteOnOrphan || !orphans(owner) }
 
-// orphanOf returns the value of naming.AnnotationOrphanOf. It names the owner whatever its
+// OrphanOf returns the value of naming.AnnotationOrphanOf. It names the owner whatever its
 // UID is: after a restore from a backup, that differs.
-func orphanOf(owner Owner) string {
+func OrphanOf(owner Owner) string {
 	return fmt.Sprintf("%s.%s/%s", owner.GVK.Kind, owner.GVK.Group, owner.Object.GetName())
 }
 
@@ -56,6 +56,12 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 	if slices.EqualFunc(changed.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
 		return nil
 	}
+	return a.patchOwner(ctx, owner, kind, live, changed, binds)
+}
+
+// patchOwner changes only what names the owner of a child. binds reports whether that adds
+// an owner reference.
+func (a *Applier) patchOwner(ctx context.Context, owner Owner, kind string, live, changed client.Object, binds bool) error {
 	if binds {
 		// A reference to an owner that no longer exists would delete the child.
 		if err := a.ownerExists(ctx, owner); err != nil {
@@ -100,7 +106,7 @@ func setOwner(owner Owner, changed client.Object, bound, binds bool) {
 			annotations = map[string]string{}
 		}
 		annotations[naming.AnnotationOwner] = string(owner.Object.GetUID())
-		annotations[naming.AnnotationOrphanOf] = orphanOf(owner)
+		annotations[naming.AnnotationOrphanOf] = OrphanOf(owner)
 	}
 	changed.SetOwnerReferences(refs)
 	changed.SetAnnotations(annotations)

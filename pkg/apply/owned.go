@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -30,7 +28,7 @@ func Owns(owner, live client.Object) bool {
 // have an owner reference. adopted reports whether live is such a child.
 func (a *Applier) Adopt(ctx context.Context, owner Owner, kind string, live client.Object, labels map[string]string, bound bool) (adopted bool, err error) {
 	of := live.GetAnnotations()[naming.AnnotationOrphanOf]
-	if naming.OwnerUID(live) == owner.Object.GetUID() || of != "" && of != orphanOf(owner) {
+	if naming.OwnerUID(live) == owner.Object.GetUID() || of != "" && of != OrphanOf(owner) {
 		return false, nil
 	}
 	in := Named(kind, live)
@@ -44,19 +42,12 @@ func (a *Applier) Adopt(ctx context.Context, owner Owner, kind string, live clie
 	if !isEarlier(live, owner, labels) || managedElsewhere(live) != "" || !live.GetDeletionTimestamp().IsZero() {
 		return false, nil
 	}
-	// A reference to an owner that no longer exists would delete the child.
-	if err := errors.Join(a.ownerExists(ctx, owner), owner.stillFresh()); err != nil {
-		return false, err
-	}
 	changed := live.DeepCopyObject().(client.Object)
 	changed.GetAnnotations()[naming.AnnotationOwner] = string(owner.Object.GetUID())
 	setOwner(owner, changed, bound, bound)
-	log.FromContext(ctx).Info("Adopting a child of an earlier object of this name", "child", in.String())
-	err = a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(ownerManager))
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("adopting %s: %w", in, err)
+	if err := a.patchOwner(ctx, owner, kind, live, changed, true); err != nil {
+		return false, fmt.Errorf("adopting a child of an earlier object: %w", err)
 	}
-	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)
 	return true, nil
 }
 
@@ -69,7 +60,7 @@ func isEarlier(live client.Object, owner Owner, labels map[string]string) bool {
 		return false
 	}
 	if of := live.GetAnnotations()[naming.AnnotationOrphanOf]; of != "" {
-		return of == orphanOf(owner)
+		return of == OrphanOf(owner)
 	}
 	names, has := false, live.GetLabels()
 	switch live := live.(type) {

@@ -23,7 +23,7 @@ func AddIndexes(ctx context.Context, to client.FieldIndexer, children []client.O
 	owned := []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}
 	return errors.Join(
 		index(ctx, to, children, owned, naming.IndexOwner, ownerUID),
-		index(ctx, to, children, children, naming.IndexDisowned, isDisowned),
+		index(ctx, to, children, children, naming.IndexDisowned, disownedBy),
 		index(ctx, to, children, unownedTypes(), naming.IndexUnowned, isUnowned),
 	)
 }
@@ -54,12 +54,15 @@ func ownerUID(o client.Object) []string {
 	return nil
 }
 
-// isDisowned returns the value of naming.IndexDisowned for an object.
-func isDisowned(o client.Object) []string {
-	if naming.IsDisowned(o) {
-		return []string{naming.Disowned}
+// disownedBy returns the value of naming.IndexDisowned for an object.
+func disownedBy(o client.Object) []string {
+	switch of := o.GetAnnotations()[naming.AnnotationOrphanOf]; {
+	case !naming.IsDisowned(o):
+		return nil
+	case of != "":
+		return []string{of}
 	}
-	return nil
+	return []string{naming.Disowned}
 }
 
 // unownedTypes returns the types whose unowned objects are also in the caches,

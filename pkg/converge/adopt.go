@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -47,18 +48,26 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// listDisowned returns the metadata of all children of a type in the namespace that have no
-// controller. Usually there are none.
+// listDisowned returns the metadata of the children of a type in the namespace that have no
+// controller, and name this object or none. Usually there are none.
 func (c *reconciliation) listDisowned(ctx context.Context, gvk schema.GroupVersionKind) ([]runtime.Object, error) {
 	o, err := c.client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("looking up the list of %s: %w", gvk.Kind, err)
 	}
-	l := o.(client.ObjectList)
-	err = c.client.List(ctx, l, client.InNamespace(c.obj.GetNamespace()),
-		client.MatchingFields{naming.IndexDisowned: naming.Disowned}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("listing children of %s without a controller: %w", gvk.Kind, err)
+	var all []runtime.Object
+	for _, of := range []string{naming.Disowned, apply.OrphanOf(c.owner)} {
+		l := o.DeepCopyObject().(client.ObjectList)
+		err := c.client.List(ctx, l, client.InNamespace(c.obj.GetNamespace()),
+			client.MatchingFields{naming.IndexDisowned: of}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("listing children of %s without a controller: %w", gvk.Kind, err)
+		}
+		items, err := meta.ExtractList(l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
 	}
-	return meta.ExtractList(l)
+	return all, nil
 }

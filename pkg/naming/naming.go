@@ -74,9 +74,10 @@ const (
 	// IndexSecrets indexes objects by the names of the Secrets that they refer
 	// to.
 	IndexSecrets = "secrets"
-	// IndexDisowned indexes the children without a controller by a constant.
+	// IndexDisowned indexes the children without a controller by their AnnotationOrphanOf,
+	// so that an object does not look at the orphans of all others.
 	IndexDisowned = "disowned"
-	// Disowned is the only value of IndexDisowned.
+	// Disowned is the value of IndexDisowned for children without that annotation.
 	Disowned = "true"
 	// IndexUnowned indexes the unowned objects, those that are not children of
 	// the operator, by a constant.
