@@ -67,6 +67,19 @@ func TestCrash(t *testing.T) {
 		saying("return 202;")(s)
 	})
 	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
+	keptOnce := from("change-config-kept-once", func(s *webserverv1.WebServerSpec) {
+		saying("return 201;")(s)
+		s.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
+	}, saying("return 202;"))
+	keptOnce.Converged = func(ctx context.Context, w crash.World) (bool, error) {
+		if ready, err := s.Ready(ctx, w); err != nil || !ready {
+			return false, err
+		}
+		// The old revision goes in the reconcile after the one that reports Ready.
+		revisions := &appsv1.ControllerRevisionList{}
+		err := w.Client.List(ctx, revisions, client.InNamespace(w.Namespace))
+		return len(revisions.Items) == 1, err
+	}
 	crash.Test(t, env, s, append(s.Shared(),
 		edit("scale-up", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(4)) }),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
@@ -76,7 +89,7 @@ func TestCrash(t *testing.T) {
 			s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))}
 		}),
 		from("change-config", saying("return 201;"), saying("return 202;")),
-		followed(s),
+		keptOnce, followed(s),
 		edit("autoscale", autoscaled),
 		from("autoscale-no-more", autoscaled, func(s *webserverv1.WebServerSpec) { s.Autoscaling = nil }),
 		edit("expose", open),
