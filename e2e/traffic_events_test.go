@@ -187,7 +187,7 @@ func (c *campaignTraffic) podOf(object, path string) (string, error) {
 	return c.kubectl("get", "pods", "-l", label+"="+name, "--field-selector=status.phase=Running", "-o", "jsonpath="+path)
 }
 
-// onPod runs kubectl on a pod of an object. "" stands for its name, or the end does.
+// onPod runs kubectl on a pod of an object. The name of the pod replaces "", or is added at the end.
 func (c *campaignTraffic) onPod(object string, args ...string) func() error {
 	return func() error {
 		pod, err := c.podOf(object, "{.items[0].metadata.name}")

@@ -418,7 +418,13 @@ func sample() *demoapplicationv1.DemoApplication {
 func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	d, s := &appsv1.Deployment{}, &corev1.Service{}
-	into := map[string]any{"Deployment": d, "Service": s}
+	decode(t, a, o, map[string]any{"Deployment": d, "Service": s})
+	return d, s
+}
+
+// decode decodes the children of some kinds as the API server does.
+func decode(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed, into map[string]any) {
+	t.Helper()
 	for _, in := range planned(t, a, o).Apply {
 		if into[in.Kind] == nil {
 			continue
@@ -431,7 +437,6 @@ func typed(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*app
 			t.Fatal(err)
 		}
 	}
-	return d, s
 }
 
 // Fields that do not affect pods do not create a revision, and the others do.

@@ -174,18 +174,7 @@ func reached(s *corev1.Service, policy *networkingv1.NetworkPolicy, pod corev1.P
 func revisionOf(t *testing.T, a *demoapplicationv1.DemoApplication, number int64) *appsv1.ControllerRevision {
 	t.Helper()
 	r := &appsv1.ControllerRevision{}
-	for _, in := range planned(t, a, Observed{}).Apply {
-		if in.Kind != "ControllerRevision" {
-			continue
-		}
-		raw, err := in.Object(a, ownerKind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.Unmarshal(raw, r); err != nil {
-			t.Fatal(err)
-		}
-	}
+	decode(t, a, Observed{}, map[string]any{"ControllerRevision": r})
 	r.Revision = number
 	r.Data.Raw = regexp.MustCompile(`"revision":\d+`).ReplaceAll(r.Data.Raw, fmt.Appendf(nil, `"revision":%d`, number))
 	return r
@@ -205,18 +194,6 @@ func templateOf(t *testing.T, r *appsv1.ControllerRevision) corev1.PodTemplateSp
 func routing(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) (*corev1.Service, *networkingv1.NetworkPolicy) {
 	t.Helper()
 	s, policy := &corev1.Service{}, &networkingv1.NetworkPolicy{}
-	into := map[string]any{"Service": s, "NetworkPolicy": policy}
-	for _, in := range planned(t, a, o).Apply {
-		if into[in.Kind] == nil {
-			continue
-		}
-		raw, err := in.Object(a, ownerKind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.UnmarshalStrict(raw, into[in.Kind]); err != nil {
-			t.Fatal(err)
-		}
-	}
+	decode(t, a, o, map[string]any{"Service": s, "NetworkPolicy": policy})
 	return s, policy
 }

@@ -47,7 +47,7 @@ type Event struct {
 	attributed int
 }
 
-// Cause is why requests may fail. An empty list stands for all.
+// Cause is why requests may fail. An empty list means all.
 type Cause struct {
 	Events, Objects, Clients []string
 	Classes                  []load.Class

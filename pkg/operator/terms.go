@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -98,22 +99,14 @@ const servedAgain = 10 * time.Second
 
 // AwaitServed returns when one of the kinds is served, or ctx ends.
 func AwaitServed(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, missing []telemetry.Object, logger logr.Logger) {
-	tick := time.NewTicker(servedAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	// It ends without an error, or with that of ctx.
+	_ = wait.PollUntilContextCancel(ctx, servedAgain, false, func(context.Context) (bool, error) {
 		served, _, err := Served(cfg, scheme, missing)
 		if err != nil {
 			logger.V(1).Info("Cannot look up which kinds are served", "error", err.Error())
 		}
-		if len(served) > 0 {
-			return
-		}
-	}
+		return len(served) > 0, nil
+	})
 }
 
 // forever is longer than any outage of the API server: the manager of the servers waits
