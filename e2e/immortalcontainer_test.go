@@ -192,7 +192,7 @@ func TestImmortalContainer_WaitsForLostNode(t *testing.T) {
 	s.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Node
-metadata: {name: %s, labels: {platform-operator.io/e2e-node: %s}}
+metadata: {name: %s, labels: {kubernetes.io/os: linux, platform-operator.io/e2e-node: %s}}
 spec: {taints: [{key: platform-operator.io/e2e, effect: NoSchedule}]}
 status: {allocatable: {cpu: "1", memory: 1Gi, pods: "10"}}
 `, node, s.ns))
