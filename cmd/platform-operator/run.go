@@ -150,7 +150,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 }
 
 // term runs the controllers of all kinds that are served until ctx ends, they lose the
-// Lease, or another kind is served.
+// Lease, or another kind or type of children is served.
 func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.Options, platform config.Platform, measured *telemetry.Metrics) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -179,7 +179,7 @@ func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.O
 	if err := errors.Join(measured.NewTerm(metrics.Registry, mgr.Elected()), measured.Objects.Watch(mgr.GetCache(), s, served)); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform); err != nil {
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform, stop); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
 	return mgr.Start(ctx) //nolint:wrapcheck // the caller says what ended

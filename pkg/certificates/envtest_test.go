@@ -465,7 +465,7 @@ func TestWebhook_IsNotNeededByExistingObjects(t *testing.T) {
 	op, err := env.Run(t.Context(), testkit.Subject{
 		Children: controllers.Children(config.Default()),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return controllers.Setup(mgr, a, config.Default())
+			return controllers.Setup(mgr, a, config.Default(), nil)
 		},
 	}, nil, s.namespace)
 	if err != nil {

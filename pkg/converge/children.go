@@ -100,7 +100,7 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 		k := childKey{in.Kind, in.Key()}
 		if live, ok := c.out.children[k]; ok {
 			set(k, live, in.DeleteOnOrphan)
-		} else if c.optional.available(in.Kind) {
+		} else if c.unavailable.has(in.Kind) {
 			errs = append(errs, c.applier.SetOwnerOf(ctx, c.owner, in))
 		}
 		done[k] = true
@@ -125,20 +125,17 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 func (c *reconciliation) forEachChild(ctx context.Context, plan Plan, do func(apply.Intent) error) error {
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return c.applier.Owned(ctx, c.owner, in) }
 	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
-		if !c.optional.available(in.Kind) {
+		if !c.unavailable.has(in.Kind) {
 			return false, nil
 		}
 		return c.applier.OwnedUncached(ctx, c.owner, in)
 	}
 	return ForEachChild(ctx, plan, owned, uncached, func(in apply.Intent) error {
-		if err := c.optional.ensure(ctx, in.Kind); err != nil {
-			if !in.Optional {
-				return err
+		if err := c.unavailable.check(in.Kind); err != nil {
+			if in.Optional {
+				return nil
 			}
-			if after := c.optional.comes(in.Kind); after > 0 {
-				c.out.RequeueAfter(after)
-			}
-			return nil
+			return err
 		}
 		return do(in)
 	})

@@ -75,7 +75,7 @@ func (r *Reconciler) reportBlocked(ctx context.Context, obj Object, problem faul
 // release releases the children that outlive the object, and deletes those that are no longer
 // wanted. It returns all errors, joined.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner) error {
-	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.optional.lacks}, obj)
+	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.unavailable.lacks}, obj)
 	if err != nil {
 		return fmt.Errorf("observing: %w", err)
 	}
@@ -85,13 +85,10 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner)
 	}
 	errs := []error{err}
 	for _, in := range plan.Apply {
-		if in.DeleteOnOrphan || !r.optional.served(in.Kind) {
+		if in.DeleteOnOrphan || !r.unavailable.has(in.Kind) {
 			continue // useless without its owner, or of a type that is not served
 		}
-		err := r.optional.ensure(ctx, in.Kind)
-		if err == nil {
-			_, err = r.applier.Release(ctx, owner, in)
-		}
+		_, err := r.applier.Release(ctx, owner, in)
 		errs = append(errs, err)
 	}
 	for _, p := range plan.Prune {

@@ -26,11 +26,6 @@ var (
 		Text: "Remove the cause, or set spec.deletionPolicy to Delete: then the object is deleted without releasing the remaining children.",
 		When: "It follows a message about a request that the API server refuses.",
 	})
-	msgBecomingAvailable = message.Define(message.Message{
-		In: message.Waits, Reasons: []string{common.ReasonWaiting},
-		Text: "{kind} is becoming available in this cluster.",
-		When: "Its CRD was installed a moment ago.",
-	})
 	msgNotListed = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonFeatureUnavailable},
 		Text: "{kind} cannot be listed. Check that its CRD works and that the operator has permission to list and watch it. It will be created then.",

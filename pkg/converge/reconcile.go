@@ -26,14 +26,14 @@ import (
 
 // Reconciler reconciles the objects of one kind.
 type Reconciler struct {
-	kind     AnyKind
-	optional *optional // nil in tests that have none
-	claims   *claims   // the same
-	client   client.Client
-	refs     *configsource.Reader
-	applier  *apply.Applier
-	events   events.EventRecorder
-	now      func() time.Time
+	kind        AnyKind
+	unavailable unavailable
+	claims      *claims // nil in tests that have none
+	client      client.Client
+	refs        *configsource.Reader
+	applier     *apply.Applier
+	events      events.EventRecorder
+	now         func() time.Time
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
@@ -160,7 +160,7 @@ func (c *reconciliation) observe(ctx context.Context) (Model, error) {
 	if err := c.adopt(ctx); err != nil {
 		return nil, err
 	}
-	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.optional.lacks, claims: c.claims, reads: c.read}, c.refs, c.obj)
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.unavailable.lacks, claims: c.claims, reads: c.read}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:
 	case c.kind.Paused(c.obj):

@@ -28,8 +28,7 @@ import (
 //   - children that were applied: all of them must have been observed in the
 //     version that was compared with the intent;
 //   - the clock: a decision that time alone can change requests another
-//     reconcile, and none is skipped from that time on;
-//   - optional types that become available: they are a part of the fingerprint.
+//     reconcile, and none is skipped from that time on.
 
 // fingerprint identifies everything that was read to decide about one object.
 // The hash has a random seed, so that a collision cannot be constructed. 0 is
@@ -141,7 +140,6 @@ type rest struct {
 func (r *Reconciler) read(obj Object) *reads {
 	seen := &reads{}
 	seen.addObject(reflect.TypeOf(obj), obj)
-	r.optional.addTo(seen)
 	return seen
 }
 
@@ -160,7 +158,7 @@ func (r *Reconciler) unchanged(ctx context.Context, obj Object) (after time.Dura
 		}
 	}
 	seen := r.read(obj)
-	in := Reader{Reader: recorder{r.client, seen, true}, lacks: r.optional.lacks, reads: seen}
+	in := Reader{Reader: recorder{r.client, seen, true}, lacks: r.unavailable.lacks, reads: seen}
 	if _, err := r.kind.observeAll(ctx, in, r.refs, obj); err != nil || seen.unidentified || seen.sum != last.reads {
 		return 0, false
 	}
@@ -177,7 +175,7 @@ func (r *Reconciler) confirm(plan Plan, out Outcome, seen *reads) bool {
 	for _, in := range plan.Apply {
 		live, ok := out.children[childKey{in.Kind, in.Key()}]
 		switch {
-		case !ok && !r.optional.available(in.Kind):
+		case !ok && !r.unavailable.has(in.Kind):
 		case !ok, seen.versions[live.GetUID()] != live.GetResourceVersion():
 			return false // it was not applied, or written, or another one was observed
 		}
@@ -196,26 +194,4 @@ func (r *Reconciler) takeRest(key types.NamespacedName) (last rest) {
 
 func (r *Reconciler) keepRest(key types.NamespacedName, now rest) {
 	r.change(key, func(m *memory) { m.rest = now })
-}
-
-// addTo records which types are not available, and what is known about them.
-func (o *optional) addTo(seen *reads) {
-	if o == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for kind, m := range o.missing {
-		e := read{of: "missing", key: client.ObjectKey{Name: kind}}
-		if m.defined {
-			e.version = "defined"
-		}
-		if m.informer != nil {
-			e.version = "watched"
-			if m.informer.HasSynced() {
-				e.version = "listed"
-			}
-		}
-		seen.add(e)
-	}
 }

@@ -213,16 +213,6 @@ func TestReconciler_DecidesAgainAfterAChangeOfAReference(t *testing.T) {
 	l.pass("Observe", "Observe", "Desired", "Report")
 }
 
-func TestReconciler_DecidesAgainWhenATypeBecomesAvailable(t *testing.T) {
-	l := resting(t)
-	_, l.optional = newGateway()
-	l.pass("Observe", "Observe", "Desired", "Report")
-	l.pass("Observe")
-	l.optional.define("httproutes.gateway.networking.k8s.io", false)
-	l.pass("Observe", "Observe", "Desired", "Report")
-	l.pass("Observe")
-}
-
 func TestReconciler_ForgetsThatADeletedObjectWasAtRest(t *testing.T) {
 	l := resting(t)
 	if err := l.client.Delete(t.Context(), l.stored()); err != nil {

@@ -82,6 +82,9 @@ type Options struct {
 	Workers int
 	// Namespaces are those that the caches of the manager hold. None are all.
 	Namespaces []string
+	// Renew ends the controllers, so that they are registered again: a child type that the
+	// cluster lacked has become available. nil disregards such types.
+	Renew func()
 }
 
 // Register adds the controller of one kind to the manager.
@@ -111,22 +114,21 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	if err != nil {
 		return fmt.Errorf("looking up the kind of %s: %w", k.Log.Key, err)
 	}
-	known, optional, err := newOptional(mgr, k.Optional, func(of schema.GroupVersionKind) error {
-		return checkList(mgr.GetAPIReader(), o.Namespaces, gvk, of)
-	})
+	listable := func(of schema.GroupVersionKind) error { return checkList(mgr.GetAPIReader(), o.Namespaces, gvk, of) }
+	known, lacking, err := splitOptional(mgr, k.Optional, listable)
 	if err != nil {
 		return err
 	}
+	r.unavailable = lacking
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), naming.IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }); err != nil {
 		return fmt.Errorf("indexing %s by UID: %w", k.Log.Key, err)
 	}
-	optional.handler = first{EventHandler: handler.EnqueueRequestsFromMapFunc(ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList()))}
-	r.optional = optional
+	children := first{EventHandler: handler.EnqueueRequestsFromMapFunc(ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList()))}
 	if k.Claims != nil {
 		r.claims = newClaims(mgr.GetCache(), mgr.GetScheme(), name, k.Claims)
 	}
 	for _, c := range slices.Concat(k.Children, known) {
-		b = b.Watches(c, optional.handler)
+		b = b.Watches(c, children)
 	}
 	for _, rel := range k.Watches {
 		if err := indexByOwner(mgr, rel); err != nil {
@@ -165,10 +167,17 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
 			predicate.GenerationChangedPredicate{})) // specs, not status
 	}
-	if optional.control, err = b.Build(r); err != nil {
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
 	}
-	return optional.watch(func(ctx context.Context) ([]reconcile.Request, error) { return requests(ctx, mgr, k) })
+	if len(lacking) == 0 || o.Renew == nil {
+		return nil
+	}
+	err = mgr.Add(&renewal{lacking: lacking, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), listable: listable, renew: o.Renew, defined: map[string]schema.GroupVersionKind{}})
+	if err != nil {
+		return fmt.Errorf("watching for what %s lacks: %w", k.Log.Key, err)
+	}
+	return nil
 }
 
 // ownerOf returns a function that maps a child to its owner, if that is of the kind. A
@@ -225,15 +234,6 @@ func indexByOwner(mgr manager.Manager, w Watch) error {
 		return fmt.Errorf("indexing %T by owner: %w", w.Object, err)
 	}
 	return nil
-}
-
-// requests returns a request for each object of a kind.
-func requests(ctx context.Context, mgr manager.Manager, k AnyKind) ([]reconcile.Request, error) {
-	list := k.NewList()
-	if err := mgr.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing %T: %w", list, err)
-	}
-	return requestsOf(list)
 }
 
 // requestsOf returns a request for each object in a list.
