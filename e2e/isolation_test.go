@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -23,33 +21,5 @@ func TestNetworkPolicy_ExistsBeforePods(t *testing.T) {
 		if got := s.kubectl("get", "networkpolicy", name, "--ignore-not-found", "-o", "name"); got == "" {
 			t.Errorf("%s has pods and no NetworkPolicy", object)
 		}
-	}
-}
-
-// TestNetworkPolicy_IsWrittenBeforePods checks the order of the operator's
-// requests.
-func TestNetworkPolicy_IsWrittenBeforePods(t *testing.T) {
-	if !local() {
-		t.Skip("needs the audit log of the local cluster")
-	}
-	t.Parallel()
-	const isolated = `networkPolicy: {preset: Isolated}`
-	for resource, manifest := range map[string]string{
-		"webserver":         webServerKind.manifest("x", `{image: nginx, replicas: 0, service: {type: ClusterIP}, `+isolated+`}`),
-		"demoapplication":   demoApplicationKind.manifest("x", `{image: nginx, replica: 0, `+isolated+`}`),
-		"memcached":         memcachedKind.manifest("x", `{size: 1, `+isolated+`}`),
-		"immortalcontainer": immortalKind.manifest("x", `{image: nginx, `+isolated+`}`),
-	} {
-		t.Run(resource, func(t *testing.T) {
-			s := newBlockStage(t)
-			s.apply(manifest)
-			s.serves(resource + "/x")
-			rs := requests(t, s.ns)
-			policy := slices.Index(rs, "patch networkpolicies 201")
-			pods := slices.IndexFunc(rs, func(r string) bool { return r == "patch deployments 201" || r == "patch pods 201" })
-			if policy < 0 || pods < 0 || policy > pods {
-				t.Errorf("the NetworkPolicy is not written before the pods: %s", strings.Join(rs, ", "))
-			}
-		})
 	}
 }

@@ -103,21 +103,6 @@ func TestMemcached_Tutorial(t *testing.T) {
 	})
 }
 
-// TestMemcached_TwoInOneNamespace checks that neither lists the pods of the other.
-func TestMemcached_TwoInOneNamespace(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	names := []string{"memcached-for-wordpress", "memcached-for-drupal"}
-	for _, name := range names {
-		if err := apply(t, fmt.Sprintf("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: %s, namespace: %s}\nspec: {size: 1}\n", name, ns)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range names {
-		nodesAre(t, ns, name, 1)
-	}
-}
-
 // nodesOf returns the nodes in the status.
 func nodesOf(t *testing.T, ns, name string) []string {
 	t.Helper()

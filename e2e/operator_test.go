@@ -3,57 +3,15 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
-
-// requests returns the operator's requests in a namespace from the audit log,
-// without watches, Leases and Events.
-func requests(t *testing.T, ns string) []string {
-	t.Helper()
-	out, err := run(t.Context(), "", "../bin/cluster", "audit")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Clean(strings.TrimSpace(out)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	var rs []string
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var e struct {
-			Verb, Stage string
-			User        struct{ Username string }
-			ObjectRef   struct{ Resource, Subresource, Namespace, Name string }
-			Status      struct{ Code int } `json:"responseStatus"`
-		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Stage != "ResponseComplete" || e.ObjectRef.Namespace != ns {
-			continue
-		}
-		if !strings.HasPrefix(e.User.Username, "system:serviceaccount:"+operatorNamespace+":") || e.Verb == "watch" || e.ObjectRef.Resource == "events" {
-			continue
-		}
-		resource := e.ObjectRef.Resource
-		if e.ObjectRef.Subresource != "" {
-			resource += "/" + e.ObjectRef.Subresource
-		}
-		rs = append(rs, fmt.Sprintf("%s %s %d", e.Verb, resource, e.Status.Code))
-	}
-	return rs
-}
 
 // restartOperator replaces all replicas at the same time, which takes less than half as
 // long as a rollout, and waits until they work.
