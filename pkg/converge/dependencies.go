@@ -59,16 +59,8 @@ type dependencies struct {
 // or its alternative. blocked is the error of the child that prevents this one
 // from being written; ForEachChild has already reported it.
 func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved apply.Intent, blocked, err error) {
-	for _, ref := range in.Accompanies {
-		err := d.ownership(ctx, ref)
-		if isConflict(err) {
-			return in, err, nil
-		}
-		if fault.Classify(err).LostRace {
-			if exists, unread := d.owned(ctx, in); unread == nil && !exists {
-				return in, err, nil
-			}
-		}
+	if blocked := d.refused(ctx, in); blocked != nil {
+		return in, blocked, nil
 	}
 	missing, err := d.failure(in, in.Requires)
 	if err != nil {
@@ -78,16 +70,7 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	if err != nil || missing == nil && late == nil {
 		return in, nil, err
 	}
-	exists, err := d.owned(ctx, in)
-	if err == nil && !exists && d.uncached != nil {
-		// A child that lost its label is not in the cache. Without this read it
-		// would be blocked for as long as the other child fails. An unowned object
-		// is not in the cache either, and blocks the children that accompany it.
-		if exists, err = d.uncached(ctx, in); err != nil {
-			return in, nil, err
-		}
-		in.Exists = exists
-	}
+	in, exists, err := d.find(ctx, in)
 	switch {
 	case exists && err != nil:
 		return in, nil, nil //nolint:nilerr // do reports why it may not be written
@@ -95,9 +78,45 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 		return in, nil, err
 	case late != nil && (!exists || in.Starts):
 		return in, late, nil
-	case missing == nil:
-		return in, nil, nil
-	case in.Otherwise != nil:
+	}
+	return alternative(in, missing)
+}
+
+// refused returns why no child may be written that accompanies what in accompanies, or nil.
+func (d dependencies) refused(ctx context.Context, in apply.Intent) error {
+	for _, ref := range in.Accompanies {
+		err := d.ownership(ctx, ref)
+		if isConflict(err) {
+			return err
+		}
+		if fault.Classify(err).LostRace {
+			if exists, unread := d.owned(ctx, in); unread == nil && !exists {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// find reports whether a child exists, and records it in the intent if the cache did not
+// show it: a child that lost its label is not in the cache. Without that read it
+// would be blocked for as long as another child fails. An unowned object
+// is not in the cache either, and blocks the children that accompany it.
+func (d dependencies) find(ctx context.Context, in apply.Intent) (found apply.Intent, exists bool, err error) {
+	exists, err = d.owned(ctx, in)
+	if err != nil || exists || d.uncached == nil {
+		return in, exists, err
+	}
+	if exists, err = d.uncached(ctx, in); err != nil {
+		return in, false, err
+	}
+	in.Exists = exists
+	return in, exists, nil
+}
+
+// alternative returns what to apply if a child that in requires is missing.
+func alternative(in apply.Intent, missing error) (resolved apply.Intent, blocked, err error) {
+	if missing != nil && in.Otherwise != nil {
 		if other, ok := in.Otherwise(); ok {
 			other.Exists = in.Exists
 			return other, nil, nil

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -237,6 +238,17 @@ func (o Outcome) RequeueAfter(after time.Duration) {
 	if o.again != nil && (*o.again == 0 || after < *o.again) {
 		*o.again = max(after, time.Millisecond)
 	}
+}
+
+// result returns when the object is reconciled again, which is also after wait.
+func (o Outcome) result(wait time.Duration) reconcile.Result {
+	result := o.Problem.Result
+	for _, after := range []time.Duration{wait, *o.again} {
+		if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) && o.Problem.Err == nil {
+			result.RequeueAfter = after
+		}
+	}
+	return result
 }
 
 type childKey struct {

@@ -126,12 +126,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	if !out.Problem.LostRace {
 		r.wonRace(key)
 	}
-	result := out.Problem.Result
-	for _, after := range []time.Duration{wait, *out.again} {
-		if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) && out.Problem.Err == nil {
-			result.RequeueAfter = after
-		}
-	}
+	result := out.result(wait)
 	if fulfilled && !written && wait == 0 && out.Problem.Class == fault.None {
 		now := rest{reads: read.sum}
 		if result.RequeueAfter > 0 {

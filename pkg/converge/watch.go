@@ -130,42 +130,8 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, children)
 	}
-	for _, rel := range k.Watches {
-		if err := indexByOwner(mgr, rel); err != nil {
-			return err
-		}
-		b = b.Watches(rel.Object, first{after: coalesce, EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			name := rel.OwnerName(o)
-			if name == "" {
-				return nil
-			}
-			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
-		})})
-	}
-	if k.Limiter != nil {
-		b = b.WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
-			k.Limiter.Run(ctx, mgr.GetCache(), gvk.Kind, func(key types.NamespacedName) { raised(q, 0).Add(reconcile.Request{NamespacedName: key}) })
-			return nil
-		}))
-	}
-	if k.References != nil {
-		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return configsource.Names(k.References(o)) })
-		if err != nil {
-			return err
-		}
-		b = b.WatchesMetadata(&corev1.ConfigMap{}, refer)
-	}
-	if k.Secrets != nil {
-		refer, err := referring(mgr, k, naming.IndexSecrets, k.Secrets)
-		if err != nil {
-			return err
-		}
-		b = b.WatchesMetadata(&corev1.Secret{}, refer)
-	}
-	for _, f := range k.Unowned {
-		b = b.Watches(f, newSelecting(mgr.GetCache(), k, f).handler(), builder.WithPredicates(
-			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
-			predicate.GenerationChangedPredicate{})) // specs, not status
+	if err := k.watchOthers(b, mgr, gvk.Kind); err != nil {
+		return err
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
@@ -176,6 +142,42 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	err = mgr.Add(&renewal{lacking: lacking, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), listable: listable, renew: o.Renew, defined: map[string]schema.GroupVersionKind{}})
 	if err != nil {
 		return fmt.Errorf("watching for what %s lacks: %w", k.Log.Key, err)
+	}
+	return nil
+}
+
+// watchOthers watches what is neither an object of the kind nor its child, and matters to it.
+func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind string) error {
+	for _, rel := range k.Watches {
+		if err := indexByOwner(mgr, rel); err != nil {
+			return err
+		}
+		b.Watches(rel.Object, rel.handler())
+	}
+	if k.Limiter != nil {
+		b.WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
+			k.Limiter.Run(ctx, mgr.GetCache(), kind, func(key types.NamespacedName) { raised(q, 0).Add(reconcile.Request{NamespacedName: key}) })
+			return nil
+		}))
+	}
+	if k.References != nil {
+		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return configsource.Names(k.References(o)) })
+		if err != nil {
+			return err
+		}
+		b.WatchesMetadata(&corev1.ConfigMap{}, refer)
+	}
+	if k.Secrets != nil {
+		refer, err := referring(mgr, k, naming.IndexSecrets, k.Secrets)
+		if err != nil {
+			return err
+		}
+		b.WatchesMetadata(&corev1.Secret{}, refer)
+	}
+	for _, f := range k.Unowned {
+		b.Watches(f, newSelecting(mgr.GetCache(), k, f).handler(), builder.WithPredicates(
+			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
+			predicate.GenerationChangedPredicate{})) // specs, not status
 	}
 	return nil
 }
@@ -222,6 +224,17 @@ func controllerOf(kind schema.GroupKind) handler.MapFunc {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
 	}
+}
+
+// handler returns the handler that reconciles the object a change affects.
+func (w Watch) handler() handler.EventHandler {
+	return first{after: coalesce, EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		name := w.OwnerName(o)
+		if name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
+	})}
 }
 
 // indexByOwner adds the index that a watch declares.
