@@ -19,6 +19,10 @@ func TestCertManager(t *testing.T) {
 	serving := func(issuer map[string]any) map[string]any {
 		return map[string]any{
 			"secretName": "platform-operator-webhook-cert", "duration": "2160h", "renewBefore": "720h",
+			"secretTemplate": map[string]any{
+				"labels":      map[string]any{"app.kubernetes.io/managed-by": "Helm"},
+				"annotations": map[string]any{"meta.helm.sh/release-name": "platform-operator", "meta.helm.sh/release-namespace": namespace},
+			},
 			"usages":     []any{"digital signature", "server auth"},
 			"privateKey": map[string]any{"algorithm": "ECDSA", "size": float64(256), "rotationPolicy": "Always"},
 			"dnsNames": []any{
@@ -73,7 +77,9 @@ func TestCertManager(t *testing.T) {
 						rule := r.(map[string]any)
 						resources, _ := rule["resources"].([]any)
 						if slices.Contains(resources, any("validatingwebhookconfigurations")) {
-							t.Errorf("%s %s has a permission on webhook configurations", o.GetKind(), o.GetName())
+							if diff := cmp.Diff([]any{"get", "list", "watch"}, rule["verbs"]); diff != "" {
+								t.Errorf("permissions on the webhook configurations (-want +got):\n%s", diff)
+							}
 						}
 						if o.GetName() == "platform-operator" && slices.Contains(resources, any("secrets")) {
 							verbs = rule["verbs"].([]any)

@@ -3,6 +3,7 @@
 package charts_test
 
 import (
+	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -13,7 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // production are the values for production, for an API server without the CRDs of
@@ -100,6 +104,64 @@ func TestInstall(t *testing.T) {
 
 	// Install again, with the CRDs that were kept.
 	helm(t, install...)
+	changeMode(t, cfg, c, install)
+}
+
+// changeMode changes to cert-manager and back: the Secret passes to cert-manager and to
+// Helm again, and the CA bundles remain, also when the change is rolled back.
+func changeMode(t *testing.T, cfg *rest.Config, c client.Client, install []string) {
+	t.Helper()
+	for _, kind := range []string{"Issuer", "Certificate"} {
+		crd := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": strings.ToLower(kind) + "s.cert-manager.io"},
+			"spec": map[string]any{
+				"group": "cert-manager.io", "scope": "Namespaced", "names": map[string]any{"kind": kind, "plural": strings.ToLower(kind) + "s"},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+				}}}},
+			},
+		}}
+		must(t, c.Create(t.Context(), crd))
+		must(t, testkit.Eventually(t.Context(), "the CRD to be served", func(context.Context) (bool, error) {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(schema.FromAPIVersionAndKind("cert-manager.io/v1", kind+"List"))
+			err := c.List(t.Context(), list)
+			return err == nil, err
+		}))
+	}
+	const admission = "admissionregistration.k8s.io/v1"
+	helm(t, slices.Concat(install, []string{"--set", "webhooks.certManager.enabled=true"})...)
+	certificate := get(t, c, "cert-manager.io/v1", "Certificate", "platform-operator-webhook")
+	labels, _, err := unstructured.NestedStringMap(certificate.Object, "spec", "secretTemplate", "labels")
+	must(t, err)
+	annotations, _, err := unstructured.NestedStringMap(certificate.Object, "spec", "secretTemplate", "annotations")
+	must(t, err)
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": map[string]any{"ca.crt": "Y2E=", "tls.crt": "Y3J0", "tls.key": "a2V5"},
+	}}
+	secret.SetName("platform-operator-webhook-cert")
+	secret.SetNamespace(namespace)
+	secret.SetLabels(labels)
+	secret.SetAnnotations(annotations)
+	must(t, c.Create(t.Context(), secret, client.FieldOwner("cert-manager-certificates-issuing"))) // Helm has deleted its own
+	injected := get(t, c, admission, "ValidatingWebhookConfiguration", "platform-operator")
+	setCABundle(t, injected, slices.Concat(cfg.CAData, cfg.CAData))
+	must(t, c.Update(t.Context(), injected, client.FieldOwner("cert-manager-cainjector")))
+
+	for _, back := range [][]string{{"rollback", "platform-operator", "--kubeconfig", install[5], "--namespace", namespace}, install} {
+		helm(t, back...)
+		after := get(t, c, admission, "ValidatingWebhookConfiguration", "platform-operator")
+		if diff := cmp.Diff(injected.Object["webhooks"], after.Object["webhooks"]); diff != "" {
+			t.Errorf("helm %s changed the webhooks (-before +after):\n%s", back[0], diff)
+		}
+		if len(after.GetAnnotations()) > 2 {
+			t.Errorf("helm %s keeps the annotations %v", back[0], after.GetAnnotations())
+		}
+		if diff := cmp.Diff(secret.Object["data"], get(t, c, "v1", "Secret", "platform-operator-webhook-cert").Object["data"]); diff != "" {
+			t.Errorf("helm %s changed the certificate (-before +after):\n%s", back[0], diff)
+		}
+	}
 }
 
 // issuingChart returns a copy of the chart that contains the certificate and the CA
@@ -113,7 +175,7 @@ func issuingChart(t *testing.T, ca []byte) string {
 	must(t, err)
 	bundle := base64.StdEncoding.EncodeToString(ca)
 	issuing := strings.NewReplacer(
-		"type: Opaque\n", "type: Opaque\ndata: {tls.crt: Y3J0, tls.key: a2V5, ca.crt: "+bundle+"}\n",
+		"{{- end }}\n{{- /*\nGenerated", "data: {tls.crt: Y3J0, tls.key: a2V5, ca.crt: "+bundle+"}\n{{- end }}\n{{- /*\nGenerated",
 		`$caBundle := ""`, `$caBundle := "`+bundle+`"`,
 	).Replace(string(raw))
 	if n := strings.Count(issuing, bundle); n != 2 {
@@ -128,7 +190,7 @@ func get(t *testing.T, c client.Client, apiVersion, kind, name string) *unstruct
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
 	key := client.ObjectKey{Name: name}
-	if kind == "Secret" {
+	if kind == "Secret" || kind == "Certificate" {
 		key.Namespace = namespace
 	}
 	must(t, c.Get(t.Context(), key, o))

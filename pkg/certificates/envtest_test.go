@@ -386,7 +386,7 @@ func TestRotator_RepairsWithThePermissionsOfTheChart(t *testing.T) {
 	s.eventually("the bundles to be back", trusted(2))
 }
 
-// With cert-manager the operator only has permission to read its Secret, and
+// With cert-manager the operator only has permission to read its objects, and
 // serves the certificate that it finds.
 func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
@@ -397,7 +397,7 @@ func TestRotator_ReadOnlyServesTheSecretOfAnotherIssuer(t *testing.T) {
 	}
 	issue()
 	r := &certificates.Rotator{ReadOnly: true}
-	_, _ = s.replica(s.user("reader", []string{"get", "list", "watch"}, nil), r)
+	_, _ = s.replica(s.user("reader", []string{"get", "list", "watch"}, []string{"get", "list", "watch"}), r)
 	before, _ := r.GetCertificate(nil)
 	if err := env.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: secretName}}); err != nil {
 		t.Fatal(err)

@@ -9,13 +9,17 @@ package certificates
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +56,8 @@ type Rotator struct {
 	// Hosts are additional DNS names for the certificate.
 	Hosts []string
 	// ReadOnly means that cert-manager or another controller manages the Secret
-	// and the CA bundles. The certificate in the Secret is only served.
+	// and the CA bundles. The certificate in the Secret is only served, once the
+	// webhook configurations trust it.
 	ReadOnly bool
 	// Lifetimes defaults to DefaultLifetimes if it is zero.
 	Lifetimes Lifetimes
@@ -101,8 +106,8 @@ func (r *Rotator) init(c client.Client, namespace string, now func() time.Time) 
 		r.names = append(r.names, s+"."+namespace+".svc", s+"."+namespace+".svc.cluster.local")
 	}
 	// Issuing a CA takes three writes. More than ten are needed only if another
-	// client undoes them, such as a second operator with the same webhook
-	// configurations; then there is one write in 30 seconds.
+	// client undoes them, such as a tool that restores what it has applied; then
+	// there is one write in 30 seconds.
 	r.writes = rate.NewLimiter(rate.Every(r.Lifetimes.Overlap/120), 10)
 	return nil
 }
@@ -147,12 +152,17 @@ func (r *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	if err := r.client.Get(ctx, r.key, &secret); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the certificate's Secret: %w", err)
 	}
-	if r.ReadOnly {
-		return reconcile.Result{}, r.serveAny(ctx, secret.Data)
-	}
 	// A configuration that cannot be read delays the steps of a rotation. It must
 	// not delay a renewal, or the certificate would expire for the other one.
 	configurations, unread := r.configurations(ctx)
+	other := r.otherWriter(configurations)
+	if r.ReadOnly || other != nil {
+		wait, err := r.serveAny(ctx, secret.Data, configurations)
+		if !r.ReadOnly {
+			err = errors.Join(other, err)
+		}
+		return reconcile.Result{RequeueAfter: wait}, errors.Join(unread, err)
+	}
 	var bundles []byte
 	for _, c := range configurations {
 		for _, w := range clientConfigs(c) {
@@ -168,7 +178,7 @@ func (r *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 			// The errors are those of the same call below.
 			_, _ = r.inject(ctx, configurations, data[bundleKey], now)
 		}
-		err = r.write(ctx, now, reason, func() error { return r.writeSecret(ctx, secret.ResourceVersion, data) })
+		err = r.write(ctx, now, &secret, reason, func() error { return r.writeSecret(ctx, secret.ResourceVersion, data) })
 	}
 	if err != nil {
 		return again(err)
@@ -220,8 +230,7 @@ func (r *Rotator) inject(ctx context.Context, configurations []client.Object, bu
 		// The patch contains only the bundles, and applies only to the version
 		// that was read.
 		patch := client.StrategicMergeFrom(c, client.MergeFromWithOptimisticLock{})
-		reason := fmt.Sprintf("Wrote the CA into the %T", c)
-		err := r.write(ctx, now, reason, func() error { return r.client.Patch(ctx, after, patch, fieldOwner) })
+		err := r.write(ctx, now, c, "Wrote the CA into the "+name(c), func() error { return r.client.Patch(ctx, after, patch, fieldOwner) })
 		if err == nil {
 			configurations[i] = after
 		}
@@ -231,15 +240,52 @@ func (r *Rotator) inject(ctx context.Context, configurations []client.Object, bu
 }
 
 // write writes an object, unless there were too many writes.
-func (r *Rotator) write(ctx context.Context, now time.Time, reason string, write func() error) error {
+func (r *Rotator) write(ctx context.Context, now time.Time, o client.Object, reason string, write func() error) error {
 	if !r.writes.AllowN(now, 1) {
-		return errors.New("too many writes; find out which other client, such as a second operator or cert-manager, writes the certificate or the CA bundle")
+		return fmt.Errorf("too many writes of %s: %s changes it again; only one client may write the certificate and the CA bundles, so stop that one, or let cert-manager manage both", name(o), writers(o))
 	}
 	err := write()
 	if err == nil {
 		log.FromContext(ctx).Info(reason)
 	}
 	return err
+}
+
+// name returns kind and name of a configuration or of the Secret.
+func name(o client.Object) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.") + " " + o.GetName()
+}
+
+// writers returns the other clients that have written the certificate or the CA
+// bundles of an object.
+func writers(o client.Object) string {
+	var names []string
+	for _, e := range o.GetManagedFields() {
+		if e.FieldsV1 != nil && e.Manager != string(fieldOwner) && regexp.MustCompile(`"f:(caBundle|ca\.crt|tls\.crt)"`).Match(e.FieldsV1.Raw) {
+			names = append(names, strconv.Quote(e.Manager))
+		}
+	}
+	return cmp.Or(strings.Join(names, " and "), "another client")
+}
+
+// injectAnnotation makes cert-manager write the CA bundle of a configuration.
+const injectAnnotation = "cert-manager.io/inject-ca-from"
+
+// otherWriter returns an error that names who writes the CA bundles instead of this
+// operator, or nil. Replicas of the version before see it while the mode changes to
+// cert-manager, and continue to serve.
+func (r *Rotator) otherWriter(configurations []client.Object) error {
+	for _, c := range configurations {
+		if from := c.GetAnnotations()[injectAnnotation]; from != "" {
+			return fmt.Errorf("%s has the annotation %s=%s, so that cert-manager writes its CA bundle: remove it, or set --manage-certificates=false (in the chart webhooks.certManager.enabled)", name(c), injectAnnotation, from)
+		}
+		for _, w := range clientConfigs(c) {
+			if s := w.Service; s != nil && (s.Namespace != r.key.Namespace || !slices.Contains(r.Services, s.Name)) {
+				return fmt.Errorf("%s belongs to another installation, because it calls Service %s/%s; its CA bundle is not written: uninstall one of the two", name(c), s.Namespace, s.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // serve uses a certificate from now on.
@@ -254,17 +300,29 @@ func (r *Rotator) serve(ctx context.Context, certificate *tls.Certificate, bundl
 }
 
 // serveAny serves the certificate of another issuer, who may omit the CA. The
-// Secret is empty or missing until it is issued.
-func (r *Rotator) serveAny(ctx context.Context, data map[string][]byte) error {
+// Secret is empty or missing until it is issued. The previous one is served as long
+// as only that is trusted by all webhooks; the result is when to look again.
+func (r *Rotator) serveAny(ctx context.Context, data map[string][]byte, configurations []client.Object) (time.Duration, error) {
 	if len(data[corev1.TLSCertKey]) == 0 {
-		return nil
+		return 0, nil
 	}
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return fmt.Errorf("the Secret has no usable certificate; the previous one is still served: %w", err)
+		return 0, fmt.Errorf("the Secret has no usable certificate; the previous one is still served: %w", err)
 	}
-	r.serve(ctx, &pair, parse(r.now(), data[bundleKey]))
-	return nil
+	now := r.now()
+	trusted := func(leaf *x509.Certificate) bool {
+		return !slices.ContainsFunc(configurations, func(c client.Object) bool {
+			return slices.ContainsFunc(clientConfigs(c), func(w *admissionregistrationv1.WebhookClientConfig) bool {
+				return !trusts(parse(now, w.CABundle), leaf, now)
+			})
+		})
+	}
+	if old := r.serving.Load(); old != nil && trusted(old.Leaf) && !trusted(pair.Leaf) {
+		return r.Lifetimes.Overlap / 6, nil
+	}
+	r.serve(ctx, &pair, parse(now, data[bundleKey]))
+	return 0, nil
 }
 
 // fieldOwner is the field manager of the writes of this package.
@@ -288,10 +346,8 @@ func (r *Rotator) AddTo(mgr manager.Manager, namespace string) error {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	watched := map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{namespace: {FieldSelector: named(r.Secret)}}},
-	}
-	if !r.ReadOnly {
-		watched[&admissionregistrationv1.ValidatingWebhookConfiguration{}] = cache.ByObject{Field: named(r.Configuration)}
-		watched[&admissionregistrationv1.MutatingWebhookConfiguration{}] = cache.ByObject{Field: named(r.Configuration)}
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(r.Configuration)},
+		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(r.Configuration)},
 	}
 	objects, err := cache.New(mgr.GetConfig(), cache.Options{Scheme: scheme.Scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: watched})
 	if err != nil {

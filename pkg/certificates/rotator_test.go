@@ -403,6 +403,115 @@ func TestRotator_LimitsWritesInAFight(t *testing.T) {
 	w.accepts(first, second)
 }
 
+// The error names the client that writes the CA bundles, and the remedy. Where they
+// belong to another writer, nothing is written at all.
+func TestRotator_NamesTheOtherWriter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		with   func(*world)
+		want   []string
+		writes int
+	}{
+		"another operator": {
+			func(w *world) {
+				w.mutating.Webhooks[0].ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: "ns2", Name: "hook"}
+			},
+			[]string{"MutatingWebhookConfiguration op belongs to another installation", "Service ns2/hook", "uninstall one of the two"}, 0,
+		},
+		"annotation of cert-manager": {
+			func(w *world) { w.validating.Annotations = map[string]string{injectAnnotation: "ns/old"} },
+			[]string{"ValidatingWebhookConfiguration op has the annotation", "ns/old", "remove it, or set --manage-certificates=false"}, 0,
+		},
+		"a tool that restores what it applied": {
+			func(w *world) {
+				w.mutating.ManagedFields = []metav1.ManagedFieldsEntry{
+					{Manager: string(fieldOwner), FieldsV1: metav1.NewFieldsV1(`{"f:webhooks":{"f:caBundle":{}}}`)},
+					{Manager: "argocd", FieldsV1: metav1.NewFieldsV1(`{"f:webhooks":{"f:clientConfig":{"f:caBundle":{}}}}`)},
+					{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{}}}`)},
+				}
+				w.validating.ManagedFields = w.mutating.ManagedFields
+			},
+			[]string{`WebhookConfiguration op: "argocd" changes it again`, "stop that one"}, 10,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.validating.Name, w.mutating.Name = "op", "op"
+			tc.with(w)
+			r := w.replica(DefaultLifetimes(), 0)
+			var err error
+			for range 20 {
+				w.setBundles([]byte("other"))
+				if _, err = r.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+					break
+				}
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not contain %q", err, part)
+				}
+			}
+			if w.writes != tc.writes {
+				t.Errorf("%d writes, want %d", w.writes, tc.writes)
+			}
+		})
+	}
+}
+
+// The mode changes to cert-manager and back. Replicas of the version before remain,
+// as with an image that cannot be pulled, and may not write any more.
+func TestRotator_ServesWhileTheModeChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.replica(DefaultLifetimes(), 0)
+	w.pass(time.Hour, before)
+	reconciled := func(replicas ...*Rotator) {
+		t.Helper()
+		for _, r := range replicas {
+			_, _ = r.Reconcile(t.Context(), reconcile.Request{})
+		}
+		w.accepts(replicas...)
+	}
+	w.refuse = func(verb string, _ client.Object) error {
+		if verb == "write" {
+			return errRefused
+		}
+		return nil
+	}
+	annotate := func(by map[string]string) { w.validating.Annotations, w.mutating.Annotations = by, by }
+
+	annotate(map[string]string{injectAnnotation: "ns/op"})
+	reconciled(before)
+	own := w.secret.Data
+	issued, _, err := next(nil, nil, DefaultLifetimes(), []string{"hook.ns.svc"}, w.now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued[caKeyKey] = own[caKeyKey] // which no write of cert-manager removes
+	w.setData(issued)
+	reconciled(before)
+	w.setBundles(issued[bundleKey])
+	after := w.replica(DefaultLifetimes(), 0)
+	after.ReadOnly = true
+	reconciled(before, after)
+	w.secret = nil // by Helm, which no longer contains it
+	reconciled(before, after)
+	w.setData(issued)
+	reconciled(before, after)
+
+	annotate(nil)
+	reconciled(after)
+	w.refuse = func(string, client.Object) error { return nil }
+	w.pass(2*time.Hour, w.replica(DefaultLifetimes(), 0), after)
+	if n := len(parse(w.now, w.bundles()[0])); n != 1 {
+		t.Errorf("the webhooks trust %d CAs after the change", n)
+	}
+}
+
 // The Secrets of version 0.1: with a CA in the middle of a rotation, by Helm, and
 // after Helm has removed the data that it had issued.
 func TestRotator_AdoptsExistingInstallations(t *testing.T) {
