@@ -261,7 +261,7 @@ func name(o client.Object) string {
 func writers(o client.Object) string {
 	var names []string
 	for _, e := range o.GetManagedFields() {
-		if e.FieldsV1 != nil && e.Manager != string(fieldOwner) && regexp.MustCompile(`"f:(caBundle|ca\.crt|tls\.crt)"`).Match(e.FieldsV1.Raw) {
+		if e.FieldsV1 != nil && e.Manager != string(fieldOwner) && regexp.MustCompile(`"f:(caBundle|ca\.crt|tls\.crt)"`).MatchString(e.FieldsV1.GetRawString()) {
 			names = append(names, strconv.Quote(e.Manager))
 		}
 	}

@@ -416,11 +416,13 @@ func TestRotator_NamesTheOtherWriter(t *testing.T) {
 			func(w *world) {
 				w.mutating.Webhooks[0].ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: "ns2", Name: "hook"}
 			},
-			[]string{"MutatingWebhookConfiguration op belongs to another installation", "Service ns2/hook", "uninstall one of the two"}, 0,
+			[]string{"MutatingWebhookConfiguration op belongs to another installation", "Service ns2/hook", "uninstall one of the two"},
+			0,
 		},
 		"annotation of cert-manager": {
 			func(w *world) { w.validating.Annotations = map[string]string{injectAnnotation: "ns/old"} },
-			[]string{"ValidatingWebhookConfiguration op has the annotation", "ns/old", "remove it, or set --manage-certificates=false"}, 0,
+			[]string{"ValidatingWebhookConfiguration op has the annotation", "ns/old", "remove it, or set --manage-certificates=false"},
+			0,
 		},
 		"a tool that restores what it applied": {
 			func(w *world) {
@@ -431,7 +433,8 @@ func TestRotator_NamesTheOtherWriter(t *testing.T) {
 				}
 				w.validating.ManagedFields = w.mutating.ManagedFields
 			},
-			[]string{`WebhookConfiguration op: "argocd" changes it again`, "stop that one"}, 10,
+			[]string{`WebhookConfiguration op: "argocd" changes it again`, "stop that one"},
+			10,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
