@@ -1,11 +1,14 @@
 package apply
 
 import (
+	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +23,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -961,5 +965,28 @@ func TestOwns(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// The API server reads what is applied as YAML.
+func TestApplier_EscapesCharactersThatYAMLCannotContain(t *testing.T) {
+	var all []rune
+	for r := rune(1); r < 0x11000; r++ {
+		if utf8.ValidRune(r) {
+			all = append(all, r)
+		}
+	}
+	want := map[string]string{"text": string(all)}
+	in := New(corev1ac.ConfigMap("web", "ns").WithData(want), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
+	raw, err := json.Marshal(in.request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(got.Data, want) {
+		t.Error("another text arrives")
 	}
 }

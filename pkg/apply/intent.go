@@ -1,10 +1,12 @@
 package apply
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -299,8 +301,27 @@ type exchange[L client.Object] struct {
 	live            L
 }
 
-// MarshalJSON returns what is sent.
-func (e *exchange[L]) MarshalJSON() ([]byte, error) { return json.Marshal(e.Configuration) }
+// MarshalJSON returns what is sent. The API server reads it as YAML, which cannot contain
+// some characters that JSON can.
+func (e *exchange[L]) MarshalJSON() ([]byte, error) {
+	raw, err := json.Marshal(e.Configuration)
+	if err != nil || !bytes.ContainsFunc(raw, notInYAML) {
+		return raw, err
+	}
+	var escaped []byte
+	for _, r := range string(raw) {
+		if notInYAML(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped, nil
+}
+
+// notInYAML reports whether a character that encoding/json does not escape is refused by
+// YAML or, like U+0085, is a line break in it.
+func notInYAML(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfffe || r == 0xffff }
 
 // UnmarshalJSON decodes the answer.
 func (e *exchange[L]) UnmarshalJSON(raw []byte) error {
