@@ -1,6 +1,7 @@
 package common
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -22,7 +23,16 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="progressDeadlineSeconds (default 600) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable)) || !string(self.maxSurge).matches('^0+%?$') || !string(self.maxUnavailable).matches('^0+%?$')",message="maxUnavailable must not be 0 if maxSurge is 0, because no pod could be replaced",fieldPath=".maxUnavailable"
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Recreate' || !has(self.maxSurge) && !has(self.maxUnavailable)",message="maxSurge and maxUnavailable have no effect with strategy Recreate: remove them",fieldPath=".strategy"
 type Rollout struct {
+	// strategy is how pods are replaced. RollingUpdate starts new pods before
+	// it ends old ones. Recreate ends all pods first, so that nothing serves
+	// until new ones are ready: use it for pods that cannot run at the same
+	// time. Unset means RollingUpdate.
+	// +optional
+	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
+	Strategy appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
+
 	// maxSurge is the number or percentage of pods that may exist in addition
 	// to the desired replicas during a rollout. Unset means 25%.
 	// +optional

@@ -36,9 +36,7 @@ func articleLabels(a *demoapplicationv1.DemoApplication) map[string]string {
 
 // labels returns the labels that select the pods.
 func labels(a *demoapplicationv1.DemoApplication) map[string]string {
-	l := articleLabels(a)
-	l[kindLabel] = a.Name
-	return l
+	return a.PodLabels()
 }
 
 // replicas returns spec.replica, which defaults to 1.

@@ -23,7 +23,7 @@ import (
 // legacy operator; the second one distinguishes the pod from those of other kinds,
 // which have the first label too.
 func labels(i *immortalv1alpha1.ImmortalContainer) map[string]string {
-	return map[string]string{"app": i.Name, immortalv1alpha1.PodLabel: i.Name}
+	return i.PodLabels()
 }
 
 // inputs returns a hash of the fields of the spec from which the pod is created and

@@ -47,7 +47,7 @@ const (
 // labels returns the labels that select the pods. They are those of the legacy
 // operator and immutable in a Deployment, so that its objects can be adopted.
 func labels(m *cachev1alpha1.Memcached) map[string]string {
-	return map[string]string{labelApp: app, labelOwner: m.Name}
+	return m.PodLabels()
 }
 
 // image returns the image of a new revision: that of the spec, or else the one that

@@ -25,7 +25,7 @@ func serviceName(w *webserverv1.WebServer) string { return w.Name + "-service" }
 // labels returns the labels that select the pods. They are those of the legacy
 // operator and immutable in a Deployment, so that its objects can be adopted.
 func labels(w *webserverv1.WebServer) map[string]string {
-	return map[string]string{"app": "webserver", webserverv1.PodLabel: w.Name}
+	return w.PodLabels()
 }
 
 // replicas returns spec.replicas, which defaults to 1.

@@ -15,14 +15,22 @@ const luaBlock = "_by_lua_block"
 // block.
 func inOtherContexts(directive string) bool {
 	switch directive {
-	case "events", "http", "mail", "server", "stream", "upstream", "user", "daemon", "env", "load_module",
+	case "events", "http", "mail", "stream", "user", "daemon", "env", "load_module",
 		"lock_file", "master_process", "pcre_jit", "pid", "thread_pool", "timer_resolution", "worker_connections",
 		"worker_cpu_affinity", "worker_priority", "worker_processes", "worker_rlimit_core", "worker_rlimit_nofile",
-		"worker_shutdown_timeout", "working_directory", "accept_mutex", "multi_accept", "geo", "map",
-		"split_clients", "log_format", "limit_conn_zone", "limit_req_zone", "proxy_cache_path",
-		"fastcgi_cache_path", "uwsgi_cache_path", "scgi_cache_path", "map_hash_bucket_size", "map_hash_max_size",
-		"server_names_hash_bucket_size", "server_names_hash_max_size", "variables_hash_bucket_size",
-		"variables_hash_max_size":
+		"worker_shutdown_timeout", "working_directory", "accept_mutex", "multi_accept":
+		return true
+	}
+	return inHTTPBlock(directive)
+}
+
+// inHTTPBlock reports whether nginx accepts a directive only in the http block.
+func inHTTPBlock(directive string) bool {
+	switch directive {
+	case "server", "upstream", "geo", "map", "split_clients", "log_format", "limit_conn_zone", "limit_req_zone",
+		"proxy_cache_path", "fastcgi_cache_path", "uwsgi_cache_path", "scgi_cache_path", "map_hash_bucket_size",
+		"map_hash_max_size", "server_names_hash_bucket_size", "server_names_hash_max_size",
+		"variables_hash_bucket_size", "variables_hash_max_size":
 		return true
 	}
 	return false
@@ -34,6 +42,8 @@ func ServerBlock(text string) error {
 	names, err := Directives(text)
 	for _, name := range names {
 		switch {
+		case inHTTPBlock(name):
+			return fmt.Errorf("%q is not allowed in a server block: to use it, remove spec.config, and mount files for the http block at %s", name, Folder)
 		case inOtherContexts(name):
 			return fmt.Errorf("%q is not allowed in a server block", name)
 		case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }):

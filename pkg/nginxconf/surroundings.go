@@ -189,9 +189,13 @@ func (c *conflicts) listen(d directive) {
 	if at.address == "" {
 		return
 	}
+	// The server has these in any case.
+	others := slices.DeleteFunc(slices.Clone(d.words[2:]), func(word string) bool { return word == "ssl" || word == "default_server" })
 	switch line, twice := c.sockets[at]; {
 	case !twice:
 		c.sockets[at] = d.line
+	case line == 0 && len(others) > 0:
+		c.add(d, "the server block listens on port %d already, and %s cannot be set there: remove this listen, or use another port and a Service of your own", at.port, strings.Join(others, " "))
 	case line == 0:
 		c.add(d, "the server block listens on port %d already: remove this listen", at.port)
 	default:

@@ -83,6 +83,7 @@ func TestSurroundings_Conflicts(t *testing.T) {
 		"one address twice":               {official, "listen [::1]:81;\nlisten [0::1]:81;", []string{"line 2: listen [0::1]:81 has the address and port of line 1: remove one of them"}},
 		"port 443":                        {official, "listen 443;", nil},
 		"port 443 with TLS":               {tls, "listen 443 ssl;", []string{"line 1: the server block listens on port 443 already: remove this listen"}},
+		"the proxy protocol":              {official, "listen 80 proxy_protocol;", []string{"line 1: the server block listens on port 80 already, and proxy_protocol cannot be set there: remove this listen, or use another port and a Service of your own"}},
 		"port 443 of UDP":                 {tls, "listen 443 quic reuseport;", nil},
 		"TLS with its own port":           {tls, "listen 8443 ssl;", nil},
 		"TLS without a certificate":       {official, "listen 8443 ssl;", []string{"line 1: listen 8443 ssl requires a certificate: set spec.tls, or add ssl_certificate and ssl_certificate_key"}},

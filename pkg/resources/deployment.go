@@ -25,7 +25,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// Rolling is a Deployment with the strategy RollingUpdate.
+// Rolling is a Deployment whose template is rolled out.
 type Rolling struct {
 	Name, Namespace string
 	// Replicas is nil if a HorizontalPodAutoscaler sets the number.
@@ -68,17 +68,13 @@ func (r Rolling) intent() apply.Intent {
 	if r.Rollout != nil {
 		rollout = *r.Rollout
 	}
-	quarter := intstr.FromString("25%")
 	ac := appsv1ac.Deployment(r.Name, r.Namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithPaused(false).
 			WithRevisionHistoryLimit(10).
 			WithMinReadySeconds(or(rollout.MinReadySeconds, 0)).
 			WithProgressDeadlineSeconds(or(rollout.ProgressDeadlineSeconds, 600)).
-			WithStrategy(appsv1ac.DeploymentStrategy().
-				WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
-					WithMaxSurge(or(rollout.MaxSurge, quarter)).WithMaxUnavailable(or(rollout.MaxUnavailable, quarter)))).
+			WithStrategy(strategy(rollout)).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(r.Selector)).
 			WithTemplate(r.Template))
 	in := apply.New(ac, func() *appsv1.Deployment { return &appsv1.Deployment{} })
@@ -89,7 +85,20 @@ func (r Rolling) intent() apply.Intent {
 		in.ReleaseFields = replicasStay
 	}
 	in.Exclusive = exclusive(r.Template)
+	if rollout.Strategy == appsv1.RecreateDeploymentStrategyType {
+		in.Exclusive = append(in.Exclusive, "spec.strategy.rollingUpdate") // it would be invalid
+	}
 	return in
+}
+
+func strategy(r common.Rollout) *appsv1ac.DeploymentStrategyApplyConfiguration {
+	if r.Strategy == appsv1.RecreateDeploymentStrategyType {
+		return appsv1ac.DeploymentStrategy().WithType(r.Strategy)
+	}
+	quarter := intstr.FromString("25%")
+	return appsv1ac.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
+		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+			WithMaxSurge(or(r.MaxSurge, quarter)).WithMaxUnavailable(or(r.MaxUnavailable, quarter)))
 }
 
 // exclusiveOfPod are the fields of a pod template that may contain only applied

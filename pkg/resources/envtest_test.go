@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,19 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("another strategy", func(t *testing.T) {
+		pod := PodSpec().WithContainers(corev1ac.Container().WithName("web").WithImage("web").
+			WithEnv(corev1ac.EnvVar().WithName("A").WithValue("\x7f\u0085"))) // YAML cannot contain them
+		for _, strategy := range []appsv1.DeploymentStrategyType{"", appsv1.RecreateDeploymentStrategyType, ""} {
+			_, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
+				Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+			}, Deployment(Rolling{Name: "strategy", Namespace: "ns", Replicas: new(int32(1)), Selector: selector, Template: Template(selector, pod), Rollout: &common.Rollout{Strategy: strategy}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 
 	// Kubernetes stores the service account in two fields, and copies one that
 	// remains into the other.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -147,6 +148,28 @@ func TestDeployment_RemovesAdditionsToThePodTemplate(t *testing.T) {
 				t.Error("it is written again and again")
 			}
 		})
+	}
+}
+
+// Kubernetes refuses the bounds of a rolling update together with another strategy.
+func TestDeployment_RecreateHasNoBounds(t *testing.T) {
+	c, applyTo := applying(t)
+	r := Rolling{Name: "web", Namespace: "ns", Replicas: new(int32(1)), Selector: selector, Template: Template(selector, PodSpec())}
+	d := &appsv1.Deployment{}
+	applyTo(d, Deployment(r))
+	d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(3))
+	if err := c.Update(t.Context(), d, client.FieldOwner("kubectl-edit")); err != nil {
+		t.Fatal(err)
+	}
+	r.Rollout = &common.Rollout{Strategy: appsv1.RecreateDeploymentStrategyType}
+	applyTo(d, Deployment(r))
+	if s := d.Spec.Strategy; s.Type != appsv1.RecreateDeploymentStrategyType || s.RollingUpdate != nil {
+		t.Errorf("got %+v", s)
+	}
+	r.Rollout = nil
+	applyTo(d, Deployment(r))
+	if s := d.Spec.Strategy; s.Type != appsv1.RollingUpdateDeploymentStrategyType || s.RollingUpdate.MaxSurge.StrVal != "25%" {
+		t.Errorf("got %+v", s)
 	}
 }
 

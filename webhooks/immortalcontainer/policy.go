@@ -13,5 +13,6 @@ func judge(i *immortalv1alpha1.ImmortalContainer, platform config.Platform) poli
 	spec := field.NewPath("spec")
 	return policy.Request{
 		Namespace: i.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: i.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: i.Spec.ImagePullPolicy}}, DeletionPolicy: i.Spec.DeletionPolicy, Pod: i.Spec.Pod, Profile: policy.Profile(i.Spec.Security),
+		Container: &i.Spec.Container, Selector: i.PodLabels(),
 	}.Judge(platform)
 }

@@ -15,6 +15,7 @@ func judge(m *cachev1alpha1.Memcached, platform config.Platform) policy.Verdict 
 	r := policy.Request{
 		Namespace: m.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: m.Spec.Image, PullField: spec.Child("imagePullPolicy"), Pull: m.Spec.ImagePullPolicy}}, DeletionPolicy: m.Spec.DeletionPolicy, Pod: m.Spec.Pod,
 		Replicas: policy.Number{Field: spec.Child("size"), Value: m.Spec.Size}, Budget: m.Spec.PodDisruptionBudget,
+		Selector: m.PodLabels(), Deployed: true, Rollout: m.Spec.Rollout,
 	}
 	if m.Spec.Service != nil {
 		r.Service = &common.ServiceOptions{Annotations: m.Spec.Service.Annotations}

@@ -41,6 +41,12 @@ type Request struct {
 	NodePorts []Number
 	Expose    *common.Expose
 	Pod       *common.Pod
+	Container *common.Container
+	// Selector are the labels that the operator sets on the pods, and Rollout is how a
+	// Deployment replaces them, if there is one.
+	Selector map[string]string
+	Deployed bool
+	Rollout  *common.Rollout
 
 	// Service are the settings of the Service, or nil.
 	Service *common.ServiceOptions
@@ -159,26 +165,6 @@ func texts[S ~string](m map[string]S) map[string]string {
 		converted[key] = string(value)
 	}
 	return converted
-}
-
-// warn adds warnings about settings that are allowed but have no effect.
-func (r Request) warn(v *Verdict) {
-	least := int32(1)
-	if s := r.Autoscaling; s != nil {
-		if s.MinReplicas != nil {
-			least = *s.MinReplicas
-		}
-	} else if r.Replicas.Field != nil {
-		least = r.Replicas.Value
-	}
-	if r.Budget != nil && least == 1 {
-		v.warn("%s: there may be a single pod, which a drain of its node evicts regardless of the budget: set at least two replicas", spec.Child("podDisruptionBudget"))
-	}
-	if r.Replicas.Field != nil && r.Replicas.Value == 0 {
-		for _, n := range r.NodePorts {
-			v.warn("%s: node port %d stays allocated although %s is 0, and nothing answers on it", n.Field, n.Value, r.Replicas.Field)
-		}
-	}
 }
 
 // warnImage adds a warning about an image whose content can change, if the platform

@@ -142,6 +142,11 @@ func TestJudge_StrictPlatform(t *testing.T) {
 
 func TestJudge_Warnings(t *testing.T) {
 	const alone = "spec.podDisruptionBudget: there may be a single pod, which a drain of its node evicts regardless of the budget: set at least two replicas"
+	const (
+		claim   = "spec.pod.volumes[0].persistentVolumeClaim: a rollout starts new pods first, which wait for ever if one node or pod alone can use it (ReadWriteOnce): set spec.rollout.strategy to Recreate, or to RollingUpdate if several can"
+		apart   = `pod: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {webserver_cr: a}}}]}}}`
+		exclude = "spec.pod.affinity.podAntiAffinity: the pods exclude each other, so that a rollout waits for ever without a node for one more: set spec.rollout.maxUnavailable to 1, or spec.rollout.strategy to RollingUpdate if there is such a node"
+	)
 	long := "registry.example/" + strings.Repeat("a", 500)
 	for name, tc := range map[string]struct {
 		kind, spec string
@@ -150,7 +155,7 @@ func TestJudge_Warnings(t *testing.T) {
 		"nothing":                 {webserverv1.Kind, `{image: "nginx:1"}`, nil},
 		"latest":                  {webserverv1.Kind, `{image: "nginx:latest"}`, []string{"spec.image: nginx:latest has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
 		"no tag":                  {immortalv1alpha1.Kind, `{image: nginx}`, []string{"spec.image: nginx has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
-		"each image":              {demoapplicationv1.Kind, `{image: a, pod: {volumes: [{name: b, image: {reference: c}}]}}`, []string{"spec.image: a has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", "spec.pod.volumes[0].image.reference: c has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
+		"each image":              {demoapplicationv1.Kind, `{image: a, pod: {volumes: [{name: b, image: {reference: c}}], volumeMounts: [{name: b, mountPath: /b}]}}`, []string{"spec.image: a has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest", "spec.pod.volumes[0].image.reference: c has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
 		"a long name is cut":      {webserverv1.Kind, `{image: "` + long + `"}`, []string{"spec.image: " + long[:80] + "… has no fixed version, so that a rollback may not restore the previous image: specify a version or a digest"}},
 		"a budget for one":        {webserverv1.Kind, `{image: "nginx:1", podDisruptionBudget: {minAvailable: 1}}`, []string{alone}},
 		"a budget for one, said":  {demoapplicationv1.Kind, `{image: "nginx:1", replica: 1, podDisruptionBudget: {maxUnavailable: 1}}`, []string{alone}},
@@ -163,6 +168,29 @@ func TestJudge_Warnings(t *testing.T) {
 		"ports for none":          {demoapplicationv1.Kind, `{image: "nginx:1", replica: 0, ports: [{port: 80}, {port: 81, nodePort: 30081}]}`, []string{"spec.ports[1].nodePort: node port 30081 stays allocated although spec.replica is 0, and nothing answers on it"}},
 		"no port for none":        {webserverv1.Kind, `{image: "nginx:1", replicas: 0}`, nil},
 		"a port for one, implied": {webserverv1.Kind, `{image: "nginx:1", service: {nodePort: 30080}}`, nil},
+
+		"a label of the operator":           {webserverv1.Kind, `{image: "nginx:1", pod: {labels: {app: shop, tier: web}}}`, []string{"spec.pod.labels[app]: the operator sets this label to another value, and selects the pods by it: remove it"}},
+		"a label of the operator, the same": {immortalv1alpha1.Kind, `{image: "nginx:1", pod: {labels: {app: a}}}`, nil},
+		"a volume that is not mounted":      {immortalv1alpha1.Kind, `{image: "nginx:1", pod: {volumes: [{name: a, emptyDir: {}}, {name: b, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /a}]}}`, []string{`spec.pod.volumes[1]: volume "b" is not mounted: add it to spec.pod.volumeMounts`}},
+		"a pinned revision":                 {webserverv1.Kind, `{image: "nginx:1", rollout: {pinnedRevision: 3}}`, []string{"spec.rollout.pinnedRevision: revision 3 serves, and changes of the pods have no effect, until this field is removed"}},
+		"a variable before it is set":       {demoapplicationv1.Kind, `{image: "nginx:1", env: [{name: URL, value: "http://$(HOST):$(PORT)/$$(PATH)/$(URL)"}, {name: HOST, value: a}]}`, []string{"spec.env[0].value: $(HOST) is not replaced, because only variables that precede this one are"}},
+		"a variable of itself":              {demoapplicationv1.Kind, `{image: "nginx:1", env: [{name: PATH, value: "$(PATH):/a"}]}`, []string{"spec.env[0].value: $(PATH) is not replaced, because only variables that precede this one are"}},
+		"a variable of another source":      {demoapplicationv1.Kind, `{image: "nginx:1", envFrom: [{configMapRef: {name: a}}], env: [{name: URL, value: $(HOST)}, {name: HOST, value: a}]}`, nil},
+		"a variable that is set":            {demoapplicationv1.Kind, `{image: "nginx:1", env: [{name: HOST, value: a}, {name: URL, value: $(HOST)}]}`, nil},
+
+		"a claim":                    {demoapplicationv1.Kind, `{image: "nginx:1", pod: {volumes: [{name: a, persistentVolumeClaim: {claimName: a}}], volumeMounts: [{name: a, mountPath: /a}]}}`, []string{claim}},
+		"a claim, read-only":         {demoapplicationv1.Kind, `{image: "nginx:1", pod: {volumes: [{name: a, persistentVolumeClaim: {claimName: a, readOnly: true}}], volumeMounts: [{name: a, mountPath: /a}]}}`, nil},
+		"a claim, considered":        {demoapplicationv1.Kind, `{image: "nginx:1", rollout: {strategy: RollingUpdate}, pod: {volumes: [{name: a, persistentVolumeClaim: {claimName: a}}], volumeMounts: [{name: a, mountPath: /a}]}}`, nil},
+		"a claim of one pod at most": {immortalv1alpha1.Kind, `{image: "nginx:1", pod: {volumes: [{name: a, persistentVolumeClaim: {claimName: a}}], volumeMounts: [{name: a, mountPath: /a}]}}`, nil},
+
+		"pods that exclude each other":                 {webserverv1.Kind, `{image: "nginx:1", replicas: 3, ` + apart + `}`, []string{exclude}},
+		"pods that exclude each other, by their kind":  {cachev1alpha1.Kind, `{size: 2, pod: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchExpressions: [{key: memcached_cr, operator: Exists}]}}]}}}}`, []string{exclude}},
+		"pods that exclude each other, four":           {webserverv1.Kind, `{image: "nginx:1", replicas: 4, ` + apart + `}`, nil},
+		"pods that exclude each other, one may end":    {webserverv1.Kind, `{image: "nginx:1", rollout: {maxUnavailable: 1}, ` + apart + `}`, nil},
+		"pods that exclude each other, none may end":   {webserverv1.Kind, `{image: "nginx:1", replicas: 9, rollout: {maxUnavailable: 10%}, ` + apart + `}`, []string{exclude}},
+		"pods that exclude each other, without others": {webserverv1.Kind, `{image: "nginx:1", rollout: {maxSurge: 0}, ` + apart + `}`, nil},
+		"pods that exclude each other, all end":        {webserverv1.Kind, `{image: "nginx:1", rollout: {strategy: Recreate}, ` + apart + `}`, nil},
+		"pods that exclude other pods":                 {webserverv1.Kind, `{image: "nginx:1", pod: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}}}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := judge(t, tc.kind, tc.spec, config.Default())

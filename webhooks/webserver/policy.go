@@ -15,7 +15,7 @@ func judge(w *webserverv1.WebServer, platform config.Platform) policy.Verdict {
 	s := w.Spec
 	r := policy.Request{
 		Namespace: w.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: s.Image, PullField: spec.Child("imagePullPolicy"), Pull: s.ImagePullPolicy}}, DeletionPolicy: s.DeletionPolicy,
-		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod,
+		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod, Selector: w.PodLabels(), Deployed: true, Rollout: s.Rollout,
 	}
 	if s.Content != nil && s.Content.Image != nil {
 		r.Images = append(r.Images, config.Image{

@@ -258,6 +258,11 @@ type DemoApplicationList struct {
 	Items []DemoApplication `json:"items"`
 }
 
+// PodLabels returns the labels by which the pods are selected.
+func (d *DemoApplication) PodLabels() map[string]string {
+	return map[string]string{"app": d.Name, PodLabel: d.Name}
+}
+
 // GetStatus returns the part of the status that all kinds have in common.
 func (d *DemoApplication) GetStatus() *common.Status { return &d.Status.Status }
 

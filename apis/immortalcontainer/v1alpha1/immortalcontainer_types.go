@@ -137,6 +137,11 @@ type ImmortalContainerList struct {
 	Items []ImmortalContainer `json:"items"`
 }
 
+// PodLabels returns the labels by which the pods are selected.
+func (i *ImmortalContainer) PodLabels() map[string]string {
+	return map[string]string{"app": i.Name, PodLabel: i.Name}
+}
+
 // GetStatus returns the part of the status that all kinds have in common.
 func (i *ImmortalContainer) GetStatus() *common.Status { return &i.Status.Status }
 

@@ -264,6 +264,11 @@ type MemcachedList struct {
 	Items []Memcached `json:"items"`
 }
 
+// PodLabels returns the labels by which the pods are selected.
+func (m *Memcached) PodLabels() map[string]string {
+	return map[string]string{"app": "memcached", PodLabel: m.Name}
+}
+
 // GetStatus returns the part of the status that all kinds have in common.
 func (m *Memcached) GetStatus() *common.Status { return &m.Status.Status }
 

@@ -393,6 +393,11 @@ type WebServerList struct {
 	Items []WebServer `json:"items"`
 }
 
+// PodLabels returns the labels by which the pods are selected.
+func (w *WebServer) PodLabels() map[string]string {
+	return map[string]string{"app": "webserver", PodLabel: w.Name}
+}
+
 // GetStatus returns the part of the status that all kinds have in common.
 func (w *WebServer) GetStatus() *common.Status { return &w.Status.Status }
 
