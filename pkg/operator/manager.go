@@ -8,7 +8,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/platform-operator/platform-operator/pkg/caches"
 	"github.com/platform-operator/platform-operator/pkg/certificates"
@@ -94,11 +96,10 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	// the resource version in status patches have the same effect, at the cost
 	// of an occasional request.
 	ownWrites := o.ReadYourWrites && len(o.Watch) <= 1
-	server := webhook.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){secure, func(c *tls.Config) {
-		if o.Admission != nil {
-			c.GetCertificate = o.Admission.GetCertificate
-		}
-	}}}
+	admission := secure(nil)
+	if o.Admission != nil {
+		admission.GetCertificate = o.Admission.GetCertificate
+	}
 	var lock resourcelock.Interface
 	recorder := &lateRecorder{}
 	if o.LeaderElection {
@@ -123,8 +124,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 			FieldOwner: naming.FieldManager,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
 		},
-		Metrics:                             metricsOptions(o),
-		HealthProbeBindAddress:              o.ProbeAddress,
+		Metrics:                             metricsserver.Options{BindAddress: disabled}, // see serveMetrics
 		PprofBindAddress:                    o.ProfileAddress,
 		LeaderElection:                      o.LeaderElection,
 		LeaderElectionResourceLockInterface: lock,
@@ -133,7 +133,7 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
 		Controller:                    config.Controller{SkipNameValidation: &o.SkipNameValidation},
-		WebhookServer:                 webhookserver.New(server),
+		WebhookServer:                 webhookserver.New(net.JoinHostPort("", strconv.Itoa(o.WebhookPort)), admission),
 	}
 	if o.serversOnly {
 		options.Controller.CacheSyncTimeout = forever
@@ -148,25 +148,16 @@ func New(cfg *rest.Config, scheme *runtime.Scheme, o Options) (manager.Manager, 
 	if err := caches.AddIndexes(context.Background(), mgr.GetFieldIndexer(), o.Children); err != nil {
 		return nil, err
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("adding the health check: %w", err)
+	ready := map[string]healthz.Checker{"ping": healthz.Ping}
+	if o.Admission != nil {
+		if err := o.Admission.AddTo(mgr, o.Namespace); err != nil {
+			return nil, err
+		}
+		// A replica is ready when it can respond to admission requests.
+		ready["certificate"], ready["admission"] = o.Admission.Ready, mgr.GetWebhookServer().StartedChecker()
 	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("adding the readiness check: %w", err)
-	}
-	if o.Admission == nil {
-		return mgr, nil
-	}
-	if err := o.Admission.AddTo(mgr, o.Namespace); err != nil {
+	if err := errors.Join(serveHealth(mgr, o.ProbeAddress, ready), serveMetrics(mgr, o)); err != nil {
 		return nil, err
-	}
-	// A replica is ready when it can respond to admission requests.
-	err = errors.Join(
-		mgr.AddReadyzCheck("certificate", o.Admission.Ready),
-		mgr.AddReadyzCheck("admission", mgr.GetWebhookServer().StartedChecker()),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("adding the readiness checks: %w", err)
 	}
 	return mgr, nil
 }

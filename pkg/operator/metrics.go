@@ -9,62 +9,116 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/platform-operator/platform-operator/pkg/httplimit"
 )
 
 // reviewTimeout limits the two requests to the API server that a scrape causes.
 const reviewTimeout = 10 * time.Second
 
-// metricsOptions returns the options of the metrics endpoint, which uses TLS
-// and requires a bearer token of a user with permission to get the URL
-// /metrics.
-func metricsOptions(o Options) metricsserver.Options {
-	return metricsserver.Options{
-		BindAddress:    o.MetricsAddress,
-		SecureServing:  true,
-		FilterProvider: reviewed,
-		TLSOpts: []func(*tls.Config){secure, func(c *tls.Config) {
-			// If it is nil, the server generates a self-signed certificate.
-			c.GetCertificate = o.MetricsCertificate
-		}},
+// serveMetrics adds the metrics endpoint, which uses TLS and requires a bearer token of a
+// user with permission to get the URL /metrics. That of controller-runtime, like its
+// health endpoint, has no limits of connections and headers.
+func serveMetrics(mgr manager.Manager, o Options) error {
+	if o.MetricsAddress == disabled {
+		return nil
 	}
-}
-
-// secure configures the TLS servers. HTTP/2 is disabled because of its rapid
-// reset vulnerability; neither scrapes nor admission requests need it.
-func secure(c *tls.Config) {
-	c.MinVersion = tls.VersionTLS12
-	c.NextProtos = []string{"http/1.1"}
-}
-
-// reviewed returns a filter that accepts requests which the API server
-// authorizes. It does the same as that of controller-runtime, which would add
-// all of k8s.io/apiserver to the binary, and which responds to an invalid token
-// with an internal error.
-func reviewed(cfg *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
-	c, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
+	c, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("making the client that reviews who reads metrics: %w", err)
+		return fmt.Errorf("making the client that reviews who reads metrics: %w", err)
 	}
+	certificate := o.MetricsCertificate
+	if certificate == nil {
+		own, err := selfSigned()
+		if err != nil {
+			return err
+		}
+		certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own, nil }
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", reviewed(c, mgr.GetLogger(), promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})))
+	return serve(mgr, "metrics", o.MetricsAddress, mux, secure(certificate))
+}
+
+// serveHealth adds the health endpoint.
+func serveHealth(mgr manager.Manager, address string, ready map[string]healthz.Checker) error {
+	if address == disabled {
+		return nil
+	}
+	mux := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": ready} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler) // a single check
+	}
+	return serve(mgr, "health", address, mux, nil)
+}
+
+const (
+	// disabled is the address of an endpoint that is not served.
+	disabled = "0"
+	// maxConnections limits the connections of the metrics and the health endpoint. The
+	// clients of each are a few.
+	maxConnections = 64
+)
+
+// serve adds a server to a manager. Its port is in use from now on.
+func serve(mgr manager.Manager, name, address string, h http.Handler, config *tls.Config) error {
+	l, err := httplimit.Listen(context.Background(), address, maxConnections)
+	if err != nil {
+		return fmt.Errorf("serving %s: %w", name, err)
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	return mgr.Add(&manager.Server{Name: name, Server: httplimit.NewServer(h), Listener: l}) //nolint:wrapcheck // it is complete
+}
+
+// secure returns the configuration of the TLS servers. HTTP/2 is disabled because of its
+// rapid reset vulnerability; neither scrapes nor admission requests need it.
+func secure(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate}
+}
+
+// selfSigned returns a certificate for a metrics endpoint without webhooks.
+func selfSigned() (*tls.Certificate, error) {
+	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("generating the certificate of the metrics: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("loading the certificate of the metrics: %w", err)
+	}
+	return &pair, nil
+}
+
+// reviewed returns a handler that accepts requests which the API server authorizes. It
+// does the same as the filter of controller-runtime, which would add all of
+// k8s.io/apiserver to the binary, and which responds to an invalid token with an internal
+// error.
+func reviewed(c kubernetes.Interface, log logr.Logger, next http.Handler) http.Handler {
 	limits := newReviews()
-	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			code, err := limits.review(r, c)
-			if err != nil {
-				log.Error(err, "Failed to ask who reads metrics")
-			}
-			if code != http.StatusOK {
-				http.Error(w, http.StatusText(code), code)
-				return
-			}
-			next.ServeHTTP(w, r)
-		}), nil
-	}, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code, err := limits.review(r, c)
+		if err != nil {
+			log.Error(err, "Failed to ask who reads metrics")
+		}
+		if code != http.StatusOK {
+			http.Error(w, http.StatusText(code), code)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // bearer returns the token of a request, or "".

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -58,20 +59,17 @@ func reviewing(t *testing.T) (*reviewer, func(address, token string) int) {
 	v := &reviewer{release: make(chan struct{})}
 	api := httptest.NewServer(v)
 	t.Cleanup(api.Close)
-	provider, err := reviewed(&rest.Config{Host: api.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, api.Client())
+	c, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: api.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, api.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
-	filter, err := provider(logr.Discard(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := reviewed(c, logr.Discard(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return v, func(address, token string) int {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
 		r.RemoteAddr = net.JoinHostPort(address, "40000")
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
-		filter.ServeHTTP(w, r)
+		metrics.ServeHTTP(w, r)
 		return w.Code
 	}
 }

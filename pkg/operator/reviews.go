@@ -2,7 +2,6 @@ package operator
 
 import (
 	"crypto/sha256"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/platform-operator/platform-operator/pkg/httplimit"
 )
 
 // Everything that can connect to the metrics endpoint can send tokens to it, each of
@@ -148,9 +149,7 @@ func (l *reviews) admit(token [sha256.Size]byte, remote string) (release func(),
 
 // address returns the limits of a client, without its port.
 func (l *reviews) address(remote string) *address {
-	if host, _, err := net.SplitHostPort(remote); err == nil {
-		remote = host
-	}
+	remote = httplimit.Host(remote)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, ok := l.addresses.Get(remote)

@@ -23,8 +23,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 const (
@@ -119,16 +117,10 @@ func serveTLS(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
 	if err := l.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	s := New(webhook.Options{Host: "127.0.0.1", Port: port, WebhookMux: http.NewServeMux(), TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.NextProtos = []string{"http/1.1"} // as in the operator
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
-		}
-	}}})
+	s := New(l.Addr().String(), &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
 	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var decoded any
@@ -148,7 +140,7 @@ func serveTLS(tb testing.TB) string {
 	for s.StartedChecker()(nil) != nil {
 		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Sprintf("https://127.0.0.1:%d/hook", port)
+	return "https://" + l.Addr().String() + "/hook"
 }
 
 // cpuTime returns the processor time that this process has used.

@@ -5,6 +5,7 @@ package webhookserver
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,11 +13,16 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/platform-operator/platform-operator/pkg/httplimit"
 )
 
 // Everything that can connect to the webhook server can send requests to it. Without
@@ -45,8 +51,13 @@ const (
 	maxCost     = CostPerByte*maxBody + CostPerValue*maxValues
 	ordinary    = 512 << 10
 	maxOrdinary = 32 << 20
-	// maxReading is how long a request may take to arrive.
-	maxReading = 5 * time.Second
+	// patience is how long a request may take to arrive, and bytesPerSecond what has to
+	// arrive in each second after it: what it costs is taken meanwhile.
+	patience       = 2 * time.Second
+	bytesPerSecond = 1 << 20
+	// maxConnections is the maximum number of connections. The API server uses one for
+	// each request at a time.
+	maxConnections = 512
 	// heldFor is how long the answer to a refused request is held. The rest of the
 	// request is not read, so that the connection has to be closed: otherwise, a client
 	// could keep a processor busy with TLS handshakes and the reading of requests that
@@ -59,17 +70,44 @@ const (
 
 // limitedServer is a webhook server that limits what requests cost.
 type limitedServer struct {
-	webhook.Server
-	small, large budget
-	held         chan struct{} // contains an element for each answer that is held
+	webhook.Server // registers the hooks
+	address        string
+	tls            *tls.Config
+	started        atomic.Bool
+
+	small shared
+	large budget
+	held  chan struct{} // contains an element for each answer that is held
 }
 
 // New returns a webhook server that limits what requests cost.
-func New(o webhook.Options) webhook.Server {
+func New(address string, config *tls.Config) webhook.Server {
 	return &limitedServer{
-		Server: webhook.NewServer(o),
-		small:  budget{limit: maxOrdinary}, large: budget{limit: maxCost},
+		Server:  webhook.NewServer(webhook.Options{WebhookMux: http.NewServeMux()}),
+		address: address, tls: config,
+		small: shared{limit: maxOrdinary, by: map[string]int64{}}, large: budget{limit: maxCost},
 		held: make(chan struct{}, maxHeld),
+	}
+}
+
+// Start serves until ctx ends, and then the requests that were accepted.
+func (s *limitedServer) Start(ctx context.Context) error {
+	l, err := httplimit.Listen(ctx, s.address, maxConnections)
+	if err != nil {
+		return err //nolint:wrapcheck // it is complete
+	}
+	s.started.Store(true)
+	server := manager.Server{Name: "webhooks", Server: httplimit.NewServer(s.WebhookMux()), Listener: tls.NewListener(l, s.tls)}
+	return server.Start(ctx) //nolint:wrapcheck // it is complete
+}
+
+// StartedChecker fails until the server listens.
+func (s *limitedServer) StartedChecker() healthz.Checker {
+	return func(*http.Request) error {
+		if !s.started.Load() {
+			return errors.New("the webhook server has not started")
+		}
+		return nil
 	}
 }
 
@@ -83,10 +121,11 @@ var (
 	errBytes  = errors.New("too many bytes")
 	errValues = errors.New("too many values")
 	errNumber = errors.New("a number is too long")
+	errType   = errors.New("the Content-Type is not application/json") // which a hook would log whole
 )
 
 func (s *limitedServer) serve(w http.ResponseWriter, r *http.Request, hook http.Handler) {
-	taken := &allotment{server: s}
+	taken := &allotment{server: s, address: httplimit.Host(r.RemoteAddr)}
 	body, err := taken.read(w, r)
 	if err != nil {
 		taken.release() // the answer is held without it
@@ -110,20 +149,36 @@ func (a *allotment) read(w http.ResponseWriter, r *http.Request) (*bytes.Buffer,
 	if r.ContentLength > maxBody {
 		return nil, errBytes
 	}
+	if r.Header.Get("Content-Type") != "application/json" {
+		return nil, errType
+	}
 	// The cost counts only as the request arrives: a client that announces a large one
 	// and does not send it takes nothing. But what cannot be afforded is not read.
 	if !a.server.affords(r.ContentLength) {
 		return nil, errBusy
 	}
-	// A test server has no deadlines.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(maxReading))
 	var body bytes.Buffer
-	_, err := io.Copy(io.MultiWriter(a, &body), io.LimitReader(r.Body, maxBody+1))
+	_, err := io.Copy(io.MultiWriter(a, &body), io.LimitReader(hurried(w, r.Body), maxBody+1))
 	if err == nil && body.Len() > maxBody {
 		err = errBytes
 	}
 	return &body, err
 }
+
+// hurried returns a reader of a body that fails when it arrives too slowly.
+func hurried(w http.ResponseWriter, body io.Reader) io.Reader {
+	c, deadline := http.NewResponseController(w), time.Now().Add(patience)
+	return readerFunc(func(p []byte) (int, error) {
+		_ = c.SetReadDeadline(deadline) // a test server has none
+		n, err := body.Read(p)
+		deadline = deadline.Add(time.Duration(n) * time.Second / bytesPerSecond)
+		return n, err //nolint:wrapcheck // io.Copy examines it
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // affords reports whether a request of a length could be served if it arrived now.
 // The API server announces the length of all requests.
@@ -201,10 +256,43 @@ func (b *budget) take(n int64) bool {
 	return false
 }
 
+// shared is a budget of which each address takes at most as much as it leaves: a client
+// that takes all it can leaves a half for the others.
+type shared struct {
+	limit int64
+
+	mu   sync.Mutex
+	used int64
+	by   map[string]int64
+}
+
+// take reports whether n is left for an address, and takes it.
+func (b *shared) take(address string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.by[address]+n > b.limit-b.used-n {
+		return false
+	}
+	b.used += n
+	b.by[address] += n
+	return true
+}
+
+func (b *shared) release(address string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	b.by[address] -= n
+	if b.by[address] == 0 {
+		delete(b.by, address)
+	}
+}
+
 // allotment is the part of the budgets that one request has taken. Writing the
 // request to it takes what it costs.
 type allotment struct {
 	server       *limitedServer
+	address      string
 	small, large int64
 	values       values
 }
@@ -220,7 +308,7 @@ func (a *allotment) Write(p []byte) (int, error) {
 	}
 	cost := CostPerByte*int64(len(p)) + CostPerValue*int64(a.values.n-before)
 	small := min(cost, ordinary-a.small)
-	if !a.server.small.take(small) {
+	if !a.server.small.take(a.address, small) {
 		return 0, errBusy
 	}
 	a.small += small
@@ -233,14 +321,14 @@ func (a *allotment) Write(p []byte) (int, error) {
 }
 
 func (a *allotment) release() {
-	a.server.small.used.Add(-a.small)
+	a.server.small.release(a.address, a.small)
 	a.server.large.used.Add(-a.large)
 }
 
 // releaseAfter is release, but the part that only large requests take is released
 // when a time has passed.
 func (a *allotment) releaseAfter(pause time.Duration) {
-	a.server.small.used.Add(-a.small)
+	a.server.small.release(a.address, a.small)
 	time.AfterFunc(pause, func() { a.server.large.used.Add(-a.large) })
 }
 

@@ -1,8 +1,11 @@
 package webhookserver
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,7 +14,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/platform-operator/platform-operator/pkg/httplimit"
 )
 
 // hooked starts a webhook server whose only hook returns the length of the body
@@ -19,7 +23,7 @@ import (
 func hooked(t *testing.T) (url string, began <-chan int, release chan<- struct{}) {
 	t.Helper()
 	begin, end := make(chan int), make(chan struct{})
-	s := New(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()})
+	s := New("", nil)
 	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -51,6 +55,7 @@ func send(t *testing.T, url string, body io.Reader) (code int, header http.Heade
 		t.Error(err)
 		return 0, nil, s
 	}
+	req.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Error(err)
@@ -95,7 +100,7 @@ func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
 // asks for.
 func calls(t *testing.T) (s *limitedServer, call func(body io.Reader, length int64, took time.Duration) (int, http.Header)) {
 	t.Helper()
-	s = New(webhook.Options{Port: -1, WebhookMux: http.NewServeMux()}).(*limitedServer)
+	s = New("", nil).(*limitedServer)
 	s.Register("/hook", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		took, err := time.ParseDuration(r.Header.Get("Takes"))
 		if err != nil {
@@ -106,6 +111,7 @@ func calls(t *testing.T) (s *limitedServer, call func(body io.Reader, length int
 	return s, func(body io.Reader, length int64, took time.Duration) (int, http.Header) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", body)
 		r.ContentLength = length
+		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Takes", took.String())
 		w := httptest.NewRecorder()
 		s.WebhookMux().ServeHTTP(w, r)
@@ -214,10 +220,109 @@ func TestWebhookServer_PausesBetweenLargeRequests(t *testing.T) {
 		time.Sleep(heldFor)
 		serve(http.StatusOK)
 		synctest.Wait()
-		if s.large.used.Load() != before || s.small.used.Load() != 0 {
-			t.Errorf("%d and %d are taken in the end", s.large.used.Load()-before, s.small.used.Load())
+		if s.large.used.Load() != before || s.small.used != 0 {
+			t.Errorf("%d and %d are taken in the end", s.large.used.Load()-before, s.small.used)
 		}
 	})
+}
+
+// TestWebhookServer_LeavesHalfToOtherAddresses lets a neighbour begin as many requests as it
+// can, all of which it leaves unfinished.
+func TestWebhookServer_LeavesHalfToOtherAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := calls(t)
+		rest, unfinished := io.Pipe()
+		stalled := func(length int) int {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", io.MultiReader(strings.NewReader(`"`+strings.Repeat("x", length)), rest))
+			r.ContentLength = int64(length) + 2
+			r.Header.Set("Content-Type", "application/json")
+			r.RemoteAddr = "192.0.2.66:1"
+			w := httptest.NewRecorder()
+			s.WebhookMux().ServeHTTP(w, r)
+			return w.Code
+		}
+		for range 70 {
+			go stalled(110_000)
+		}
+		synctest.Wait()
+		for _, length := range []int{4 << 10, ordinary / CostPerByte} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", text(length))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Takes", "0s")
+			w := httptest.NewRecorder()
+			if s.WebhookMux().ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("a request of %d bytes from another address is answered with %d", length, w.Code)
+			}
+		}
+		_ = unfinished.CloseWithError(io.ErrUnexpectedEOF)
+	})
+}
+
+// pipes is a listener for clients in the same process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestWebhookServer_EndsUnfinishedRequests(t *testing.T) {
+	const head = "POST /hook HTTP/1.1\r\nHost: x\r\n"
+	body := func(length int) string {
+		return fmt.Sprintf("%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", head, length)
+	}
+	for name, tc := range map[string]struct {
+		sent, rest string // rest is sent byte by byte, ten each second
+		code       int    // 0 is a connection that ends without an answer
+		after      time.Duration
+	}{
+		"no request":                  {"", "", 0, 5 * time.Second},
+		"unfinished headers":          {head + "A: ", "", 0, 5 * time.Second},
+		"slow headers":                {head + "A: ", strings.Repeat("a", 1000), 0, 5 * time.Second},
+		"long headers":                {head + "A: " + strings.Repeat("a", 16<<10), "", http.StatusRequestHeaderFieldsTooLarge, 0},
+		"a body that does not arrive": {body(110_000), "", http.StatusBadRequest, patience},
+		"a body that stops":           {body(110_000) + strings.Repeat("x", 100_000), "", http.StatusBadRequest, patience + 100_000*time.Second/bytesPerSecond},
+		"a slow body":                 {body(110_000), strings.Repeat("x", 1000), http.StatusBadRequest, patience},
+		"another content":             {head + "Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n12345", "", http.StatusBadRequest, heldFor},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := calls(t)
+				server, l := httplimit.NewServer(s.WebhookMux()), make(pipes)
+				go func() { _ = server.Serve(l) }()
+				client, accepted := net.Pipe()
+				l <- accepted
+				began := time.Now()
+				go func() {
+					_, _ = io.WriteString(client, tc.sent)
+					for i := range tc.rest {
+						time.Sleep(100 * time.Millisecond)
+						if _, err := io.WriteString(client, tc.rest[i:i+1]); err != nil {
+							return
+						}
+					}
+				}()
+				code := 0
+				answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err == nil {
+					code = answer.StatusCode
+					_ = answer.Body.Close()
+				}
+				if took := time.Since(began); code != tc.code || took.Truncate(100*time.Millisecond) != tc.after.Truncate(100*time.Millisecond) {
+					t.Errorf("answered with %d, %v after %s, want %d after %s", code, err, took, tc.code, tc.after)
+				}
+				_ = client.Close()
+				close(l)
+				_ = server.Close()
+				time.Sleep(time.Minute) // until all of it has ended
+			})
+		})
+	}
 }
 
 // A million empty elements have 3 MB, and need some hundred when they are decoded. The
