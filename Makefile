@@ -19,21 +19,27 @@ RUN_FLAGS ?=
 # HELM_FLAGS reach make install: HELM_FLAGS='-f charts/platform-operator/values-production.yaml'.
 HELM_FLAGS ?=
 # CLUSTER=current takes your own kubeconfig everywhere instead of the local cluster.
-export CLUSTER VERSION IMG NAMESPACE
+# make release writes, and make release-push pushes, REGISTRY/platform-operator and
+# REGISTRY/charts/platform-operator. SIGN_KEY is a key of ssh-keygen that signs.
+REGISTRY ?= ghcr.io/platform-operator
+SIGN_KEY ?=
+export CLUSTER VERSION IMG NAMESPACE REGISTRY SIGN_KEY
 
 GOLANGCI_LINT_VERSION := v2.15.0
-SYFT_VERSION          := v1.52.0
+CYCLONEDX_VERSION     := v1.10.0
+ACTIONLINT_VERSION    := v1.7.12
 GOVULNCHECK_VERSION   := v1.8.0
 # Outside of the checkout, so that a fresh clone is warm; by version, so that
 # two checkouts do not fight.
 TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/platform-operator/tools
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
-SYFT          := $(TOOLS)/syft-$(SYFT_VERSION)/syft
+CYCLONEDX     := $(TOOLS)/cyclonedx-gomod-$(CYCLONEDX_VERSION)/cyclonedx-gomod
+ACTIONLINT    := $(TOOLS)/actionlint-$(ACTIONLINT_VERSION)/actionlint
 GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
 # linting those takes ten minutes.
-MODULES   := . e2e/cluster hack/licenses hack/promrules
+MODULES   := . e2e/cluster hack/licenses hack/promrules hack/release
 CHART     := charts/platform-operator
 # What differs from this commit is linted by make check.
 BASE ?= $(or $(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null),HEAD)
@@ -420,11 +426,22 @@ image-push: check-img ## Build the image with docker, podman or buildah, and pus
 	$(call say,'pushing $(IMG)')
 	@$(ENGINE) push $(IMG)
 
-.PHONY: sbom
-sbom: build $(SYFT) ## Write bin/platform-operator.spdx.json: which modules the program is made of
-	$(call say,'writing bin/platform-operator.spdx.json')
-	@SYFT_CHECK_FOR_APP_UPDATE=false SYFT_GOLANG_SEARCH_LOCAL_MOD_CACHE_LICENSES=true $(SYFT) scan --quiet file:bin/platform-operator \
-		--source-name platform-operator --source-version $(VERSION) --output spdx-json=bin/platform-operator.spdx.json
+##@ Release
+
+.PHONY: release
+release: bin/cluster bin/release/release $(CYCLONEDX) ## Write dist/, all that a release publishes: VERSION=0.0.1 (docs/release.md)
+	@[[ '$(VERSION)' =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] || { echo 'VERSION=$(VERSION) is not a version: set VERSION=0.0.1, for example' >&2; exit 1; }
+	@for p in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		printf '$(BOLD)==> %4ds  building %s for %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" '$(VERSION)' $$p; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO_BUILD) -o bin/release/platform-operator-$${p/\//-} ./cmd/platform-operator; done
+	$(call say,'writing dist/')
+	@HELM="$$(bin/cluster tool helm)" KUBECTL="$$(bin/cluster assets)/kubectl" CYCLONEDX=$(CYCLONEDX) hack/release/release.sh
+	@cat dist/SHA256SUMS
+
+.PHONY: release-push
+release-push: bin/release/release ## Push the image and the chart of dist/: REGISTRY=registry.example/team
+	$(call say,'pushing to $(REGISTRY)')
+	@bin/release/release push -registry '$(REGISTRY)'
 
 ##@ Install
 
@@ -482,6 +499,10 @@ bin/kubevalidate:
 bin/cluster:
 	@CGO_ENABLED=0 go build -C e2e/cluster -trimpath $(NO_DWARF) -ldflags "-s -w" -o ../../bin/cluster .
 
+.PHONY: bin/release/release
+bin/release/release:
+	@go build -C hack/release -o ../../bin/release/release .
+
 .PHONY: bin/sharedserver
 bin/sharedserver:
 	@go build -o bin/sharedserver ./pkg/testkit/sharedserver
@@ -490,9 +511,14 @@ $(GOLANGCI_LINT):
 	$(call say,'building golangci-lint $(GOLANGCI_LINT_VERSION) this one time; takes some minutes')
 	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
-$(SYFT):
-	$(call say,'building syft $(SYFT_VERSION) this one time; takes some minutes')
-	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/anchore/syft/cmd/syft@$(SYFT_VERSION)
+# -trimpath: the SBOM contains the checksum of the tool.
+$(CYCLONEDX):
+	$(call say,'building cyclonedx-gomod $(CYCLONEDX_VERSION) this one time')
+	@CGO_ENABLED=0 GOBIN=$(@D) go install -trimpath github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+
+$(ACTIONLINT):
+	$(call say,'building actionlint $(ACTIONLINT_VERSION) this one time')
+	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(GOVULNCHECK):
 	$(call say,'building govulncheck $(GOVULNCHECK_VERSION) this one time')
