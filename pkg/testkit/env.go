@@ -126,7 +126,7 @@ func startOn(scheme *runtime.Scheme, folder string, crds ...string) (*Env, error
 	if e.existed, err = e.clusterScoped(context.Background(), nil); err != nil {
 		return nil, err
 	}
-	if _, err := envtest.InstallCRDs(e.AdminConfig, envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true}); err != nil {
+	if _, err := envtest.InstallCRDs(e.AdminConfig, envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: 5 * time.Minute}); err != nil {
 		return nil, fmt.Errorf("installing CRDs: %w", err)
 	}
 	return e, nil

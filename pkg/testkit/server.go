@@ -68,9 +68,9 @@ func (s *Server) start(crds []string) error {
 		return fmt.Errorf("writing the audit policy: %w", err)
 	}
 	s.env = &envtest.Environment{
-		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true,
-		// The default of 20 s is not enough on a busy machine.
-		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+		// The defaults of 10 s and 20 s are not enough on a busy machine.
+		CRDInstallOptions:        envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: 5 * time.Minute},
+		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
 	s.env.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", "10.0.0.0/16"). // the default of envtest has 254 addresses
