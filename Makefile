@@ -287,7 +287,7 @@ test-model: bin/cluster ## Random chains of operations against a model: MODEL_TI
 campaign-model: MODEL_TIME ?= 1h
 campaign-model: bin/cluster ## Random chains of operations against a model: MODEL_TIME=2h
 	@MODEL_TIME=$(if $(MODEL_CHAIN),,$(MODEL_TIME)) KUBEBUILDER_ASSETS="$$(bin/cluster assets)" \
-		go test -tags=envtest -count=1 -timeout=0 -v -run '^Test(Campaign|Chain)$$' $(GO_TEST_FLAGS) ./pkg/testkit/model
+		go test -tags=envtest -count=1 -timeout=0 -v -run '^Test(Campaign|Chain$(if $(MODEL_CHAIN),,|Chain_Regressions))$$' $(GO_TEST_FLAGS) ./pkg/testkit/model
 
 # Most of these tests wait for pods rather than compute, so more of them run in
 # parallel than there are processors. Tests under load, or that restart the

@@ -378,16 +378,16 @@ func (w *World) unchanging(u *unstructured.Unstructured) map[string]any {
 // faultOps returns the operations that disturb the operator.
 func faultOps() []Op {
 	all := []Op{
-		ofHistory(other("restart-operator", "kubectl rollout restart -n platform-operator-system deployment", nil, func(ctx context.Context, w *World) error {
+		ofHistory(other("restart-operator", nil, func(ctx context.Context, w *World) error {
 			w.kill(w.leader())
 			return w.start(ctx)
 		})),
-		early(other("two-namespaces", "# the operator starts again, and watches two namespaces: it does not wait for its own writes", nil, func(ctx context.Context, w *World) error {
+		early(other("two-namespaces", nil, func(ctx context.Context, w *World) error {
 			w.others = []string{metav1.NamespaceDefault}
 			w.kill(w.leader())
 			return w.start(ctx)
 		})),
-		disturb(other("two-leaders", "# a second operator works at the same time", nil, func(ctx context.Context, w *World) error {
+		disturb(other("two-leaders", nil, func(ctx context.Context, w *World) error {
 			first := w.leader()
 			if len(w.leaders) > 1 || w.leaders[0].wire.isDead() {
 				return errSkip
@@ -403,7 +403,7 @@ func faultOps() []Op {
 			})
 			return nil
 		})),
-		disturb(other("paused-leader", "# the operator is stopped (SIGSTOP) before its next write, until another has taken over", nil, func(_ context.Context, w *World) error {
+		disturb(other("paused-leader", nil, func(_ context.Context, w *World) error {
 			first := w.leader()
 			if len(w.leaders) > 1 || first.wire.isDead() {
 				return errSkip
@@ -412,14 +412,14 @@ func faultOps() []Op {
 			w.afterOps = append(w.afterOps, func(ctx context.Context) error { return w.resumeLeader(ctx, first) })
 			return nil
 		})),
-		disturb(other("stale-object", "# the operator sees changes of the object late", nil, stale(func(k *Kind) []string { return []string{k.Name + "s"} }))),
-		disturb(other("stale-workload", "# the operator sees changes of Deployments or pods late", nil, stale(func(k *Kind) []string {
+		disturb(other("stale-object", nil, stale(func(k *Kind) []string { return []string{k.Name + "s"} }))),
+		disturb(other("stale-workload", nil, stale(func(k *Kind) []string {
 			if k.hasDeployment() {
 				return []string{"deployments"}
 			}
 			return []string{"pods"}
 		}))),
-		disturb(other("stale-children", "# the operator sees changes of everything but the object late", nil, stale(func(*Kind) []string {
+		disturb(other("stale-children", nil, stale(func(*Kind) []string {
 			var all []string
 			for _, gvk := range childKinds {
 				resource, _ := meta.UnsafeGuessKindToResource(gvk)
@@ -427,8 +427,8 @@ func faultOps() []Op {
 			}
 			return all
 		}))),
-		disturb(other("stale-all", "# the operator sees all changes late", nil, stale(func(*Kind) []string { return []string{""} }))),
-		disturb(other("slow-handlers", "# the operator handles the event of each change late, when its caches hold later ones", nil, func(_ context.Context, w *World) error {
+		disturb(other("stale-all", nil, stale(func(*Kind) []string { return []string{""} }))),
+		disturb(other("slow-handlers", nil, func(_ context.Context, w *World) error {
 			l := w.leader()
 			l.slow.Store(true)
 			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
@@ -438,23 +438,23 @@ func faultOps() []Op {
 			})
 			return nil
 		})),
-		disturb(other("break-watches", "# all watches of the operator are broken off", nil, func(_ context.Context, w *World) error {
+		disturb(other("break-watches", nil, func(_ context.Context, w *World) error {
 			w.leader().wire.breakWatches()
 			return nil
 		})),
-		early(other("clock-back", "# the operator's clock jumps back by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil })),
-		early(other("clock-forth", "# the operator's clock jumps ahead by a day", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil })),
+		early(other("clock-back", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil })),
+		early(other("clock-forth", nil, func(_ context.Context, w *World) error { w.skew.Add(int64(24 * time.Hour)); return nil })),
 	}
 	for n := 1; n <= 4; n++ {
 		all = append(all,
-			disturb(other(fmt.Sprintf("crash-before-%d", n), fmt.Sprintf("# the operator is killed before its write %d from now", n), nil, armed(fault{kind: crashBefore, at: n}))),
-			disturb(other(fmt.Sprintf("crash-after-%d", n), fmt.Sprintf("# the operator is killed after its write %d from now", n), nil, armed(fault{kind: crashAfter, at: n}))))
+			disturb(other(fmt.Sprintf("crash-before-%d", n), nil, armed(fault{kind: crashBefore, at: n}))),
+			disturb(other(fmt.Sprintf("crash-after-%d", n), nil, armed(fault{kind: crashAfter, at: n}))))
 	}
 	for n := 1; n <= 2; n++ {
 		for _, code := range []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError} {
-			all = append(all, disturb(other(fmt.Sprintf("refuse-%d-%d", code, n), fmt.Sprintf("# the API server answers %d to write %d from now", code, n), nil, armed(fault{kind: refuse, at: n, code: code}))))
+			all = append(all, disturb(other(fmt.Sprintf("refuse-%d-%d", code, n), nil, armed(fault{kind: refuse, at: n, code: code}))))
 		}
-		all = append(all, disturb(other(fmt.Sprintf("lose-answer-%d", n), fmt.Sprintf("# the answer to write %d from now is lost", n), nil, armed(fault{kind: lose, at: n}))))
+		all = append(all, disturb(other(fmt.Sprintf("lose-answer-%d", n), nil, armed(fault{kind: lose, at: n}))))
 	}
 	return all
 }

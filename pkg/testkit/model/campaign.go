@@ -54,8 +54,8 @@ func (f Found) String() string {
 	if !f.Repeated {
 		again = "it did not happen a second time"
 	}
-	return fmt.Sprintf("VIOLATION of %q after %s and %d operations (seed %d; %s)\n%s\nchain: MODEL_CHAIN='%s'\n%s\nlog:\n%s\n",
-		v.Oracle, f.After.Round(time.Second), f.Operations, f.Seed, again, v.Detail, f.Result.Chain, Script(f.Result.Chain), strings.Join(f.Result.Log, "\n"))
+	return fmt.Sprintf("VIOLATION of %q after %s and %d operations (seed %d; %s)\n%s\nchain: MODEL_CHAIN='%s'\nlog:\n%s\n",
+		v.Oracle, f.After.Round(time.Second), f.Operations, f.Seed, again, v.Detail, f.Result.Chain, strings.Join(f.Result.Log, "\n"))
 }
 
 // Summary is the result of a campaign.

@@ -27,7 +27,6 @@ type Op struct {
 	Touches, Scales bool
 
 	do     func(context.Context, *World) error
-	script string
 	needs  []string // operations without which it would hardly ever apply
 	fields []string // what it changes: fields of the spec, or other parts of the cluster
 	patch  string   // of the spec
@@ -76,7 +75,6 @@ func set(name, patch string, kinds []string) Op {
 			w.counter++
 			return w.edit(ctx, w.kind.expand(patch, w.counter))
 		},
-		script: "kubectl patch $KIND $NAME --type merge -p '{\"spec\":" + patch + "}'",
 	}
 }
 
@@ -110,22 +108,19 @@ func (k *Kind) expand(s string, n int) string {
 
 // patchChild returns an operation that changes a child like kubectl patch.
 func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch string, kinds []string) Op {
-	flag := map[types.PatchType]string{types.MergePatchType: "merge", types.JSONPatchType: "json", types.StrategicMergePatchType: "strategic"}[how]
 	return Op{
-		Name: name, Kinds: kinds, Touches: true, fields: []string{refVariable(ref)},
+		Name: name, Kinds: kinds, Touches: true, fields: []string{kindOf(ref)},
 		do: func(ctx context.Context, w *World) error {
 			return w.patchChild(ctx, ref(w.kind), how, strings.NewReplacer("$CONTAINER", w.kind.Container).Replace(patch))
 		},
-		script: "kubectl patch $" + refVariable(ref) + " --type " + flag + " -p '" + patch + "'",
 	}
 }
 
 // deleteChild returns an operation that deletes a child.
 func deleteChild(name string, ref func(*Kind) Ref, kinds []string) Op {
 	return Op{
-		Name: name, Kinds: kinds, Touches: true, fields: []string{refVariable(ref)},
-		do:     func(ctx context.Context, w *World) error { return w.deleteChild(ctx, ref(w.kind)) },
-		script: "kubectl delete $" + refVariable(ref),
+		Name: name, Kinds: kinds, Touches: true, fields: []string{kindOf(ref)},
+		do: func(ctx context.Context, w *World) error { return w.deleteChild(ctx, ref(w.kind)) },
 	}
 }
 
@@ -136,14 +131,14 @@ func hpaOf(*Kind) Ref        { return Ref{"HorizontalPodAutoscaler", objectName}
 func pdbOf(*Kind) Ref        { return Ref{"PodDisruptionBudget", objectName} }
 func ingressOf(*Kind) Ref    { return Ref{"Ingress", objectName} }
 
-func refVariable(ref func(*Kind) Ref) string {
-	return strings.ToUpper(ref(&Kind{Workload: Ref{Kind: "Workload"}}).Kind)
+func kindOf(ref func(*Kind) Ref) string {
+	return ref(&Kind{Workload: Ref{Kind: "Workload"}}).Kind
 }
 
 // other returns an operation with code of its own.
-func other(name, script string, kinds []string, do func(context.Context, *World) error) Op {
+func other(name string, kinds []string, do func(context.Context, *World) error) Op {
 	group, _, _ := strings.Cut(name, "-")
-	return Op{Name: name, Kinds: kinds, do: do, script: script, fields: []string{group}}
+	return Op{Name: name, Kinds: kinds, do: do, fields: []string{group}}
 }
 
 func early(o Op) Op   { o.Early = true; return o }
@@ -179,11 +174,11 @@ func Catalogue() []Op {
 // lifeOps returns the operations that create and delete the object.
 func lifeOps() []Op {
 	return []Op{
-		early(other("create", "kubectl apply -f object.yaml", nil, func(ctx context.Context, w *World) error { return w.create(ctx) })),
-		other("delete", "kubectl delete $KIND $NAME --cascade=background", nil, deletion("Background", true)),
-		other("delete-foreground", "kubectl delete $KIND $NAME --cascade=foreground", nil, deletion("Foreground", true)),
-		other("delete-orphan", "kubectl delete $KIND $NAME --cascade=orphan", nil, deletion("Orphan", true)),
-		other("recreate", "kubectl delete $KIND $NAME; kubectl apply -f object.yaml", nil, deletion("Background", false)),
+		early(other("create", nil, func(ctx context.Context, w *World) error { return w.create(ctx) })),
+		other("delete", nil, deletion("Background", true)),
+		other("delete-foreground", nil, deletion("Foreground", true)),
+		other("delete-orphan", nil, deletion("Orphan", true)),
+		other("recreate", nil, deletion("Background", false)),
 		set("policy-orphan", `{"deletionPolicy":"Orphan"}`, nil),
 		set("policy-delete", `{"deletionPolicy":null}`, nil),
 		set("pause", `{"paused":true}`, nil),
@@ -309,8 +304,8 @@ func immortalOps() []Op {
 		set("i-volume", `{"pod":{"volumes":[{"name":"t","emptyDir":{}}],"volumeMounts":[{"name":"t","mountPath":"/t"}]}}`, immortal),
 		set("i-restricted", `{"security":{"profile":"Restricted","runAsUser":101}}`, immortal),
 		set("i-command", `{"command":["sleep"],"args":["1"]}`, immortal),
-		ofPods(other("pod-fails", "# the pod fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
-		ofPods(other("pod-succeeds", "# the pod succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
+		ofPods(other("pod-fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
+		ofPods(other("pod-succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
 		set("memory", `{"memory":{"size":"128Mi"}}`, mc),
 		set("memory-unset", `{"memory":null}`, mc),
 		set("connections", `{"maxConnections":2048}`, mc),
@@ -325,15 +320,14 @@ func inputOps() []Op {
 	cm := func(text string) func(context.Context, *World) error {
 		return func(ctx context.Context, w *World) error { return w.writeInput(ctx, "ConfigMap", text) }
 	}
-	const apply = "kubectl create configmap cm --from-literal=server.conf='%s' --dry-run=client -o yaml | kubectl apply -f -"
 	return []Op{
-		early(other("cm-write", fmt.Sprintf(apply, "# 1"), web, cm("# 1"))),
-		early(other("cm-change", fmt.Sprintf(apply, "# 2"), web, cm("# 2"))),
-		early(other("cm-wrong", fmt.Sprintf(apply, wrongConfig), web, cm(wrongConfig+" 204;"))),
-		early(other("cm-delete", "kubectl delete configmap cm", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "ConfigMap") })),
-		early(other("secret-write", "kubectl create secret generic secret --from-literal=tls.crt=a --from-literal=tls.key=b", web,
+		early(other("cm-write", web, cm("# 1"))),
+		early(other("cm-change", web, cm("# 2"))),
+		early(other("cm-wrong", web, cm(wrongConfig+" 204;"))),
+		early(other("cm-delete", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "ConfigMap") })),
+		early(other("secret-write", web,
 			func(ctx context.Context, w *World) error { return w.writeInput(ctx, "Secret", "a") })),
-		early(other("secret-delete", "kubectl delete secrets secret", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "Secret") })),
+		early(other("secret-delete", web, func(ctx context.Context, w *World) error { return w.deleteInput(ctx, "Secret") })),
 	}
 }
 
@@ -363,7 +357,7 @@ func childOps() []Op {
 		patchChild("drift-strategy", workloadOf, merge, `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`, deployed),
 		patchChild("rollout-pause", workloadOf, merge, `{"spec":{"paused":true}}`, deployed),
 		patchChild("rollout-restart", workloadOf, merge, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"2026-01-01T00:00:00Z"}}}}}`, deployed),
-		touches(other("rollout-undo", "kubectl rollout undo deployment $NAME", deployed, func(ctx context.Context, w *World) error { return w.undo(ctx) })),
+		touches(other("rollout-undo", deployed, func(ctx context.Context, w *World) error { return w.undo(ctx) })),
 		patchChild("drift-service", serviceOf, json, `[{"op":"replace","path":"/spec/ports/0/port","value":1234}]`, deployed),
 		patchChild("drift-policy", policyOf, merge, `{"spec":{"ingress":[{}]}}`, nil),
 		patchChild("drift-pod-image", workloadOf, json, `[{"op":"replace","path":"/spec/containers/0/image","value":"other:1"}]`, immortal),
@@ -384,11 +378,10 @@ func foreignOps() []Op {
 		{"pdb", pdbOf, deployed},
 		{"policy", policyOf, nil},
 	} {
-		upper := "$" + refVariable(f.ref)
 		all = append(all,
-			early(other("foreign-"+f.name, "kubectl delete "+upper+"; kubectl create -f another-"+f.name+".yaml", f.kinds,
+			early(other("foreign-"+f.name, f.kinds,
 				func(ctx context.Context, w *World) error { return w.putForeign(ctx, f.ref(w.kind)) })),
-			early(other("foreign-"+f.name+"-gone", "kubectl delete "+upper, f.kinds,
+			early(other("foreign-"+f.name+"-gone", f.kinds,
 				func(ctx context.Context, w *World) error { return w.removeForeign(ctx, f.ref(w.kind)) })))
 	}
 	return all
@@ -397,14 +390,14 @@ func foreignOps() []Op {
 // clusterOps returns the operations that affect pods, revisions and the status.
 func clusterOps() []Op {
 	return []Op{
-		ofPods(other("evict-pod", "kubectl delete pod $(kubectl get pods -o name | head -1)", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),
-		ofPods(other("evict-all", "kubectl delete pods --all", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 100) })),
-		ofHistory(other("delete-revisions", "kubectl delete controllerrevisions --all", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) })),
-		ofHistory(other("erase-status", "kubectl patch $KIND $NAME --subresource status --type merge -p '{\"status\":null}'", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) })),
-		ofHistory(other("falsify-status", "kubectl patch $KIND $NAME --subresource status --type json -p '[{\"op\":\"replace\",\"path\":\"/status/conditions\",\"value\":[]}]'", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) })),
-		early(other("quota", "kubectl create quota q --hard=pods=0", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = true; return nil })),
-		early(other("quota-off", "kubectl delete quota q", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = false; return nil })),
-		early(other("load-5", "# load for 5 pods", web, func(_ context.Context, w *World) error { w.cluster.Load = 5; return nil })),
-		early(other("load-off", "# no load", web, func(_ context.Context, w *World) error { w.cluster.Load = 0; return nil })),
+		ofPods(other("evict-pod", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 1) })),
+		ofPods(other("evict-all", nil, func(ctx context.Context, w *World) error { return w.deletePods(ctx, 100) })),
+		ofHistory(other("delete-revisions", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) })),
+		ofHistory(other("erase-status", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) })),
+		ofHistory(other("falsify-status", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) })),
+		early(other("quota", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = true; return nil })),
+		early(other("quota-off", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = false; return nil })),
+		early(other("load-5", web, func(_ context.Context, w *World) error { w.cluster.Load = 5; return nil })),
+		early(other("load-off", web, func(_ context.Context, w *World) error { w.cluster.Load = 0; return nil })),
 	}
 }

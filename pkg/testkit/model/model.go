@@ -13,7 +13,6 @@
 //	expect.go      the model: what a user may expect of an object
 //	oracles.go     the comparison, after each step and at each instant
 //	shrink.go      the shortest chain that still violates an oracle
-//	script.go      that chain as a kubectl script
 //	campaign.go    many chains in parallel, and a summary
 //
 // docs/contributing/model-testing.md explains how to run it and how to add an operation.

@@ -28,9 +28,6 @@ func TestChain_RoundTrip(t *testing.T) {
 		if again.String() != c.String() {
 			t.Fatalf("got %s, want %s", again, c)
 		}
-		if Script(c) == "" {
-			t.Errorf("no script for %s", c)
-		}
 	}
 }
 
@@ -314,31 +311,35 @@ func TestWorld_CheckVersions_IgnoresAnEarlierObject(t *testing.T) {
 	}
 }
 
-// regressions returns the chains of testdata/chains.txt.
-func regressions(t *testing.T) []Chain {
+// regressions returns the chains of files in testdata.
+func regressions(t *testing.T, files ...string) []Chain {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata", "chains.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []Chain
-	for line := range strings.Lines(string(raw)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		c, err := ParseChain(line)
+	for _, file := range files {
+		raw, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatal(err)
 		}
-		all = append(all, c)
+		for line := range strings.Lines(string(raw)) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			c, err := ParseChain(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			all = append(all, c)
+		}
 	}
 	return all
 }
 
 func TestParseChain_Regressions(t *testing.T) {
-	if n := len(regressions(t)); n < 20 {
-		t.Errorf("testdata/chains.txt has only %d chains", n)
+	for file, least := range map[string]int{"chains.txt": 20, "more.txt": 50} {
+		if n := len(regressions(t, file)); n < least {
+			t.Errorf("testdata/%s has only %d chains", file, n)
+		}
 	}
 }
 
