@@ -179,11 +179,6 @@ func TestDemoApplication_RequestBudget(t *testing.T) {
 	env.Budget(t, specimen())
 }
 
-func TestDemoApplication_OrphaningBudget(t *testing.T) {
-	t.Parallel()
-	env.Orphaning(t, specimen())
-}
-
 func TestDemoApplication_RequestBudgetWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Budget(t, muchSpecimen())
@@ -194,42 +189,7 @@ func TestDemoApplication_OrphaningBudgetWithAllFeatures(t *testing.T) {
 	env.Orphaning(t, muchSpecimen())
 }
 
-func TestReconciler_AdoptsARestoredBackup(t *testing.T) {
-	t.Parallel()
-	env.Restored(t, muchSpecimen())
-}
-
-func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
-	t.Parallel()
-	env.PolicyChanged(t, muchSpecimen())
-}
-
-func TestDemoApplication_OrphansIfNoPlanCanBeMade(t *testing.T) {
-	t.Parallel()
-	env.OrphaningUndecided(t, muchSpecimen())
-}
-
 func TestDemoApplication_RestoresEveryStatedFieldWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, muchSpecimen())
-}
-
-func TestDemoApplication_NeverWritesUnownedObjects(t *testing.T) {
-	t.Parallel()
-	env.Unowned(t, specimen(),
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "theirs"}},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "theirs:1"}}},
-			},
-		}},
-		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
-		&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}}}},
-	)
-}
-
-func TestDemoApplication_ReconcilesOnlyWatchedNamespaces(t *testing.T) {
-	t.Parallel()
-	env.Namespaces(t, specimen())
 }

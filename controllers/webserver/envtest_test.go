@@ -288,11 +288,6 @@ func TestWebServer_PinsNoRevisionThatThePlatformRefuses(t *testing.T) {
 	}
 }
 
-func TestWebServer_OrphaningBudget(t *testing.T) {
-	t.Parallel()
-	env.Orphaning(t, specimen())
-}
-
 func TestWebServer_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
 	env.Unowned(t, specimen(),
