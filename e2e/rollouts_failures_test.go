@@ -181,7 +181,11 @@ type conditionOf struct {
 type objectOf struct {
 	Metadata struct{ Generation int64 }
 	Spec     map[string]any
-	Status   struct{ Conditions []conditionOf }
+	Status   struct {
+		Conditions  []conditionOf
+		LastActions []any
+		Image       string
+	}
 }
 
 func (o objectOf) condition(kind string) conditionOf {

@@ -377,7 +377,7 @@ func (c *campaignTraffic) compare() {
 				continue // it is deleted, or the API server is busy
 			}
 			_, object, _ := strings.Cut(name, "/")
-			c.judge.Compare(object, o.condition("Available").Status == "True", o.condition("Ready").Status == "True", time.Now())
+			c.judge.Compare(object, o.Status.Image, o.condition("Available").Status == "True", o.condition("Ready").Status == "True", time.Now())
 		}
 		c.sleep(time.Second)
 	}

@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,7 @@ const (
 type Client struct {
 	Object, Name string
 	Probe        bool
+	image        string // that serves, as the status says
 }
 
 // Failure is a request that failed.
@@ -71,6 +73,7 @@ func has[T comparable](list []T, one T) bool { return len(list) == 0 || slices.C
 // Disagreement is a status that differed for too long from what clients met.
 type Disagreement struct {
 	Object, What, Event string
+	image               string
 	Since               time.Time
 	For                 time.Duration
 }
@@ -83,6 +86,8 @@ type Judge struct {
 	start         time.Time
 	events        []*Event
 	requests      map[Client]int
+	images        map[string]string // of each object
+	compared      map[string]int    // of each image
 	failures      []Failure
 	good, bad     map[string]time.Time // the latest of each object
 	disagree      map[[2]string]*Disagreement
@@ -92,7 +97,7 @@ type Judge struct {
 // NewJudge returns a judge. The first event is that nothing happens.
 func NewJudge(causes []Cause, now time.Time) *Judge {
 	return &Judge{
-		Causes: causes, start: now, events: []*Event{{Name: "nothing", Start: now}}, requests: map[Client]int{},
+		Causes: causes, start: now, events: []*Event{{Name: "nothing", Start: now}}, requests: map[Client]int{}, images: map[string]string{}, compared: map[string]int{},
 		good: map[string]time.Time{}, bad: map[string]time.Time{}, disagree: map[[2]string]*Disagreement{},
 	}
 }
@@ -115,6 +120,7 @@ func (j *Judge) Observe(c Client) func(due, ended time.Time, class load.Class, e
 	return func(due, ended time.Time, class load.Class, err error) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
+		c.image = j.images[c.Object]
 		j.requests[c]++
 		j.events[len(j.events)-1].requests++
 		if class == "" {
@@ -129,9 +135,11 @@ func (j *Judge) Observe(c Client) func(due, ended time.Time, class load.Class, e
 }
 
 // Compare compares the status of an object with what clients meet now.
-func (j *Judge) Compare(object string, available, ready bool, now time.Time) {
+func (j *Judge) Compare(object, image string, available, ready bool, now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.images[object] = image
+	j.compared[image]++
 	good, bad := now.Sub(j.good[object]) < recent, now.Sub(j.bad[object]) < recent
 	event := j.events[len(j.events)-1]
 	limit := tolerated
@@ -151,7 +159,7 @@ func (j *Judge) Compare(object string, available, ready bool, now time.Time) {
 		case !differs:
 			delete(j.disagree, key)
 		case d == nil:
-			j.disagree[key] = &Disagreement{Object: object, What: what, Event: event.Name, Since: now}
+			j.disagree[key] = &Disagreement{Object: object, image: image, What: what, Event: event.Name, Since: now}
 		default:
 			if d.For <= limit && now.Sub(d.Since) > limit {
 				j.disagreements = append(j.disagreements, d)
@@ -174,7 +182,7 @@ func (j *Judge) Defects() (report string, defects int) {
 			explained[why]++
 			continue
 		}
-		key := fmt.Sprintf("%s, %s, client %q, %s", j.name(e), f.Object, f.Name, f.Class)
+		key := fmt.Sprintf("%s, %s, client %q, %s, %s", j.name(e), f.Object, f.Name, f.image, f.Class)
 		if groups[key] == nil {
 			order = append(order, key)
 		}
@@ -240,18 +248,31 @@ func (j *Judge) table(b *strings.Builder) (total Event) {
 		e := kinds[name]
 		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d |\n", name, times[name], e.requests, e.failed, e.attributed, e.failed-e.attributed)
 	}
-	fmt.Fprintf(b, "\n| client | requests | failed |\n|---|---|---|\n")
-	for c, n := range j.requests {
-		failed := 0
-		for _, f := range j.failures {
-			if f.Client == c {
-				failed++
-			}
-		}
-		fmt.Fprintf(b, "| %s of %s | %d | %d |\n", c.Name, c.Object, n, failed)
-	}
+	j.clients(b)
 	b.WriteByte('\n')
 	return total
+}
+
+// clients writes a line for each client and image.
+func (j *Judge) clients(b *strings.Builder) {
+	failed, differs := map[Client]int{}, map[string]int{}
+	for _, f := range j.failures {
+		failed[f.Client]++
+	}
+	for _, d := range j.disagreements {
+		differs[d.image]++
+	}
+	fmt.Fprintf(b, "\n| image | client | requests | failed |\n|---|---|---|---|\n")
+	byImage := func(x, y Client) int {
+		return cmp.Or(cmp.Compare(x.image, y.image), cmp.Compare(x.Object, y.Object), cmp.Compare(x.Name, y.Name))
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(j.requests), byImage) {
+		fmt.Fprintf(b, "| %s | %s of %s | %d | %d |\n", c.image, c.Name, c.Object, j.requests[c], failed[c])
+	}
+	fmt.Fprintf(b, "\n| image | comparisons | disagreements |\n|---|---|---|\n")
+	for _, image := range slices.Sorted(maps.Keys(j.compared)) {
+		fmt.Fprintf(b, "| %s | %d | %d |\n", image, j.compared[image], differs[image])
+	}
 }
 
 func (j *Judge) name(e *Event) string {

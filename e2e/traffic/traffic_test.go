@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 )
 
 var start = time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
+
+var web = Client{Object: "web", Name: "new", Probe: true}
 
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
@@ -23,12 +26,12 @@ func TestJudge_AttributesFailures(t *testing.T) {
 		class      load.Class
 		attributed bool
 	}{
-		"documented":                             {Client{"web", "new", true}, 101, 102, load.Reset, true},
-		"began before and ended after the event": {Client{"web", "new", true}, 90, 101, load.Reset, true},
-		"before the event":                       {Client{"web", "new", true}, 90, 99, load.Reset, false},
-		"too late":                               {Client{"web", "new", true}, 111, 112, load.Reset, false},
-		"another class":                          {Client{"web", "new", true}, 101, 102, load.Timeout, false},
-		"another object":                         {Client{"app", "new", true}, 101, 102, load.Reset, false},
+		"documented":                             {web, 101, 102, load.Reset, true},
+		"began before and ended after the event": {web, 90, 101, load.Reset, true},
+		"before the event":                       {web, 90, 99, load.Reset, false},
+		"too late":                               {web, 111, 112, load.Reset, false},
+		"another class":                          {web, 101, 102, load.Timeout, false},
+		"another object":                         {Client{Object: "app", Name: "new", Probe: true}, 101, 102, load.Reset, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := NewJudge(causes, at(0))
@@ -71,7 +74,7 @@ func TestJudge_ComparesStatusWithRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := NewJudge([]Cause{{Events: []string{"nothing"}, Unseen: c.unseen, Why: "documented"}}, at(0))
-			o := j.Observe(Client{"web", "new", true})
+			o := j.Observe(web)
 			for s := range c.seconds {
 				if c.good {
 					o(at(s), at(s), "", nil)
@@ -79,11 +82,12 @@ func TestJudge_ComparesStatusWithRequests(t *testing.T) {
 				if c.bad {
 					o(at(s), at(s), load.Reset, errors.New("broken"))
 				}
-				j.Compare("web", c.available, c.ready, at(s))
+				j.Compare("web", "nginx:1.30", c.available, c.ready, at(s))
 			}
 			j.End(at(c.seconds))
 			report, defects := j.Defects()
-			if (defects > 0) != (c.want != "") || !strings.Contains(report, c.want) {
+			compared := fmt.Sprintf("| nginx:1.30 | %d | %d |", c.seconds, defects)
+			if (defects > 0) != (c.want != "") || !strings.Contains(report, c.want) || !strings.Contains(report, compared) {
 				t.Error(report)
 			}
 		})
