@@ -335,6 +335,14 @@ campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contr
 	$(call say,'incidents and their alerts')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=2h -parallel=6 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignIncidents$$' -v ./e2e/
 
+# CAUSES='quota|webhook' selects some, and writes no table.
+.PHONY: campaign-causes
+campaign-causes: bin/cluster ## Let pods fail, and write into docs/contributing/incidents.md how soon objects name the cause, are rolled back and heal; 15 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	$(call say,'causes of failed rollouts')
+	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=1h -parallel=8 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignCauses$$' -v ./e2e/
+
 # TRAFFIC_SEED, which it prints, chooses the order; TRAFFIC_EVENTS='web image,tls restart' selects some.
 .PHONY: campaign-traffic
 campaign-traffic: TRAFFIC_TIME ?= 30m

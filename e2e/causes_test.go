@@ -24,9 +24,10 @@ type cause struct {
 	spec string
 	// change is the change of the spec, and mend the one that ends a cause of the revision.
 	change, mend string
-	// begin and end are for causes that are not in the spec. The change follows begin.
-	begin, end func(*causeRun) error
-	alone      bool // it concerns the whole cluster
+	// begin and end are for causes that are not in the spec. The change follows begin, and
+	// prepare comes before the object.
+	prepare, begin, end func(*causeRun) error
+	alone               bool // it concerns the whole cluster
 	// reason is what kubectl get shows, and says a part of what -o wide shows, too.
 	reason, says string
 	// lasts is how long the cause lasts, instead of until it has been waited for.
@@ -141,14 +142,14 @@ validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {ku
 			begin:  run("exec", "deployment/shop", "--", "dd", "if=/dev/zero", "of=/e/full", "bs=1M", "count=9"),
 			reason: "Progressing"},
 		{name: "a node is lost during a rollout", blame: environment, alone: true, kind: webServerKind,
-			spec: `{image: "nginx:1.27.3", replicas: 4, service: {type: ClusterIP}` + short + `}`,
-			begin: func(r *causeRun) error {
+			spec: `{image: "nginx:1.27.3", replicas: 4, service: {type: ClusterIP}, rollout: {progressDeadlineSeconds: 60}}`,
+			prepare: func(r *causeRun) error {
 				// The operator runs on the other node, which is not what is measured.
 				return errors.Join(
 					r.kubectl("cordon", "node2"), r.operator("rollout", "restart", "deployment/"+operatorName),
-					r.operator("rollout", "status", "deployment/"+operatorName, longEnough), r.kubectl("uncordon", "node2"),
-					r.patch(other), r.node("kill"))
+					r.operator("rollout", "status", "deployment/"+operatorName, longEnough), r.kubectl("uncordon", "node2"))
 			},
+			begin: func(r *causeRun) error { return errors.Join(r.patch(other), r.node("kill")) }, lasts: 90 * time.Second,
 			end: func(r *causeRun) error { return r.node("start") }, reason: "NodeLost", says: "node2"},
 	}
 }
@@ -157,12 +158,9 @@ validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {ku
 func registry(name string, refuses bool) error {
 	for _, n := range []string{"node1", "node2"} {
 		dir := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), n, "etc", "certs.d", name)
-		if err := os.RemoveAll(dir); err != nil || !refuses {
-			return err
-		}
-		err := os.MkdirAll(dir, 0o755)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte("server = \"http://10.10.10.1:1\"\n"), 0o644)
+		err := os.RemoveAll(dir)
+		if refuses && err == nil {
+			err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte("server = \"http://10.10.10.1:1\"\n"), 0o644))
 		}
 		if err != nil {
 			return err
@@ -215,6 +213,9 @@ func (r *causeRun) run() {
 		}
 	}
 	r.object = r.kind.resource + "/shop"
+	if r.prepare != nil {
+		check("preparing it", r.prepare(r))
+	}
 	check("creating it", errors.Join(r.apply(r.kind.manifest("shop", r.spec)), r.incidentRun.ready(r.object)))
 	start := time.Now()
 	if r.begin != nil {
