@@ -73,8 +73,9 @@ func (c *campaignTraffic) events() []trafficEvent {
 	flip := func(object, field, first, second string) func() error {
 		return func() error { return c.flip(object, field, first, second) }
 	}
+	add(web, "image", flip(web, `{"image":"nginx:%s"}`, "1.26", "1.30"))
+	add(secure, "image", flip(secure, `{"image":"nginx:%s"}`, "1.30", "1.26"))
 	for _, object := range []string{web, secure} {
-		add(object, "image", flip(object, `{"image":"nginx:%s"}`, "1.26", "1.30"))
 		add(object, "config", flip(object, `{"config":{"inline":"# %s\n`+trafficConfigs[object]+`"}}`, "first", "second"))
 		add(object, "bad config", c.fails(object, c.config(object, "retrun 200;\\n"), c.config(object, "")))
 		add(object, "restart", restart(object))
@@ -128,7 +129,8 @@ func (c *campaignTraffic) events() []trafficEvent {
 	}
 	add("", "operator killed", func() error {
 		_, err := run(c.ctx, "", "kubectl", "-n", operatorNamespace, "delete", "pods", "-l", "app.kubernetes.io/name="+operatorName, "--grace-period=0", "--force")
-		return errors.Join(err, c.patch(web, `{"rollout":{"restartedAt":"`+time.Now().UTC().Format(time.RFC3339)+`"}}`))
+		// Nothing can be changed until a webhook answers again.
+		return errors.Join(err, poll(c.ctx, "admission", restart(web)))
 	})
 	add("", "node lost", func() error {
 		_, err := run(c.ctx, "", "../bin/cluster", "kill", "node2")
