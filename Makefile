@@ -337,7 +337,7 @@ campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contr
 
 # CAUSES='quota|webhook' selects some, and writes no table.
 .PHONY: campaign-causes
-campaign-causes: bin/cluster ## Let pods fail, and write into docs/contributing/incidents.md how soon objects name the cause, are rolled back and heal; 15 minutes
+campaign-causes: bin/cluster ## Let pods fail: how soon objects name the cause, are rolled back and heal (docs/contributing/incidents.md); 15 minutes, on an idle machine
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'causes of failed rollouts')
