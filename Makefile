@@ -177,12 +177,13 @@ check: $(GOLANGCI_LINT) ## Build, vet, unit tests, and lint of the packages that
 		done
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) bin/cluster ## Run golangci-lint in every module, and lint the prose (docs/style.md) and the chart
+lint: $(GOLANGCI_LINT) $(ACTIONLINT) bin/cluster ## Run golangci-lint in every module, and lint the prose (docs/style.md), the workflows and the chart
 	@for m in $(MODULES); do \
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
 		(cd $$m && $(GOLANGCI_LINT) run); done
 	$(call say,'lint comments and documentation')
 	@go run ./hack/prose -lint
+	@$(ACTIONLINT) .github/workflows/*.yaml
 	$(call say,'lint the chart')
 	@for values in values.yaml values-production.yaml; do \
 		"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART) -f $(CHART)/$$values; done
