@@ -134,13 +134,24 @@ func printer(w io.Writer) inspect.Printer {
 // now is the time that ages refer to. Tests replace it.
 var now = time.Now
 
+// escaped is an output in which texts of tenants cannot change what the terminal shows,
+// except for the colours of a Printer.
+type escaped struct{ file *os.File }
+
+func (e escaped) Write(p []byte) (int, error) {
+	if _, err := e.file.WriteString(inspect.Escape(string(p))); err != nil {
+		return 0, err //nolint:wrapcheck // of the file
+	}
+	return len(p), nil
+}
+
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	e, ok := w.(escaped)
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+	info, err := e.file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && e.file.Name() != os.DevNull
 }
 
 // checkOutput returns an error unless a value of -o is supported.

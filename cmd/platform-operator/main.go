@@ -20,9 +20,11 @@ import (
 
 func main() {
 	cmd := command(os.Args)
+	cmd.SetOut(escaped{os.Stdout})
+	cmd.SetErr(escaped{os.Stderr})
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		if err.Error() != "" {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", cmd.DisplayName(), err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.DisplayName(), err)
 		}
 		os.Exit(exitCode(err))
 	}

@@ -112,7 +112,7 @@ func show[T any](c *cobra.Command, cl cluster, watch bool, namespace string, kin
 	separate := func() {
 		switch {
 		case terminal:
-			fmt.Fprint(out, clearScreen)
+			_, _ = out.(escaped).file.WriteString(clearScreen)
 		case !first:
 			fmt.Fprintln(out)
 		}

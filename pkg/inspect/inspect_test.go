@@ -107,3 +107,18 @@ func TestProblemOf_QuotesTheLogAsTheConditionDoes(t *testing.T) {
 		t.Errorf("got %q, want %q", f.remedy, want)
 	}
 }
+
+func TestEscape(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\033[2J\033[1;1Hall is well":         "a\ufffd[2J\ufffd[1;1Hall is well",
+		"a\033]52;c;cm0gLXJmIH4=\a":            "a\ufffd]52;c;cm0gLXJmIH4=\ufffd",
+		"a\u009b2J\rb\bc\x7f":                  "a\ufffd2J\ufffdb\ufffdc\ufffd",
+		"\033\033[31m[2J":                      "\ufffd\033[31m[2J",
+		"é\tö\n" + red + "Stalled" + plain:     "é\tö\n" + red + "Stalled" + plain,
+		bold + "webserver/a" + plain + "\033c": bold + "webserver/a" + plain + "\ufffdc",
+	} {
+		if got := Escape(text); got != want {
+			t.Errorf("%q is written as %q, want %q", text, got, want)
+		}
+	}
+}

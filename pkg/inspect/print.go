@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
 // Printer prints for people.
@@ -37,6 +40,22 @@ const (
 	bold   = "\033[1m"
 	plain  = "\033[0m"
 )
+
+// colours matches the sequences of a Printer.
+var colours = regexp.MustCompile("\033\\[(?:31|32|33|1|0)m")
+
+// Escape returns what a Printer printed without any other control characters.
+func Escape(text string) string {
+	var b strings.Builder
+	for {
+		at := colours.FindStringIndex(text)
+		if at == nil {
+			return b.String() + message.Visible(text)
+		}
+		b.WriteString(message.Visible(text[:at[0]]) + text[at[0]:at[1]])
+		text = text[at[1]:]
+	}
+}
 
 func (p Printer) paint(color, s string) string {
 	if !p.Color || color == "" || s == "" {

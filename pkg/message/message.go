@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Message is a message with a place for each value that it contains.
@@ -111,7 +113,18 @@ func Quote(sentence, text string) string {
 	if text == "" {
 		return sentence
 	}
-	return end(strings.TrimSuffix(sentence, ".") + ": " + text)
+	return end(strings.TrimSuffix(sentence, ".") + ": " + Visible(text))
+}
+
+// Visible returns a text without the control characters by which it could change what a
+// terminal shows. Line breaks and tabs remain.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
 }
 
 // end adds a full stop, unless the text ends with a sentence or was cut.
