@@ -94,54 +94,89 @@ validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {ku
 
 	return []cause{
 		{name: "the image does not exist", kind: webServerKind, spec: web + `}`, change: `{"image":"nginx:nosuch"}`, mend: other, reason: "ImagePull", says: "nginx:nosuch"},
-		{name: "the image of a cache does not exist", kind: memcachedKind, spec: `{size: 2, image: "memcached:1.6.18"}`,
-			change: `{"image":"memcached:nosuch"}`, mend: `{"image":"memcached:1.6"}`, reason: "ImagePull", says: "memcached:nosuch"},
+		{
+			name: "the image of a cache does not exist", kind: memcachedKind, spec: `{size: 2, image: "memcached:1.6.18"}`,
+			change: `{"image":"memcached:nosuch"}`, mend: `{"image":"memcached:1.6"}`, reason: "ImagePull", says: "memcached:nosuch",
+		},
 		{name: "the command is not in the image", kind: demoApplicationKind, spec: app + `}`, change: `{"command":["/nosuch"]}`, mend: noScript, reason: "Crash|ContainerNotCreated"},
 		{name: "the container exits at once", kind: webServerKind, spec: web + `}`, change: `{"image":"nginx:crash"}`, mend: other, reason: "Crash"},
-		{name: "a worker exits two seconds after its start", kind: demoApplicationKind, spec: `{image: "nginx:1.27.3", replica: 3}`,
-			change: script("sleep 2; echo unknown flag; exit 1"), mend: noScript, reason: "Crash"},
-		{name: "the container exits eight seconds after it is ready", blame: gradual, kind: demoApplicationKind, spec: app + `}`,
-			change: script("nginx; sleep 8; echo lost; exit 3"), mend: noScript, reason: "Crash", says: "code 3"},
-		{name: "the container needs more memory than its limit", kind: demoApplicationKind, spec: app + `}`,
+		{
+			name: "a worker exits two seconds after its start", kind: demoApplicationKind, spec: `{image: "nginx:1.27.3", replica: 3}`,
+			change: script("sleep 2; echo unknown flag; exit 1"), mend: noScript, reason: "Crash",
+		},
+		{
+			name: "the container exits eight seconds after it is ready", blame: gradual, kind: demoApplicationKind, spec: app + `}`,
+			change: script("nginx; sleep 8; echo lost; exit 3"), mend: noScript, reason: "Crash", says: "code 3",
+		},
+		{
+			name: "the container needs more memory than its limit", kind: demoApplicationKind, spec: app + `}`,
 			change: `{"command":["sh","-c","exec tail -c 200m /dev/zero"],"resources":{"limits":{"memory":"16Mi"}}}`, mend: `{"command":null,"resources":{"limits":null}}`,
-			reason: "Crash", says: "137"},
-		{name: "nginx rejects the configuration", kind: webServerKind, spec: web + `}`, change: `{"config":{"inline":"retrun 200;"}}`, mend: `{"config":null}`,
-			reason: "ConfigInvalid"},
+			reason: "Crash", says: "137",
+		},
+		{
+			name: "nginx rejects the configuration", kind: webServerKind, spec: web + `}`, change: `{"config":{"inline":"retrun 200;"}}`, mend: `{"config":null}`,
+			reason: "ConfigInvalid",
+		},
 
 		{name: "the container never answers", blame: uncertain, kind: webServerKind, spec: web + `}`, change: `{"image":"nginx:mute"}`, mend: other, reason: "NotReady"},
-		{name: "the container listens on another port", blame: uncertain, kind: demoApplicationKind, spec: app + `}`,
-			change: `{"ports":[{"port":80,"targetPort":9999}]}`, mend: `{"ports":[{"port":80}]}`, reason: "NotReady"},
-		{name: "an admission policy denies the pods", blame: uncertain, kind: webServerKind, spec: web + `}`, begin: yaml(policy), change: other, mend: first,
+		{
+			name: "the container listens on another port", blame: uncertain, kind: demoApplicationKind, spec: app + `}`,
+			change: `{"ports":[{"port":80,"targetPort":9999}]}`, mend: `{"ports":[{"port":80}]}`, reason: "NotReady",
+		},
+		{
+			name: "an admission policy denies the pods", blame: uncertain, kind: webServerKind, spec: web + `}`, begin: yaml(policy), change: other, mend: first,
 			end:    run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "NAMESPACE"),
-			reason: "ReplicaFailure", says: "1.27.4 is not approved"},
+			reason: "ReplicaFailure", says: "1.27.4 is not approved",
+		},
 
-		{name: "a quota is exhausted", blame: environment, kind: webServerKind, spec: web + `}`, begin: quota("pods=2"), change: other,
-			end: run("delete", "quota", "small"), reason: "ReplicaFailure", says: "exceeded quota: small"},
-		{name: "a quota requires limits", blame: environment, kind: webServerKind, spec: web + `}`, begin: quota("limits.cpu=1"), change: other,
-			end: run("delete", "quota", "small"), reason: "ReplicaFailure", says: "must specify limits.cpu"},
-		{name: "a LimitRange refuses the request", blame: environment, kind: demoApplicationKind, spec: app + `}`, change: other,
+		{
+			name: "a quota is exhausted", blame: environment, kind: webServerKind, spec: web + `}`, begin: quota("pods=2"), change: other,
+			end: run("delete", "quota", "small"), reason: "ReplicaFailure", says: "exceeded quota: small",
+		},
+		{
+			name: "a quota requires limits", blame: environment, kind: webServerKind, spec: web + `}`, begin: quota("limits.cpu=1"), change: other,
+			end: run("delete", "quota", "small"), reason: "ReplicaFailure", says: "must specify limits.cpu",
+		},
+		{
+			name: "a LimitRange refuses the request", blame: environment, kind: demoApplicationKind, spec: app + `}`, change: other,
 			begin: yaml(`{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, min: {cpu: 20m}}]}}`),
-			end:   run("delete", "limitrange", "small"), reason: "ReplicaFailure", says: "minimum cpu usage"},
-		{name: "an admission webhook is down", blame: environment, kind: webServerKind, spec: web + `}`, begin: yaml(webhook), change: other,
-			end: run("delete", "validatingwebhookconfiguration", "NAMESPACE"), reason: "ReplicaFailure", says: "mesh.example.com"},
-		{name: "the namespace enforces Pod Security", blame: environment, kind: demoApplicationKind, spec: app + `}`, change: other,
+			end:   run("delete", "limitrange", "small"), reason: "ReplicaFailure", says: "minimum cpu usage",
+		},
+		{
+			name: "an admission webhook is down", blame: environment, kind: webServerKind, spec: web + `}`, begin: yaml(webhook), change: other,
+			end: run("delete", "validatingwebhookconfiguration", "NAMESPACE"), reason: "ReplicaFailure", says: "mesh.example.com",
+		},
+		{
+			name: "the namespace enforces Pod Security", blame: environment, kind: demoApplicationKind, spec: app + `}`, change: other,
 			begin: run("label", "namespace", "NAMESPACE", "pod-security.kubernetes.io/enforce=restricted"),
-			end:   run("label", "namespace", "NAMESPACE", "pod-security.kubernetes.io/enforce-"), reason: "ReplicaFailure", says: "security.profile"},
-		{name: "no node can run the pods", blame: environment, kind: webServerKind, spec: web + `}`, change: `{"pod":{"nodeSelector":{"NAMESPACE":"true"}}}`,
-			end: run("label", "node", "--all", "NAMESPACE=true"), reason: "Unschedulable"},
-		{name: "a ConfigMap of the environment is missing", blame: environment, kind: demoApplicationKind, spec: app + `}`,
-			change: `{"envFrom":[{"configMapRef":{"name":"absent"}}]}`, end: run("create", "configmap", "absent"), reason: "ReferenceNotFound", says: "absent"},
-		{name: "a Secret of a volume is missing", blame: environment, kind: demoApplicationKind, spec: app + `}`,
+			end:   run("label", "namespace", "NAMESPACE", "pod-security.kubernetes.io/enforce-"), reason: "ReplicaFailure", says: "security.profile",
+		},
+		{
+			name: "no node can run the pods", blame: environment, kind: webServerKind, spec: web + `}`, change: `{"pod":{"nodeSelector":{"NAMESPACE":"true"}}}`,
+			end: run("label", "node", "--all", "NAMESPACE=true"), reason: "Unschedulable",
+		},
+		{
+			name: "a ConfigMap of the environment is missing", blame: environment, kind: demoApplicationKind, spec: app + `}`,
+			change: `{"envFrom":[{"configMapRef":{"name":"absent"}}]}`, end: run("create", "configmap", "absent"), reason: "ReferenceNotFound", says: "absent",
+		},
+		{
+			name: "a Secret of a volume is missing", blame: environment, kind: demoApplicationKind, spec: app + `}`,
 			change: `{"pod":{"volumes":[{"name":"s","secret":{"secretName":"absent"}}],"volumeMounts":[{"name":"s","mountPath":"/s"}]}}`,
-			end:    run("create", "secret", "generic", "absent"), heals: 150 * time.Second, reason: "ReferenceNotFound", says: "absent"},
-		{name: "the registry does not answer", blame: environment, kind: webServerKind, spec: web + `}`, change: `{"image":"absent.example/library/nginx:1.27.4"}`,
+			end:    run("create", "secret", "generic", "absent"), heals: 150 * time.Second, reason: "ReferenceNotFound", says: "absent",
+		},
+		{
+			name: "the registry does not answer", blame: environment, kind: webServerKind, spec: web + `}`, change: `{"image":"absent.example/library/nginx:1.27.4"}`,
 			begin: func(*causeRun) error { return registry("absent.example", true) }, end: func(*causeRun) error { return registry("absent.example", false) },
-			reason: "ImagePull", says: "registry cannot be reached"},
-		{name: "a pod is evicted", blame: environment, kind: demoApplicationKind,
+			reason: "ImagePull", says: "registry cannot be reached",
+		},
+		{
+			name: "a pod is evicted", blame: environment, kind: demoApplicationKind,
 			spec:   app + `, pod: {volumes: [{name: e, emptyDir: {sizeLimit: 1Mi}}], volumeMounts: [{name: e, mountPath: /e}]}}`,
 			begin:  run("exec", "deployment/shop", "--", "dd", "if=/dev/zero", "of=/e/full", "bs=1M", "count=9"),
-			reason: "Progressing"},
-		{name: "a node is lost during a rollout", blame: environment, alone: true, kind: webServerKind,
+			reason: "Progressing",
+		},
+		{
+			name: "a node is lost during a rollout", blame: environment, alone: true, kind: webServerKind,
 			spec: `{image: "nginx:1.27.3", replicas: 4, service: {type: ClusterIP}}`,
 			prepare: func(r *causeRun) error {
 				// The operator runs on the other node, which is not what is measured.
@@ -150,7 +185,8 @@ validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {ku
 					r.operator("rollout", "status", "deployment/"+operatorName, longEnough), r.kubectl("uncordon", "node2"))
 			},
 			begin: func(r *causeRun) error { return errors.Join(r.patch(other), r.node("kill")) },
-			end:   func(r *causeRun) error { return r.node("start") }, reason: "NodeLost", says: "node2"},
+			end:   func(r *causeRun) error { return r.node("start") }, reason: "NodeLost", says: "node2",
+		},
 	}
 }
 
@@ -158,9 +194,9 @@ validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {ku
 func registry(name string, refuses bool) error {
 	for _, n := range []string{"node1", "node2"} {
 		dir := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), n, "etc", "certs.d", name)
-		err := os.RemoveAll(dir)
+		err := os.RemoveAll(dir) //nolint:gosec // the folder of the local cluster
 		if refuses && err == nil {
-			err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte("server = \"http://10.10.10.1:1\"\n"), 0o644))
+			err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte("server = \"http://10.10.10.1:1\"\n"), 0o644)) //nolint:gosec // as above
 		}
 		if err != nil {
 			return err
@@ -216,9 +252,9 @@ func (r *causeRun) run() {
 	if r.prepare != nil {
 		check("preparing it", r.prepare(r))
 	}
-	check("creating it", errors.Join(r.apply(r.kind.manifest("shop", r.spec)), r.incidentRun.ready(r.object)))
+	check("creating it", errors.Join(r.apply(r.kind.manifest("shop", r.spec)), r.ready(r.object)))
 	if r.blame > gradual {
-		check("its deadline", errors.Join(r.patch(fmt.Sprintf(`{"rollout":{"progressDeadlineSeconds":%.0f}}`, causeDeadline.Seconds())), r.incidentRun.ready(r.object)))
+		check("its deadline", errors.Join(r.patch(fmt.Sprintf(`{"rollout":{"progressDeadlineSeconds":%.0f}}`, causeDeadline.Seconds())), r.ready(r.object)))
 	}
 	start := time.Now()
 	if r.begin != nil {
@@ -251,7 +287,7 @@ func (r *causeRun) run() {
 	r.judge()
 }
 
-// waits waits until the cause has lasted longer than the deadline of the rollout. Nothing
+// waits returns when the cause has lasted longer than the deadline of the rollout. Nothing
 // may be rolled back, and what served before serves still.
 func (r *causeRun) waits(start time.Time) {
 	if r.end == nil {
