@@ -213,6 +213,7 @@ func servicePort(w *webserverv1.WebServer) int32 {
 }
 
 func serviceType(w *webserverv1.WebServer, platform config.WebServer) corev1.ServiceType {
+	platform.ServiceType = w.DefaultServiceType(platform.ServiceType)
 	if s := w.Spec.Service; s != nil {
 		return platform.ServiceTypeOf(s.Type, s.NodePort)
 	}

@@ -265,7 +265,7 @@ func TestDesired_NodePort(t *testing.T) {
 		"what was learned before the preference":  {status: &status{NodePort: 32222}, want: 32222},
 		"what was learned before the live one":    {status: &status{NodePort: 32222}, live: live, want: 32222},
 		"the live one where a crash lost it":      {live: live, want: 33333},
-		"the live one where the status says none": {status: &status{Type: corev1.ServiceTypeClusterIP}, live: live, want: 33333},
+		"the live one where the status says none": {status: &status{Type: corev1.ServiceTypeClusterIP, DefaultType: corev1.ServiceTypeNodePort}, live: live, want: 33333},
 		"none for ClusterIP":                      {spec: &spec{Type: corev1.ServiceTypeClusterIP}, status: &status{NodePort: 32222}, live: live},
 		"no preference for a load balancer":       {spec: &spec{Type: corev1.ServiceTypeLoadBalancer}},
 		"a load balancer keeps what it has":       {spec: &spec{Type: corev1.ServiceTypeLoadBalancer}, live: live, want: 33333},
@@ -373,6 +373,49 @@ func TestDesired_ServiceTypeOfThePlatform(t *testing.T) {
 			}
 			if s.Spec.Type != tc.want.Type || s.Spec.Ports[0].NodePort != want {
 				t.Errorf("got %s with node port %d, want %s with %d", s.Spec.Type, s.Spec.Ports[0].NodePort, tc.want.Type, want)
+			}
+		})
+	}
+}
+
+// An object whose spec sets no type keeps the one that it got, and its node port, until
+// its spec sets one.
+func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
+	production := config.WebServer{ServiceType: corev1.ServiceTypeClusterIP}
+	for name, tc := range map[string]struct {
+		spec     *webserverv1.ServiceSpec
+		recorded corev1.ServiceType // in the status
+		edited   bool               // since the status was written
+		want     corev1.ServiceType
+	}{
+		"recorded":                            {nil, corev1.ServiceTypeNodePort, false, corev1.ServiceTypeNodePort},
+		"recorded, and another field changes": {nil, corev1.ServiceTypeNodePort, true, corev1.ServiceTypeNodePort},
+		"by a version that did not record it": {nil, "", false, corev1.ServiceTypeNodePort},
+		"the type was removed from the spec":  {nil, "", true, corev1.ServiceTypeClusterIP},
+		"the spec sets another type":          {&webserverv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}, corev1.ServiceTypeNodePort, true, corev1.ServiceTypeClusterIP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Service = tc.spec
+			w.Status.ObservedGeneration = w.Generation
+			if tc.edited {
+				w.Generation++
+			}
+			w.Status.Service = &webserverv1.ServiceStatus{Type: corev1.ServiceTypeNodePort, DefaultType: tc.recorded, NodePort: 30399}
+			raw, err := service(w, Observed{}, production, false).Object(w, ownerKind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &corev1.Service{}
+			if err := json.Unmarshal(raw, s); err != nil {
+				t.Fatal(err)
+			}
+			port := int32(0)
+			if tc.want == corev1.ServiceTypeNodePort {
+				port = 30399
+			}
+			if s.Spec.Type != tc.want || s.Spec.Ports[0].NodePort != port {
+				t.Errorf("got %s with node port %d, want %s with %d", s.Spec.Type, s.Spec.Ports[0].NodePort, tc.want, port)
 			}
 		})
 	}

@@ -56,10 +56,11 @@ func validateUpdate(old, w *webserverv1.WebServer, platform config.Platform) fie
 		now = *w.Spec.Service
 	}
 	var errs field.ErrorList
-	balanced := func(s webserverv1.ServiceSpec) bool {
-		return platform.WebServer.ServiceTypeOf(s.Type, s.NodePort) == corev1.ServiceTypeLoadBalancer
+	balanced := func(o *webserverv1.WebServer, s webserverv1.ServiceSpec) bool {
+		defaults := config.WebServer{ServiceType: o.DefaultServiceType(platform.WebServer.ServiceType)}
+		return defaults.ServiceTypeOf(s.Type, s.NodePort) == corev1.ServiceTypeLoadBalancer
 	}
-	if (before.Type == "" || now.Type == "") && balanced(before) && balanced(now) && (before.LoadBalancerClass == "") != (now.LoadBalancerClass == "") {
+	if (before.Type == "" || now.Type == "") && balanced(old, before) && balanced(w, now) && (before.LoadBalancerClass == "") != (now.LoadBalancerClass == "") {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "service", "loadBalancerClass"),
 			"it cannot be added or removed while the type is LoadBalancer, which is the default in the platform configuration: set type to ClusterIP first"))
 	}

@@ -369,6 +369,12 @@ type ServiceStatus struct {
 	// +optional
 	Type corev1.ServiceType `json:"type,omitempty"`
 
+	// defaultType is the type that the object got from the platform
+	// configuration, because its spec sets none. It keeps this type when the
+	// platform configuration changes.
+	// +optional
+	DefaultType corev1.ServiceType `json:"defaultType,omitempty"`
+
 	// port of the Service.
 	// +optional
 	Port int32 `json:"port,omitempty"`
@@ -381,6 +387,21 @@ type ServiceStatus struct {
 	// allocated.
 	// +optional
 	HTTPSNodePort int32 `json:"httpsNodePort,omitempty"`
+}
+
+// DefaultServiceType returns the type of the Service if the spec sets none: the one
+// that the object got before, or else that of the platform configuration.
+func (w *WebServer) DefaultServiceType(platform corev1.ServiceType) corev1.ServiceType {
+	switch s := w.Status.Service; {
+	case s == nil:
+		return platform
+	case s.DefaultType != "":
+		return s.DefaultType
+	case s.Type != "" && w.Status.ObservedGeneration == w.Generation:
+		return s.Type // by a version that did not record the default
+	default:
+		return platform
+	}
 }
 
 // WebServerList is a list of WebServers.
