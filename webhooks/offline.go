@@ -1,8 +1,6 @@
 package webhooks
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +13,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/config/crd"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/manifest"
 	"github.com/platform-operator/platform-operator/webhooks/schema"
 	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
@@ -180,44 +177,22 @@ type Tally struct {
 	Valid, Invalid, Skipped int
 }
 
-// Documents validates all YAML or JSON documents of a source, and the items of
-// lists. It writes a line for each problem, and one for each valid or skipped
-// object. name is the name of the source in these lines.
+// Documents validates all objects of a source. It writes a line for each problem, and
+// one for each valid or skipped object. name is the name of the source in these lines.
 func (o *Offline) Documents(ctx context.Context, r io.Reader, name string, w io.Writer) (Tally, error) {
 	var t Tally
-	docs := utilyaml.NewYAMLReader(bufio.NewReader(r))
-	for n := 1; ; n++ {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			return t, nil
-		}
-		if err != nil {
-			return t, fmt.Errorf("reading %s: %w", name, err)
-		}
-		at := fmt.Sprintf("%s, document %d", name, n)
-		raw, err := yaml.YAMLToJSONStrict(doc)
-		if err != nil {
+	err := manifest.Read(r, name, func(obj manifest.Object) error {
+		if obj.Err != nil {
 			t.Invalid++
-			fmt.Fprintf(w, "%s: %s\n", at, Finding{Message: err.Error()})
-			continue
+			fmt.Fprintf(w, "%s: %s\n", obj.At, Finding{Message: obj.Err.Error()})
+			return nil
 		}
-		if raw = bytes.TrimSpace(raw); string(raw) == "null" {
-			continue // comments only
+		if err := o.document(ctx, obj.JSON, obj.At, w, &t); err != nil {
+			return fmt.Errorf("%s: %w", obj.At, err)
 		}
-		var list struct {
-			Kind  string            `json:"kind"`
-			Items []json.RawMessage `json:"items"`
-		}
-		objects := []json.RawMessage{raw}
-		if json.Unmarshal(raw, &list) == nil && strings.HasSuffix(list.Kind, "List") && list.Items != nil {
-			objects = list.Items
-		}
-		for _, obj := range objects {
-			if err := o.document(ctx, obj, at, w, &t); err != nil {
-				return t, fmt.Errorf("%s: %w", at, err)
-			}
-		}
-	}
+		return nil
+	})
+	return t, err
 }
 
 func (o *Offline) document(ctx context.Context, raw []byte, at string, w io.Writer, t *Tally) error {

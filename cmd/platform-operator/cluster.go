@@ -33,6 +33,8 @@ func (f *connectionFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
 }
 
+var errNoCluster = errors.New("no cluster is configured: select a file with --kubeconfig or KUBECONFIG")
+
 // load returns the configuration that the flags select or, in a pod without a
 // kubeconfig, that of its service account.
 func (f connectionFlags) load() (clientcmd.ClientConfig, *rest.Config, error) {
@@ -41,7 +43,7 @@ func (f connectionFlags) load() (clientcmd.ClientConfig, *rest.Config, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 	cfg, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, nil, errors.New("loading the kubeconfig: no cluster is configured: select a file with --kubeconfig or KUBECONFIG")
+		return nil, nil, fmt.Errorf("loading the kubeconfig: %w", errNoCluster)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("loading the kubeconfig: %s: check --context, --kubeconfig and KUBECONFIG", strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0]))

@@ -20,9 +20,12 @@ func TestCommands_SelectTheCluster(t *testing.T) {
 	for name, args := range map[string][]string{
 		"status":    {"status"},
 		"history":   {"history", "webserver/shop"},
-		"render":    {"render", "-f", "-", "--diff"},
-		"preflight": {"preflight"},
+		"render":    {"render", "-f", "-", "--diff", "--config", os.DevNull},
+		"preflight": {"preflight", "--config", os.DevNull},
 		"release":   {"release"},
+		// These read the configuration of the operator.
+		"render, configured":    {"render", "-f", "-"},
+		"preflight, configured": {"preflight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked [2]atomic.Int32

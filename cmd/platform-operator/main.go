@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,11 +11,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/version"
 )
 
@@ -126,8 +129,43 @@ func scheme() (*runtime.Scheme, error) {
 // it.
 func loadPlatform(path string) (config.Platform, error) {
 	platform, err := config.Load(path)
-	if kinds := controllers.CheckNames(platform.Kinds); kinds != nil {
-		err = errors.Join(err, fmt.Errorf("platform configuration %s: %w", path, kinds))
+	return platform, errors.Join(err, checkKinds(platform, path))
+}
+
+func checkKinds(platform config.Platform, source string) error {
+	if err := controllers.CheckNames(platform.Kinds); err != nil {
+		return fmt.Errorf("platform configuration %s: %w", source, err)
 	}
-	return platform, err
+	return nil
+}
+
+// platformFlags select the platform configuration of a command that computes what the
+// operator would do.
+type platformFlags struct {
+	file string
+	set  *pflag.Flag
+}
+
+func (f *platformFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "config", "", "file with the platform configuration; "+os.DevNull+" means the built-in defaults (default: that of the installed operator)")
+	f.set = cmd.Flags().Lookup("config")
+}
+
+// load returns the platform configuration and where it is from: the flag, or the operator
+// that is installed in the cluster.
+func (f *platformFlags) load(ctx context.Context, of clusterFlags) (config.Platform, string, error) {
+	if f.set.Changed {
+		platform, err := loadPlatform(f.file)
+		return platform, f.file, err
+	}
+	cl, err := connect(of)
+	if err != nil {
+		return config.Platform{}, "", err
+	}
+	content, source, err := operator.InstalledConfiguration(ctx, cl.Client)
+	if err != nil {
+		return config.Platform{}, "", fmt.Errorf("%w: select the platform configuration with --config (%s means the built-in defaults)", reach(cl.config, err), os.DevNull)
+	}
+	platform, err := config.Parse([]byte(content), source)
+	return platform, source, errors.Join(err, checkKinds(platform, source))
 }

@@ -118,7 +118,7 @@ func TestRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := execute(t, "", "render", "-f", sample)
+	got, err := execute(t, "", "render", "--config", os.DevNull, "-f", sample)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRender(t *testing.T) {
 		t.Errorf("render prints what the operator does not apply (-want +got):\n%s", diff)
 	}
 
-	piped, err := execute(t, string(raw), "render", "-f", "-")
+	piped, err := execute(t, string(raw), "render", "--config", os.DevNull, "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,19 +143,63 @@ func TestRender(t *testing.T) {
 	}
 }
 
+const installed = `apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: ops, name: operator, labels: {app.kubernetes.io/part-of: platform-operator, app.kubernetes.io/component: manager}}
+spec:
+  template:
+    spec:
+      containers: [{name: manager, args: [run, --config=/etc/o/platform.yaml], volumeMounts: [{name: c, mountPath: /etc/o}]}]
+      volumes: [{name: c, configMap: {name: operator-config}}]
+`
+
+func configMap(platform string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ops, name: operator-config}\ndata: {platform.yaml: '" + platform + "'}\n"
+}
+
 func TestRender_UsesThePlatformConfiguration(t *testing.T) {
 	platform := filepath.Join(t.TempDir(), "platform.yaml")
 	if err := os.WriteFile(platform, []byte("webServer: {nodePort: 31111}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := execute(t, "", "render", "--config", platform, "-f", filepath.Join("..", "..", "config", "samples", "webserver.yaml"))
-	if err != nil || !strings.Contains(got, "nodePort: 31111") {
-		t.Errorf("got %v\n%s", err, got)
+	for name, tc := range map[string]struct {
+		cluster []string // objects; nil if no cluster is configured
+		args    []string
+		want    string
+		err     string
+	}{
+		"file":                     {args: []string{"--config", platform}, want: "nodePort: 31111"},
+		"installed":                {cluster: []string{installed, configMap("webServer: {nodePort: 31112}")}, want: "nodePort: 31112"},
+		"defaults":                 {cluster: []string{installed, configMap("webServer: {nodePort: 31112}")}, args: []string{"--config", os.DevNull}, want: "nodePort: 30010"},
+		"not readable":             {cluster: []string{installed}, err: `"operator-config" not found: select the platform configuration with --config`},
+		"not valid":                {cluster: []string{installed, configMap("workers: 0")}, err: "ConfigMap ops/operator-config: workers is 0"},
+		"not installed":            {cluster: []string{configMap("{}")}, err: "no operator is installed"},
+		"no cluster":               {want: "No cluster is configured: the built-in platform configuration is used."},
+		"no cluster to compare to": {args: []string{"--diff"}, err: "no cluster is configured"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.cluster != nil {
+				world(t, tc.cluster)
+			} else {
+				t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+				t.Setenv("KUBERNETES_SERVICE_HOST", "")
+			}
+			got, err := execute(t, "", append([]string{"render", "-f", filepath.Join("..", "..", "config", "samples", "webserver.yaml")}, tc.args...)...)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("got %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil || !strings.Contains(got, tc.want) {
+				t.Errorf("got %v, want %q in\n%s", err, tc.want, got)
+			}
+		})
 	}
 }
 
 func TestRender_NamesTheSourceOfAnUnknownField(t *testing.T) {
-	_, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nspec: {imago: x}\n", "render", "-f", "-")
+	_, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nspec: {imago: x}\n", "render", "--config", os.DevNull, "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), "standard input") || !strings.Contains(err.Error(), "spec.imago") {
 		t.Errorf("got %v", err)
 	}

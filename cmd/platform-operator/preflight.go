@@ -41,7 +41,8 @@ func exitCode(err error) int {
 
 func preflightCommand() *cobra.Command {
 	var f connectionFlags
-	var platformFile, output string
+	var configured platformFlags
+	var output string
 	var namespaces []string
 	cmd := &cobra.Command{
 		Use:   "preflight",
@@ -54,12 +55,14 @@ applied together with the next change of the object's spec.
 An upgrade should not restart any pod. To check that, run this command with the
 new version before the upgrade. It writes nothing and does not use the Lease, so
 it does not affect the running operator. It needs permission to list the objects,
-and the children with the label app.kubernetes.io/managed-by=platform-operator.
+the children with the label app.kubernetes.io/managed-by=platform-operator and, without
+--config, the operator's Deployment, and to get its ConfigMap.
 
 Exit code:
   0  no pod would restart
   1  pods would restart
-  2  objects could not be read, or the command line is invalid`,
+  2  objects, a namespace or the platform configuration could not be read or do not
+     exist, or the command line is invalid`,
 		Example: `  # with the new version, before the upgrade
   platform-operator preflight
 
@@ -73,7 +76,7 @@ Exit code:
 			if output != "table" && output != "json" {
 				return unclear(fmt.Errorf("-o %q must be table or json", output))
 			}
-			platform, err := loadPlatform(platformFile)
+			platform, source, err := configured.load(c.Context(), clusterFlags{connectionFlags: f})
 			if err != nil {
 				return unclear(err)
 			}
@@ -85,12 +88,13 @@ Exit code:
 			if err != nil {
 				return unclear(err)
 			}
-			if !c.Flags().Changed("namespaces") {
-				namespaces = platform.WatchNamespaces
+			o := preflight.Options{
+				Namespaces: namespaces, MustExist: namespaces, Version: version.Version, Configuration: source, Disabled: controllers.Disabled(platform),
 			}
-			report, err := preflight.Run(c.Context(), cfg, s, controllers.Kinds(platform), preflight.Options{
-				Namespaces: namespaces, Version: version.Version, Disabled: controllers.Disabled(platform),
-			})
+			if len(namespaces) == 0 {
+				o.Namespaces = platform.WatchNamespaces
+			}
+			report, err := preflight.Run(c.Context(), cfg, s, controllers.Kinds(platform), o)
 			if err != nil {
 				return unclear(reach(cfg, err))
 			}
@@ -108,8 +112,8 @@ Exit code:
 		},
 	}
 	f.register(cmd)
+	configured.register(cmd)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
-	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty means the defaults")
 	cmd.Flags().StringSliceVarP(&namespaces, "namespaces", "n", nil, "namespaces to evaluate, separated by commas (default: those of the platform configuration, or else all)")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -17,19 +18,27 @@ import (
 
 func renderCommand() *cobra.Command {
 	var f clusterFlags
-	var file, platformFile string
+	var configured platformFlags
+	var file string
 	var diff bool
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
-		Short: "Print the children of an object, without a cluster",
+		Short: "Print the children of an object",
 		Long: `Print the children of the objects in a file as YAML. They are computed by the same
-functions that the operator uses. Owner references have no UID, because the
-object does not exist yet.
+functions that the operator uses, with the platform configuration of the operator that
+is installed in the cluster. With --config, or if no cluster is configured, no cluster is
+needed. Owner references have no UID, because the object does not exist yet. Objects of
+other kinds are skipped.
 
 With --diff, compare the children with those in the cluster instead, and print what
 applying the file would change: the children with the fields that differ, and how
 many pods would be replaced. It is the evaluation of preflight, for the objects in
-the file. Nothing is written.`,
+the file. Nothing is written.
+
+Exit code:
+  0  success
+  1  an error: nothing was computed
+  2  with --diff: not everything could be read`,
 		Example: `  platform-operator render -f webserver.yaml
   kubectl get webserver shop -o yaml | platform-operator render -f -
 
@@ -40,14 +49,6 @@ the file. Nothing is written.`,
 			if file == "" {
 				return errors.New("flag -f is required: set it to a file with objects, or to - for standard input")
 			}
-			platform, err := loadPlatform(platformFile)
-			if err != nil {
-				return err
-			}
-			s, err := scheme()
-			if err != nil {
-				return err
-			}
 			in, name := c.InOrStdin(), "standard input"
 			if file != "-" {
 				opened, err := os.Open(file) //nolint:gosec // the user names the file to read
@@ -57,21 +58,33 @@ the file. Nothing is written.`,
 				defer func() { _ = opened.Close() }()
 				in, name = io.Reader(opened), file
 			}
+			platform, source, err := configured.load(c.Context(), f)
+			if errors.Is(err, errNoCluster) && !diff {
+				fmt.Fprintln(c.ErrOrStderr(), "No cluster is configured: the built-in platform configuration is used.")
+				platform, err = config.Default(), nil
+			}
+			if err != nil {
+				return err
+			}
+			s, err := scheme()
+			if err != nil {
+				return err
+			}
 			if diff {
-				return renderDiff(c, f, platform, in, name)
+				return renderDiff(c, f, platform, source, in, name)
 			}
 			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Kinds(platform))
 		},
 	}
 	f.register(cmd, false)
+	configured.register(cmd)
 	cmd.Flags().BoolVar(&diff, "diff", false, "print what applying the file would change in the cluster")
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with objects; - means standard input")
-	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty means the defaults")
 	return cmd
 }
 
 // renderDiff prints what applying the objects would change in the cluster.
-func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, in io.Reader, name string) error {
+func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, source string, in io.Reader, name string) error {
 	cl, err := connect(f)
 	if err != nil {
 		return err
@@ -81,7 +94,7 @@ func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, in i
 	if err != nil {
 		return err
 	}
-	o := preflight.Options{Version: version.Version, Objects: objects}
+	o := preflight.Options{Version: version.Version, Configuration: source, Objects: objects}
 	for _, obj := range objects {
 		if obj.GetNamespace() == "" {
 			obj.SetNamespace(cl.namespace)
@@ -94,5 +107,11 @@ func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, in i
 	if err != nil {
 		return reach(cl.config, err)
 	}
-	return report.Table(c.OutOrStdout())
+	if err := report.Table(c.OutOrStdout()); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	if report.Summary.Unread > 0 {
+		return exit{code: 2}
+	}
+	return nil
 }

@@ -162,23 +162,29 @@ func Default() Platform {
 	}
 }
 
-// Load reads the configuration from a YAML file. Fields that are not set have
-// their default. An unknown field is an error that names it. If path is empty,
-// Load returns the defaults.
+// Load reads the configuration from a YAML file. If path is empty, Load returns the
+// defaults.
 func Load(path string) (Platform, error) {
-	p := Default()
 	if path == "" {
-		return p, nil
+		return Default(), nil
 	}
 	raw, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own flag
 	if err != nil {
-		return p, fmt.Errorf("reading the platform configuration: %w", err)
+		return Default(), fmt.Errorf("reading the platform configuration: %w", err)
 	}
+	return Parse(raw, path)
+}
+
+// Parse returns the configuration in a YAML document. Fields that are not set have
+// their default. An unknown field is an error that names it. source is where the document
+// is from.
+func Parse(raw []byte, source string) (Platform, error) {
+	p := Default()
 	if err := yaml.UnmarshalStrict(raw, &p); err != nil {
-		return p, fmt.Errorf("reading the platform configuration %s: %w", path, err)
+		return p, fmt.Errorf("reading the platform configuration %s: %w", source, err)
 	}
 	if err := p.Validate(); err != nil {
-		return p, fmt.Errorf("platform configuration %s: %w", path, err)
+		return p, fmt.Errorf("platform configuration %s: %w", source, err)
 	}
 	return p, nil
 }

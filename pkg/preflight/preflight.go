@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -115,6 +116,10 @@ func pending(model converge.Model, obj converge.Object, now time.Time, stand map
 type Options struct {
 	// Namespaces are the namespaces to evaluate. Empty means all.
 	Namespaces []string
+	// MustExist are namespaces that a user named: one that does not exist is misspelled.
+	MustExist []string
+	// Configuration is where the platform configuration is from, for the report.
+	Configuration string
 	// Version is the version of this operator, for the report.
 	Version string
 	// Objects, if set, are evaluated instead of those of the cluster, as if they
@@ -136,7 +141,7 @@ func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []
 }
 
 func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Options) Report {
-	r := Report{Version: o.Version, Objects: []Object{}}
+	r := Report{Version: o.Version, Configuration: o.Configuration, Objects: []Object{}}
 	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}, indexes: map[string]client.IndexerFunc{}}
 	w := world{
 		client: s, applier: apply.NewApplier(s, c, apply.NoRecorder{}), now: time.Now(),
@@ -152,6 +157,13 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		}
 		return s.types[gvk]
 	}
+	for _, ns := range o.MustExist {
+		// Without permission to read the namespace, its objects decide.
+		if err := c.Get(ctx, client.ObjectKey{Name: ns}, &corev1.Namespace{}); apierrors.IsNotFound(err) {
+			r.Unread = append(r.Unread, fmt.Sprintf("namespace %q does not exist", ns))
+		}
+	}
+	served := len(kinds) == 0
 	for _, k := range kinds {
 		if o.Objects != nil && !slices.ContainsFunc(o.Objects, func(obj converge.Object) bool { return reflect.TypeOf(obj) == reflect.TypeOf(k.New()) }) {
 			continue
@@ -160,6 +172,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		if objects == nil {
 			continue
 		}
+		served = served || !meta.IsNoMatchError(objects.err)
 		evaluated := slices.Collect(maps.Values(objects.byKey))
 		if o.Objects != nil {
 			evaluated = applied(&r, k, o.Objects, objects.byKey)
@@ -179,6 +192,9 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		for _, obj := range evaluated {
 			r.Objects = append(r.Objects, look(ctx, w, k, obj.DeepCopyObject().(converge.Object)))
 		}
+	}
+	if !served {
+		r.Unread = append(r.Unread, "the API server serves no kind of this operator: check the context, or install the CRDs")
 	}
 	for _, k := range o.Disabled {
 		gvk, err := apiutil.GVKForObject(k.New(), c.Scheme())

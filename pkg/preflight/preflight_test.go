@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -115,7 +116,7 @@ type server struct {
 func newServer(t *testing.T, objects ...client.Object) *server {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), demoapplicationv1.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	s := &server{}
@@ -341,12 +342,13 @@ func TestRun_ReportsUnreadableResources(t *testing.T) {
 }
 
 // A kind that is introduced by the upgrade has no objects. A kind that the
-// cluster serves only in other versions may have some.
+// cluster serves only in other versions may have some. A cluster that serves none is
+// probably another one.
 func TestRun_KindThatIsNotServed(t *testing.T) {
 	for name, tc := range map[string]struct {
-		served bool
-		code   int
-	}{"at all": {false, 0}, "in this version": {true, 2}} {
+		served, another bool
+		code            int
+	}{"at all": {false, true, 0}, "in this version": {true, true, 2}, "and no other": {false, false, 2}} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.refuse = func(_, what string) error {
@@ -359,11 +361,23 @@ func TestRun_KindThatIsNotServed(t *testing.T) {
 			if tc.served {
 				mapper.Add(schema.GroupVersionKind{Group: demoapplicationv1.GroupVersion.Group, Version: "v9", Kind: "DemoApplication"}, meta.RESTScopeNamespace)
 			}
-			r := run(t.Context(), mapped{s, mapper}, []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})
+			kinds := []converge.AnyKind{converge.Erase(kind{}.kind())}
+			if tc.another {
+				kinds = append(kinds, converge.Erase(converge.Kind[*webserverv1.WebServer, int]{New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} }}))
+			}
+			r := run(t.Context(), mapped{s, mapper}, kinds, Options{})
 			if r.ExitCode() != tc.code {
 				t.Errorf("exit code %d, unread %q", r.ExitCode(), r.Unread)
 			}
 		})
+	}
+}
+
+func TestRun_ReportsMisspelledNamespaces(t *testing.T) {
+	s := newServer(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	r := run(t.Context(), s, []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{Namespaces: []string{"shop", "shpo"}, MustExist: []string{"shop", "shpo"}})
+	if diff := cmp.Diff([]string{`namespace "shpo" does not exist`}, r.Unread); r.ExitCode() != 2 || diff != "" {
+		t.Errorf("exit code %d (-want +got):\n%s", r.ExitCode(), diff)
 	}
 }
 
@@ -708,7 +722,7 @@ WebServer shop/front
     spec.template.spec.containers[web].env would be added
   would create Service front-service
 
-4 objects, looked at by version v2: 2 children would change, 1 object with changes pending. 3 pods would restart.
+4 objects, evaluated by version v2: 2 children would change, 1 object with changes pending. 3 pods would restart.
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -738,12 +752,12 @@ func TestRun_ReportsObjectsOfDisabledKinds(t *testing.T) {
 
 func TestReport_EmptyTable(t *testing.T) {
 	var out bytes.Buffer
-	r := Report{Version: "v2"}
+	r := Report{Version: "v2", Configuration: "ConfigMap ops/c"}
 	r.sum()
 	if err := r.Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := "There are no objects.\n\n0 objects, looked at by version v2: 0 children would change, 0 objects with changes pending. No pod would restart.\n"
+	want := "There are no objects.\n\n0 objects, evaluated by version v2 with the platform configuration of ConfigMap ops/c: 0 children would change, 0 objects with changes pending. No pod would restart.\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}

@@ -18,6 +18,8 @@ import (
 type Report struct {
 	// Version is the version of the operator that created the report.
 	Version string `json:"version"`
+	// Configuration is where the platform configuration is from.
+	Configuration string `json:"configuration,omitempty"`
 	// Objects are all objects of all kinds, sorted.
 	Objects []Object `json:"objects"`
 	// Unmanaged describes the objects of kinds that are disabled.
@@ -240,8 +242,12 @@ func (r Report) verdict() string {
 	default:
 		verdict = "Not everything could be read, so how many pods would restart is not known."
 	}
-	return fmt.Sprintf("%s, looked at by version %s: %s would change, %s pending. %s",
-		count(s.Objects, "object"), r.Version, count(s.Children, "child"), count(s.Pending, "object")+" with changes", verdict)
+	by := "version " + r.Version
+	if r.Configuration != "" {
+		by += " with the platform configuration of " + r.Configuration
+	}
+	return fmt.Sprintf("%s, evaluated by %s: %s would change, %s pending. %s",
+		count(s.Objects, "object"), by, count(s.Children, "child"), count(s.Pending, "object")+" with changes", verdict)
 }
 
 func count(n int, what string) string {

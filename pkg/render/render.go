@@ -4,26 +4,24 @@
 package render
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/manifest"
 )
 
-// Objects reads YAML documents from r and writes the children of each object to
+// Objects reads objects from r and writes the children of each object to
 // w. name is the name of the source in errors.
 func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kinds []converge.AnyKind) error {
 	found := false
@@ -45,7 +43,7 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kind
 	})
 }
 
-// Read returns the objects in the YAML documents of r.
+// Read returns the objects in r.
 func Read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind) ([]converge.Object, error) {
 	var all []converge.Object
 	err := read(r, name, scheme, kinds, func(_ converge.AnyKind, obj converge.Object, _ schema.GroupVersionKind) error {
@@ -55,34 +53,36 @@ func Read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.Any
 	return all, err
 }
 
-// read calls f for each object in r.
+// read calls f for each object in r. Objects of other kinds are skipped, because
+// manifests are usually mixed.
 func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind, f func(converge.AnyKind, converge.Object, schema.GroupVersionKind) error) error {
-	docs := yaml.NewYAMLReader(bufio.NewReader(r))
 	// Strict decoding returns an error that names a misspelled field.
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	found := false
-	for i := 1; ; i++ {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	err := manifest.Read(r, name, func(o manifest.Object) error {
+		err := o.Err
+		if err == nil && ours(o, scheme, kinds) {
+			found = true
+			err = one(o.JSON, strict, scheme, kinds, f)
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
+			return fmt.Errorf("%s: %w", o.At, err)
 		}
-		// As for kubectl, a document that consists only of comments or separators
-		// is null.
-		if raw, err := yaml.ToJSON(doc); err == nil && string(bytes.TrimSpace(raw)) == "null" {
-			continue
-		}
-		found = true
-		if err := one(doc, strict, scheme, kinds, f); err != nil {
-			return fmt.Errorf("%s, document %d: %w", name, i, err)
-		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s contains no object of a kind that this operator manages", name)
 	}
-	if !found {
-		return fmt.Errorf("%s holds no object to render", name)
-	}
-	return nil
+	return err
+}
+
+// ours reports whether an object is in a group of the operator, or lacks the type that
+// would say so. A misspelled kind must not be skipped.
+func ours(o manifest.Object, scheme *runtime.Scheme, kinds []converge.AnyKind) bool {
+	return o.Kind == "" || o.APIVersion == "" || slices.ContainsFunc(kinds, func(k converge.AnyKind) bool {
+		own, err := apiutil.GVKForObject(k.New(), scheme)
+		return err == nil && own.Group == o.GroupVersionKind().Group
+	})
 }
 
 func one(doc []byte, strict runtime.Decoder, scheme *runtime.Scheme, kinds []converge.AnyKind, f func(converge.AnyKind, converge.Object, schema.GroupVersionKind) error) error {
@@ -102,16 +102,11 @@ func one(doc []byte, strict runtime.Decoder, scheme *runtime.Scheme, kinds []con
 		}
 		if own == gvk {
 			stored = obj.(converge.Object)
-		} else {
-			// All versions of a kind have the same schema, so another version is
-			// decoded as the stored version.
-			raw, err := json.Marshal(obj)
-			if err == nil {
-				err = json.Unmarshal(raw, stored)
-			}
-			if err != nil {
-				return fmt.Errorf("reading %s as %s: %w", gvk.Version, own.Version, err)
-			}
+		} else if err := json.Unmarshal(doc, stored); err != nil { // all versions of a kind have the same schema
+			return fmt.Errorf("reading %s as %s: %w", gvk.Version, own.Version, err)
+		}
+		if stored.GetName() == "" {
+			return fmt.Errorf("%s has no metadata.name, on which the names of its children depend", gvk.Kind)
 		}
 		return f(k, stored, own)
 	}

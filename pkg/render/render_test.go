@@ -136,10 +136,11 @@ func TestRender_RejectsInvalidInput(t *testing.T) {
 		"a wrong type":                   {strings.Replace(web, `"nginx:1"`, "[1]", 1), []string{"document 1", "image"}},
 		"an unknown kind":                {strings.Replace(web, "WebServer", "WebSaver", 1), []string{"document 1", "WebSaver"}},
 		"an unknown version":             {strings.Replace(web, "my.domain/v1", "my.domain/v2", 1), []string{"document 1", "my.domain/v2"}},
-		"a kind of another operator":     {"apiVersion: v1\nkind: ConfigMap\n", []string{"document 1", "ConfigMap is not a kind that this operator manages"}},
+		"a kind of another operator":     {"apiVersion: v1\nkind: ConfigMap\n", []string{"contains no object of a kind that this operator manages"}},
+		"no name":                        {strings.Replace(web, "name: web", "generateName: web-", 1), []string{"document 1", "no metadata.name"}},
 		"no kind at all":                 {"spec: {}\n", []string{"document 1", "Kind"}},
 		"an object without children":     {strings.Replace(web, "nginx:1", "bad", 1), []string{"document 1", "no children of it"}},
-		"nothing":                        {"\n\n", []string{"holds no object"}},
+		"nothing":                        {"\n\n", []string{"contains no object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rendered(t, tc.in)
@@ -173,11 +174,13 @@ type closed struct{ err error }
 
 func (c closed) Write([]byte) (int, error) { return 0, c.err }
 
-func TestRender_SkipsEmptyDocuments(t *testing.T) {
+func TestRender_SkipsWhatHasNoChildren(t *testing.T) {
 	for name, in := range map[string]string{
 		"comment before the first": "# a licence\n---\n" + web,
 		"separator alone":          "---\n---\n" + web,
 		"comment at the end":       web + "---\n# the end\n",
+		"other kinds":              "apiVersion: v1\nkind: ConfigMap\n---\n" + web + "--- # and\napiVersion: example.com/v1\nkind: Other\n",
+		"list":                     "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret}\n- {apiVersion: my.domain/v1, kind: WebServer, metadata: {name: web}, spec: {image: 'nginx:1'}}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := rendered(t, in); err != nil || !strings.Contains(got, "image: nginx:1") {
