@@ -61,7 +61,7 @@ func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.Any
 	found := false
 	err := manifest.Read(r, name, func(o manifest.Object) error {
 		err := o.Err
-		if err == nil && ours(o, scheme, kinds) {
+		if err == nil && inOwnGroup(o, scheme, kinds) {
 			found = true
 			err = one(o.JSON, strict, scheme, kinds, f)
 		}
@@ -76,9 +76,9 @@ func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.Any
 	return err
 }
 
-// ours reports whether an object is in a group of the operator, or lacks the type that
+// inOwnGroup reports whether an object is in a group of the operator, or lacks the type that
 // would say so. A misspelled kind must not be skipped.
-func ours(o manifest.Object, scheme *runtime.Scheme, kinds []converge.AnyKind) bool {
+func inOwnGroup(o manifest.Object, scheme *runtime.Scheme, kinds []converge.AnyKind) bool {
 	return o.Kind == "" || o.APIVersion == "" || slices.ContainsFunc(kinds, func(k converge.AnyKind) bool {
 		own, err := apiutil.GVKForObject(k.New(), scheme)
 		return err == nil && own.Group == o.GroupVersionKind().Group
