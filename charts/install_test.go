@@ -23,7 +23,7 @@ import (
 // production are the values for production, for an API server without the CRDs of
 // PrometheusRules and cert-manager.
 var production = []string{
-	"-f", filepath.Join(chart, "values-production.yaml"), "--set", "metrics.prometheusRule.enabled=false", "--set", "webhooks.certManager.enabled=false",
+	"-f", filepath.Join(chart, "values-production.yaml"), "--set", "metrics.prometheusRule.enabled=false,metrics.serviceMonitor.enabled=false", "--set", "webhooks.certManager.enabled=false",
 }
 
 // TestInstall installs, upgrades and uninstalls on a real API server without nodes.

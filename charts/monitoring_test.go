@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
 )
 
 // TestDashboards_AreDelivered compares the ConfigMaps with the generated files.
@@ -53,7 +55,7 @@ func TestDashboards_AreDelivered(t *testing.T) {
 }
 
 // TestPrometheusRule_SelectsTheServiceOfTheRelease installs under another name, which
-// is the value of the label job.
+// is the value of the label job, with another number of replicas and other runbooks.
 func TestPrometheusRule_SelectsTheServiceOfTheRelease(t *testing.T) {
 	t.Parallel()
 	const name = "other"
@@ -62,11 +64,13 @@ func TestPrometheusRule_SelectsTheServiceOfTheRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want map[string]any
-	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(raw), "platform-operator-metrics", name+"-metrics")), &want); err != nil {
+	adapted := strings.NewReplacer("platform-operator-metrics", name+"-metrics", "== 1) < 2", "== 1) < 3", "of 2 replicas", "of 3 replicas", rules.RunbookURL, "https://wiki/")
+	if err := yaml.Unmarshal([]byte(adapted.Replace(string(raw))), &want); err != nil {
 		t.Fatal(err)
 	}
 	service := false
-	for _, o := range parse(t, template(t, "--set", "metrics.prometheusRule.enabled=true", "--set", "fullnameOverride="+name)) {
+	for _, o := range parse(t, template(t, "--set", "metrics.prometheusRule.enabled=true", "--set", "fullnameOverride="+name,
+		"--set", "replicas=3", "--set", "metrics.prometheusRule.runbookURL=https://wiki/")) {
 		service = service || o.GetKind() == "Service" && o.GetName() == name+"-metrics"
 		if o.GetKind() != "PrometheusRule" {
 			continue
@@ -78,5 +82,25 @@ func TestPrometheusRule_SelectsTheServiceOfTheRelease(t *testing.T) {
 	}
 	if want != nil || !service {
 		t.Error("there is no PrometheusRule or no Service for metrics")
+	}
+}
+
+// Rules without series are silent, and this would not be noticed.
+func TestProduction_ScrapesWhatItAlertsAbout(t *testing.T) {
+	t.Parallel()
+	scraped, alerts, open := false, false, false
+	for _, o := range parse(t, template(t, "-f", filepath.Join(chart, "values-production.yaml"))) {
+		scraped = scraped || o.GetKind() == "ServiceMonitor"
+		alerts = alerts || o.GetKind() == "PrometheusRule"
+		if o.GetKind() == "NetworkPolicy" {
+			ingress, _, _ := unstructured.NestedSlice(o.Object, "spec", "ingress")
+			for _, r := range ingress {
+				ports, _, _ := unstructured.NestedSlice(r.(map[string]any), "ports")
+				open = open || len(ports) == 1 && ports[0].(map[string]any)["port"] == "metrics"
+			}
+		}
+	}
+	if !scraped || !alerts || !open {
+		t.Errorf("ServiceMonitor: %t, PrometheusRule: %t, port for metrics: %t", scraped, alerts, open)
 	}
 }

@@ -116,7 +116,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	measured := telemetry.New(telemetry.Options{WithoutNamespaces: !platform.Metrics.Namespaces, Expiries: f.admission.Expiries})
+	measured := telemetry.New(telemetry.Options{WithoutNamespaces: !platform.Metrics.Namespaces, Certificates: f.admission.Certificates})
 	if err := measured.Register(metrics.Registry); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

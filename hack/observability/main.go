@@ -156,14 +156,17 @@ The alerts use the [metrics](metrics.md) of the operator. They are delivered as
   select the metrics by ` + "`job=%q`" + `, the name of the Service. The scrape configuration needs
   ` + "`honor_labels: true`" + `, because the label ` + "`namespace`" + ` is that of the objects.
 
-PlatformOperatorWebhookUnreachable uses a metric of the API server,
-` + "`apiserver_admission_webhook_rejection_count`" + `, and fires only if Prometheus scrapes it.
+PlatformOperatorWebhookUnreachable and PlatformOperatorWebhookFailing use a metric of the API
+server, ` + "`apiserver_admission_webhook_rejection_count`" + `. If Prometheus does not scrape it, only panics
+of webhooks are seen. PlatformOperatorReplicaDown expects two replicas, and the chart as many as it
+installs. The annotation ` + "`runbook_url`" + ` begins with ` + "`metrics.prometheusRule.runbookURL`" + ` of the chart.
 [Incidents](contributing/incidents.md) shows how long the alerts took to fire in a cluster.
 
 The rules use the classic buckets of histograms. A Prometheus that scrapes native histograms
 needs ` + "`always_scrape_classic_histograms: true`" + `.
 
-An alert is critical only if users cannot change objects, or objects are not reconciled.
+An alert is critical only if users cannot change objects, objects are not reconciled, or one that
+was available is not.
 The annotation ` + "`dashboard`" + ` is the path of the dashboard below the URL of Grafana.
 
 ## Dashboards

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,8 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	_ "sigs.k8s.io/controller-runtime/pkg/webhook/admission" // its metrics
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
@@ -120,6 +126,202 @@ func TestRules_UseRegisteredMetrics(t *testing.T) {
 			if !known[name] {
 				t.Errorf("%s uses %s, which the operator does not have", rule, name)
 			}
+		}
+	}
+}
+
+var (
+	selectors = regexp.MustCompile(`([a-zA-Z_:][a-zA-Z0-9_:]*)\{([^{}]*)\}`)
+	matches   = regexp.MustCompile(`(\w+)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"`)
+	quoted    = regexp.MustCompile("`([^`]+)`")
+)
+
+// produced returns the values that each label of a metric can have, or nil if that depends
+// on the cluster. Those of other components are produced by their code.
+func produced(t *testing.T) map[string]map[string][]string {
+	t.Helper()
+	all := map[string]map[string][]string{}
+	add := func(metric, label string, values ...string) {
+		if all[metric] == nil {
+			all[metric] = map[string][]string{}
+		}
+		all[metric][label] = append(all[metric][label], values...)
+	}
+	reasons, conditions := []string{"Other"}, []string{}
+	for _, m := range message.All() {
+		reasons = append(reasons, m.Reasons...)
+		for _, in := range m.In {
+			condition, _, _ := strings.Cut(in, "=")
+			conditions = append(conditions, condition)
+		}
+	}
+	for _, d := range telemetry.Definitions() {
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			for _, l := range d.Labels {
+				add(d.Name+suffix, l.Name)
+				switch {
+				case l.Name == "kind":
+					add(d.Name+suffix, l.Name, kinds()...)
+				case l.Name == "reason":
+					add(d.Name+suffix, l.Name, reasons...)
+				case l.Name == "condition":
+					add(d.Name+suffix, l.Name, conditions...)
+				default:
+					for _, v := range quoted.FindAllStringSubmatch(l.Values, -1) {
+						add(d.Name+suffix, l.Name, v[1])
+					}
+				}
+			}
+			add(d.Name+suffix, "le")
+		}
+	}
+	for _, r := range rules.Records() {
+		add(r.Name, "kind", kinds()...)
+	}
+	variable := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+	descs := make(chan *prometheus.Desc, 1000)
+	metrics.Registry.(prometheus.Collector).Describe(descs)
+	close(descs)
+	for d := range descs {
+		m := variable.FindStringSubmatch(d.String())
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			for l := range strings.SplitSeq(m[2]+",le", ",") {
+				add(m[1]+suffix, strings.TrimSpace(l))
+			}
+		}
+	}
+	admissionmetrics.Metrics.ObserveWebhookRejection(t.Context(), "validate.webservers.my.domain", "validating", "UPDATE", admissionmetrics.WebhookRejectionCallingWebhookError, 500)
+	admissionmetrics.Metrics.ObserveWebhookRejection(t.Context(), "validate.webservers.my.domain", "validating", "UPDATE", admissionmetrics.WebhookRejectionNoError, 500)
+	collected := make(chan prometheus.Metric, 10)
+	admissionmetrics.Metrics.WebhookRejectionGathererForTest().CounterVec.Collect(collected)
+	close(collected)
+	for m := range collected {
+		var sample dto.Metric
+		if err := m.Write(&sample); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range sample.GetLabel() {
+			add("apiserver_admission_webhook_rejection_count", l.GetName(), l.GetValue())
+		}
+	}
+	all["up"] = map[string][]string{}
+	all["ALERTS"] = map[string][]string{"alertname": nil, "kind": nil, "namespace": nil, "name": nil}
+	return all
+}
+
+// Prometheus adds these labels to every series.
+var ofTarget = []string{"job", "instance", "pod"}
+
+// checkSelectors checks that a series can exist for each selector of an expression.
+func checkSelectors(t *testing.T, where, expr string, known map[string]map[string][]string) {
+	t.Helper()
+	for _, s := range selectors.FindAllStringSubmatch(expr, -1) {
+		for _, m := range matches.FindAllStringSubmatch(s[2], -1) {
+			label, value := m[1], m[3]
+			values, ok := known[s[1]][label]
+			if !ok && !slices.Contains(ofTarget, label) {
+				t.Errorf("%s: %s has no label %s", where, s[1], label)
+			}
+			if len(values) == 0 || strings.Contains(value, "$") {
+				continue
+			}
+			alternatives := []string{value}
+			if m[2] == "=~" || m[2] == "!~" {
+				alternatives = strings.Split(value, "|")
+				if strings.Contains(value, "(") {
+					alternatives = []string{value}
+				}
+			}
+			for _, a := range alternatives {
+				pattern := regexp.MustCompile("^(?:" + strings.ReplaceAll(a, `\\`, `\`) + ")$")
+				if !slices.ContainsFunc(values, pattern.MatchString) {
+					t.Errorf("%s: %s never has %s=%q: %q", where, s[1], label, a, values)
+				}
+			}
+		}
+	}
+}
+
+func TestSelectors_CanHaveSeries(t *testing.T) {
+	known := produced(t)
+	for _, r := range rules.Records() {
+		checkSelectors(t, r.Name, r.Expr, known)
+	}
+	for _, a := range rules.Alerts(resources()) {
+		checkSelectors(t, a.Name, a.Expr, known)
+	}
+	for _, d := range dashboards.All(kinds()) {
+		for _, p := range d.Panels {
+			for _, q := range p.Queries {
+				checkSelectors(t, d.UID+", "+p.Title, q.Expr, known)
+			}
+			// Only ImmortalContainers restart, and they have no rollouts.
+			text := fmt.Sprint(p.Queries)
+			if of, ok := strings.CutPrefix(d.UID, "platform-operator-kind-"); ok {
+				never := []string{"rebirths", "container_restarts"}
+				if of == "immortalcontainer" {
+					never = []string{"rollouts_failed"}
+				}
+				if slices.ContainsFunc(never, func(m string) bool { return strings.Contains(text, m) }) {
+					t.Errorf("%s: panel %q cannot have data", d.UID, p.Title)
+				}
+			}
+		}
+	}
+}
+
+// A panic of a webhook is answered with HTTP 200, and counted.
+func TestWebhookFailing_SeesPanics(t *testing.T) {
+	panics := func() (n float64) {
+		families, err := metrics.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "controller_runtime_webhook_panics_total" {
+				n = f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		return n
+	}
+	before := panics()
+	handler, err := admission.StandaloneWebhook(&admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
+		panic("a bug")
+	})}, admission.StandaloneOptions{MetricsPath: "/validate"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/validate", strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1"}}`))
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, r)
+	if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), `"code":500`) || panics() != before+1 {
+		t.Errorf("answered %d %s, and counted %v panics", answer.Code, answer.Body, panics()-before)
+	}
+}
+
+// A healthy certificate is not red, and nothing has the default of Grafana.
+func TestDashboards_ColourHealthyValuesGreen(t *testing.T) {
+	healthy := map[string]float64{"Certificate": 30 * 24 * 3600, "Leaders": 1, "Ready": 1, "Available": 1, "Replicas": 2}
+	for _, d := range dashboards.All(kinds()) {
+		for _, p := range d.Panels {
+			value, ok := healthy[p.Title]
+			if !ok {
+				continue
+			}
+			color := ""
+			for i, s := range p.Steps {
+				if i == 0 || value >= s.From {
+					color = s.Color
+				}
+			}
+			if color != "green" {
+				t.Errorf("%s: %s is %q", d.UID, p.Title, color)
+			}
+		}
+		raw, err := d.JSON()
+		if n := strings.Count(string(raw), `"thresholds"`); err != nil || n != len(d.Panels) {
+			t.Errorf("%s: %d of %d panels have thresholds: %v", d.UID, n, len(d.Panels), err)
 		}
 	}
 }

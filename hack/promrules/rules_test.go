@@ -78,9 +78,16 @@ func indented(series string) string {
 // for which it is not. Each lasts 15 minutes, one sample a minute.
 var cases = map[string]struct{ fires, quiet, want string }{
 	"PlatformOperatorDown": {
-		fires: `up{job="platform-operator-metrics"} 0x15`,
+		fires: `up{job="platform-operator-metrics"} 1x5 0x10`,
 		quiet: `up{job="platform-operator-metrics", pod="a"} 1x15
 			up{job="platform-operator-metrics", pod="b"} 0x15`,
+		want: `{} 1`,
+	},
+	"PlatformOperatorReplicaDown": {
+		fires: `up{job="platform-operator-metrics", pod="a"} 1x15
+			up{job="platform-operator-metrics", pod="b"} 0x15`,
+		quiet: `up{job="platform-operator-metrics", pod="a"} 1x15
+			up{job="platform-operator-metrics", pod="b"} 1x15`,
 		want: `{} 1`,
 	},
 	"PlatformOperatorNoLeader": {
@@ -91,24 +98,30 @@ var cases = map[string]struct{ fires, quiet, want string }{
 		want: `{} 0`,
 	},
 	"PlatformOperatorCertificateNotRenewed": {
-		fires: `platform_operator_certificate_expiry_timestamp_seconds{certificate="serving", pod="a"} 864600x15
-			platform_operator_certificate_expiry_timestamp_seconds{certificate="ca"} 9000000x15`,
-		quiet: `platform_operator_certificate_expiry_timestamp_seconds{certificate="serving"} 900000x15`,
-		want:  `{certificate="serving"} 8.64e+05`,
+		fires: `platform_operator_certificate_expiry_timestamp_seconds{certificate="serving", pod="a"} 600000x15
+			platform_operator_certificate_lifetime_seconds{certificate="serving", pod="a"} 7776000x15
+			platform_operator_certificate_expiry_timestamp_seconds{certificate="ca"} 9000000x15
+			platform_operator_certificate_lifetime_seconds{certificate="ca"} 315360000x15`,
+		quiet: `platform_operator_certificate_expiry_timestamp_seconds{certificate="serving"} 900000x15
+			platform_operator_certificate_lifetime_seconds{certificate="serving"} 7776000x15`,
+		want: `{certificate="serving"} 5.99e+05`,
 	},
 	"PlatformOperatorWebhookFailing": {
-		fires: `controller_runtime_webhook_requests_total{job="platform-operator-metrics", webhook="/validate", code="500"} 0+60x15`,
-		quiet: `controller_runtime_webhook_requests_total{job="platform-operator-metrics", webhook="/validate", code="500"} 7x15
-			controller_runtime_webhook_requests_total{job="platform-operator-metrics", webhook="/validate", code="200"} 0+60x15
-			controller_runtime_webhook_requests_total{job="another", webhook="/validate", code="500"} 0+60x15`,
-		want: `{webhook="/validate"} 1`,
+		fires: `controller_runtime_webhook_panics_total{job="platform-operator-metrics"} 0+1x15`,
+		quiet: `controller_runtime_webhook_panics_total{job="platform-operator-metrics"} 7x15
+			controller_runtime_webhook_panics_total{job="another"} 0+60x15
+			up{job="apiserver", instance="a"} 1x30
+			apiserver_admission_webhook_rejection_count{job="apiserver", instance="a", name="validate.webservers.my.domain", error_type="no_error", rejection_code="403"} 0+60x15`,
+		want: `{job="platform-operator-metrics"} 1`,
 	},
 	"PlatformOperatorWebhookUnreachable": {
-		fires: `apiserver_admission_webhook_rejection_count{name="validate.webservers.my.domain", error_type="calling_webhook_error", operation="CREATE"} 0+60x15`,
-		quiet: `apiserver_admission_webhook_rejection_count{name="validate.webservers.my.domain", error_type="no_error", operation="CREATE"} 0+60x15
-			apiserver_admission_webhook_rejection_count{name="validate.webservers.my.domain", error_type="calling_webhook_error", operation="UPDATE"} 7x15
-			apiserver_admission_webhook_rejection_count{name="validate.example.com", error_type="calling_webhook_error", operation="CREATE"} 0+60x15`,
-		want: `{name="validate.webservers.my.domain"} 1`,
+		fires: `up{job="apiserver", instance="a"} 1x30
+			apiserver_admission_webhook_rejection_count{job="apiserver", instance="a", name="validate.webservers.my.domain", error_type="calling_webhook_error", operation="CREATE"} 0+60x15`,
+		quiet: `up{job="apiserver", instance="a"} 1x30
+			apiserver_admission_webhook_rejection_count{job="apiserver", instance="a", name="validate.webservers.my.domain", error_type="no_error", operation="CREATE"} 0+60x15
+			apiserver_admission_webhook_rejection_count{job="apiserver", instance="a", name="validate.webservers.my.domain", error_type="calling_webhook_error", operation="UPDATE"} 7x15
+			apiserver_admission_webhook_rejection_count{job="apiserver", instance="a", name="validate.example.com", error_type="calling_webhook_error", operation="CREATE"} 0+60x15`,
+		want: `{name="validate.webservers.my.domain"} `,
 	},
 	"PlatformOperatorReconcileErrors": {
 		fires: `controller_runtime_reconcile_errors_total{job="platform-operator-metrics", controller="webserver"} 0+30x15
@@ -126,6 +139,11 @@ var cases = map[string]struct{ fires, quiet, want string }{
 			workqueue_queue_duration_seconds_bucket{job="platform-operator-metrics", controller="webserver", le="+Inf"} 0+60x15
 			workqueue_depth{job="platform-operator-metrics", controller="webserver", name="webserver", priority="0"} 9x15`,
 		want: `{controller="webserver"} 0`,
+	},
+	"PlatformOperatorObjectUnavailable": {
+		fires: `platform_operator_object_abnormal{kind="WebServer", namespace="a", name="web", state="Unavailable", reason="Progressing", pod="x"} 1x15`,
+		quiet: `platform_operator_object_abnormal{kind="WebServer", namespace="a", name="web", state="NotReady", reason="Progressing"} 1x15`,
+		want:  `{kind="WebServer", name="web", namespace="a", reason="Progressing"} 1`,
 	},
 	"PlatformOperatorObjectStalled": {
 		fires: `platform_operator_object_abnormal{kind="WebServer", namespace="a", name="web", state="Stalled", reason="Conflict", pod="x"} 1x15`,
@@ -157,14 +175,16 @@ var cases = map[string]struct{ fires, quiet, want string }{
 	},
 	"PlatformOperatorReadyBudgetBurnsFast": {
 		fires: `kind:platform_operator_edit_to_ready_slow:ratio_rate1h{kind="WebServer"} 0.2x15
-			kind:platform_operator_edit_to_ready_slow:ratio_rate5m{kind="WebServer"} 0.15x15`,
+			kind:platform_operator_edit_to_ready_slow:ratio_rate5m{kind="WebServer"} 0.15x15
+			platform_operator_edit_to_ready_seconds_count{kind="WebServer"} 0+10x15`,
 		quiet: `kind:platform_operator_edit_to_ready_slow:ratio_rate1h{kind="WebServer"} 0.2x15
 			kind:platform_operator_edit_to_ready_slow:ratio_rate5m{kind="WebServer"} 0.1x15`,
 		want: `{__name__="kind:platform_operator_edit_to_ready_slow:ratio_rate1h", kind="WebServer"} 0.2`,
 	},
 	"PlatformOperatorReadyBudgetBurnsSlowly": {
 		fires: `kind:platform_operator_edit_to_ready_slow:ratio_rate6h{kind="WebServer"} 0.07x15
-			kind:platform_operator_edit_to_ready_slow:ratio_rate30m{kind="WebServer"} 0.07x15`,
+			kind:platform_operator_edit_to_ready_slow:ratio_rate30m{kind="WebServer"} 0.07x15
+			platform_operator_edit_to_ready_seconds_count{kind="WebServer"} 0+10x15`,
 		quiet: `kind:platform_operator_edit_to_ready_slow:ratio_rate6h{kind="WebServer"} 0.07x15
 			kind:platform_operator_edit_to_ready_slow:ratio_rate30m{kind="WebServer"} 0.01x15`,
 		want: `{__name__="kind:platform_operator_edit_to_ready_slow:ratio_rate6h", kind="WebServer"} 0.07`,
@@ -189,6 +209,41 @@ func TestAlerts_Fire(t *testing.T) {
 		if got := eval(t, c.quiet, r.Expr); len(got) > 0 {
 			t.Errorf("%s fires: %q", name, got)
 		}
+	}
+}
+
+// What was found to fire, or not to, in a cluster where it should not, or should.
+func TestAlerts_AreTruthful(t *testing.T) {
+	const (
+		up       = "up{job=\"apiserver\", instance=\"a\"} 1x60\n"
+		rejected = `apiserver_admission_webhook_rejection_count{job="apiserver", instance="a", type="validating", operation="UPDATE", name="validate.webservers.my.domain", `
+	)
+	rules := load(t)
+	for name, tc := range map[string]struct {
+		alert, series string
+		fires         bool
+	}{
+		"users retry every three minutes":      {"PlatformOperatorWebhookUnreachable", up + rejected + `error_type="calling_webhook_error", rejection_code="500"} 1x2 2x2 3x2 4x2 5x2 6x2`, true},
+		"a burst in a new series":              {"PlatformOperatorWebhookUnreachable", up + rejected + `error_type="calling_webhook_error", rejection_code="500"} _x5 50x60`, true},
+		"a single refused request":             {"PlatformOperatorWebhookUnreachable", up + rejected + `error_type="calling_webhook_error", rejection_code="500"} _x5 1x60`, false},
+		"an API server that was not scraped":   {"PlatformOperatorWebhookUnreachable", "up{job=\"apiserver\", instance=\"a\"} _x5 1x60\n" + rejected + `error_type="calling_webhook_error", rejection_code="500"} _x5 50x60`, false},
+		"webhooks answer with errors":          {"PlatformOperatorWebhookFailing", up + rejected + `error_type="no_error", rejection_code="500"} _x5 50x60`, true},
+		"rejections of invalid objects":        {"PlatformOperatorWebhookFailing", up + rejected + `error_type="no_error", rejection_code="422"} _x5 50x60`, false},
+		"a certificate of seven days":          {"PlatformOperatorCertificateNotRenewed", "platform_operator_certificate_expiry_timestamp_seconds{certificate=\"serving\"} 170000x15\nplatform_operator_certificate_lifetime_seconds{certificate=\"serving\"} 604800x15", false},
+		"it is not renewed":                    {"PlatformOperatorCertificateNotRenewed", "platform_operator_certificate_expiry_timestamp_seconds{certificate=\"serving\"} 50000x15\nplatform_operator_certificate_lifetime_seconds{certificate=\"serving\"} 604800x15", true},
+		"only the leader cannot be scraped":    {"PlatformOperatorNoLeader", "up{job=\"platform-operator-metrics\", pod=\"a\"} 0x15\nup{job=\"platform-operator-metrics\", pod=\"b\"} 1x15\nleader_election_master_status{job=\"platform-operator-metrics\", name=\"platform-operator\", pod=\"b\"} 0x15", false},
+		"nothing was ever scraped":             {"PlatformOperatorDown", up, false},
+		"scraping was never permitted":         {"PlatformOperatorDown", `up{job="platform-operator-metrics"} 0x15`, false},
+		"the targets no longer exist":          {"PlatformOperatorDown", `up{job="platform-operator-metrics"} 1x5`, true},
+		"one object fails among idle ones":     {"PlatformOperatorReconcileErrors", "controller_runtime_reconcile_total{job=\"platform-operator-metrics\", controller=\"webserver\", result=\"error\"} 0+1x15\ncontroller_runtime_reconcile_errors_total{job=\"platform-operator-metrics\", controller=\"webserver\"} 0+1x15", false},
+		"a single slow change within an hour":  {"PlatformOperatorReadyBudgetBurnsFast", "kind:platform_operator_edit_to_ready_slow:ratio_rate1h{kind=\"WebServer\"} 1x15\nkind:platform_operator_edit_to_ready_slow:ratio_rate5m{kind=\"WebServer\"} 1x15\nplatform_operator_edit_to_ready_seconds_count{kind=\"WebServer\"} 20x8 21x7", false},
+		"one of two replicas no longer exists": {"PlatformOperatorReplicaDown", `up{job="platform-operator-metrics", pod="a"} 1x15`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := eval(t, tc.series, rules[tc.alert].Expr); (len(got) > 0) != tc.fires {
+				t.Errorf("%s: got %q", tc.alert, got)
+			}
+		})
 	}
 }
 

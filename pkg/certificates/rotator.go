@@ -72,10 +72,10 @@ type Rotator struct {
 	trusted atomic.Pointer[trust]
 }
 
-// served is the certificate that is served, and the expiry time of its CA.
+// served is the certificate that is served, and its CA, or nil if it is not known.
 type served struct {
 	*tls.Certificate
-	caEnds time.Time
+	ca *x509.Certificate
 }
 
 // trust is the newest CA that all webhook configurations were observed to trust,
@@ -132,17 +132,17 @@ func (r *Rotator) Ready(*http.Request) error {
 	return nil
 }
 
-// Expiries returns the expiry times of the serving certificate and of its CA. It
-// omits a certificate that does not exist or is not known.
-func (r *Rotator) Expiries() map[string]time.Time {
-	ends := map[string]time.Time{}
+// Certificates returns the certificate that is served and its CA, by the names serving and
+// ca. They are missing until they are known.
+func (r *Rotator) Certificates() map[string]*x509.Certificate {
+	all := map[string]*x509.Certificate{}
 	if s := r.serving.Load(); s != nil {
-		ends["serving"] = s.Leaf.NotAfter
-		if !s.caEnds.IsZero() {
-			ends["ca"] = s.caEnds
+		all["serving"] = s.Leaf
+		if s.ca != nil {
+			all["ca"] = s.ca
 		}
 	}
-	return ends
+	return all
 }
 
 // Reconcile repairs or renews the Secret, writes its CA bundle into the webhook
@@ -292,7 +292,7 @@ func (r *Rotator) otherWriter(configurations []client.Object) error {
 func (r *Rotator) serve(ctx context.Context, certificate *tls.Certificate, bundle []*x509.Certificate) {
 	now := &served{Certificate: certificate}
 	if len(bundle) > 0 {
-		now.caEnds = bundle[0].NotAfter
+		now.ca = bundle[0]
 	}
 	if old := r.serving.Swap(now); old == nil || !old.Leaf.Equal(now.Leaf) {
 		log.FromContext(ctx).Info("Serving another certificate", "ends", now.Leaf.NotAfter)

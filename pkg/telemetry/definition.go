@@ -48,7 +48,7 @@ var (
 	labelCondition   = Label{"condition", "type of the condition", 16}
 	labelStatus      = Label{"status", "`True`, `False` or `Unknown`", 3}
 	labelReason      = Label{"reason", "reason in [conditions.md](conditions.md); `Other` for any other", 64}
-	labelState       = Label{"state", "`NotReady` (for longer than the deadline), `Stalled`, `RolledBack`, `Held` (the rollout waits until a shared ConfigMap or Secret is corrected) or `Dying`", 5}
+	labelState       = Label{"state", "`NotReady` (for longer than the deadline), `Stalled`, `RolledBack`, `Held` (the rollout waits until a shared ConfigMap or Secret is corrected), `Dying` or `Unavailable` (no pod is healthy, although one was before)", 6}
 	labelAction      = Label{"action", "`created`, `changed`, `taken-over`, `deleted` or `released`", 5}
 	labelFailed      = Label{"action", "`Rollback` or `Halt`", 2}
 	labelCause       = Label{"cause", "reason of the action in `status.lastActions`; `Other` for any other", 64}
@@ -140,6 +140,10 @@ var (
 		Name: "platform_operator_certificate_expiry_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []Label{labelCertificate},
 		Help: "Expiry time of the certificate of the webhooks and the metrics, as served by this replica, and of its CA, in seconds since 1970.",
 	}
+	defLifetime = Definition{
+		Name: "platform_operator_certificate_lifetime_seconds", Type: Gauge, Unit: "seconds", Labels: []Label{labelCertificate},
+		Help: "Validity of the certificates above, from their issue until their expiry.",
+	}
 	defUnserved = Definition{
 		Name: "platform_operator_kind_unserved", Type: Gauge, Unit: "1", Labels: []Label{labelKind},
 		Help: "1 for each kind that the operator does not manage because the API server does not serve it: its CRD is missing.",
@@ -155,7 +159,7 @@ func Definitions() []Definition {
 	return []Definition{
 		defBuild, defObjects, defConditions, defOutdated, defAbnormalObjects, defAbnormal, defTransitions, defReady, defGone,
 		defFailedRollouts, defRebirths, defRestarts, defWrites, defSkipped, defContested, defRepaired, defFailures, defRefusals,
-		defCertificate, defUnserved, defUnreadable,
+		defCertificate, defLifetime, defUnserved, defUnreadable,
 	}
 }
 

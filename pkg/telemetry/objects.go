@@ -57,11 +57,12 @@ type (
 
 // States of an abnormal object.
 const (
-	stateNotReady   = "NotReady"
-	stateStalled    = "Stalled"
-	stateRolledBack = "RolledBack"
-	stateHeld       = "Held"
-	stateDying      = "Dying"
+	stateNotReady    = "NotReady"
+	stateStalled     = "Stalled"
+	stateRolledBack  = "RolledBack"
+	stateHeld        = "Held"
+	stateDying       = "Dying"
+	stateUnavailable = "Unavailable"
 )
 
 // group identifies the objects that are counted together.
@@ -85,6 +86,7 @@ type suspect struct {
 	stalled  bool
 	rolled   bool
 	held     bool
+	lost     bool        // it was available, and is not
 	reason   string      // of Ready
 	deaths   []time.Time // of the container, oldest first, at most often
 }
@@ -294,6 +296,8 @@ func (o *Objects) suspect(kind string, before, now Object, initial bool) {
 		s.deleting = at
 	}
 	s.update(now, settled, at)
+	s.lost = !settled && meta.IsStatusConditionFalse(now.GetStatus().Conditions, common.ConditionAvailable) &&
+		(s.lost || before != nil && meta.IsStatusConditionTrue(before.GetStatus().Conditions, common.ConditionAvailable) || wasHealthy(now))
 	o.countDeaths(kind, before, now, s, at)
 	if settled && s.isHealthy() {
 		delete(o.suspects, uid)
@@ -343,6 +347,13 @@ func (s *suspect) update(now Object, settled bool, at time.Time) {
 	s.held, s.rolled = because(common.ReasonRolloutHeld), because(common.ReasonRolledBack)
 }
 
+// wasHealthy reports whether a revision of an object was healthy, which is known even if
+// this process did not observe it.
+func wasHealthy(o Object) bool {
+	r, ok := o.(rollingOut)
+	return ok && r.GetRolloutStatus().Revisions != nil && r.GetRolloutStatus().Revisions.LastHealthy != 0
+}
+
 // isHealthy reports whether there is nothing to remember about an object that is
 // settled.
 func (s *suspect) isHealthy() bool {
@@ -384,6 +395,9 @@ func (s *suspect) states(now time.Time) (all []string) {
 	}
 	if s.held {
 		all = append(all, stateHeld)
+	}
+	if s.lost && s.deleting.IsZero() {
+		all = append(all, stateUnavailable)
 	}
 	if !s.notReady.IsZero() && now.Sub(s.notReady) > s.deadline && s.deleting.IsZero() {
 		all = append(all, stateNotReady)

@@ -8,6 +8,7 @@
 package telemetry
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -28,9 +29,9 @@ type Options struct {
 	// Active is closed when this replica becomes the leader. Only the leader
 	// reports about objects, so that the replicas can be added up.
 	Active <-chan struct{}
-	// Expiries returns the expiry time of each existing certificate by its name,
-	// which is serving or ca. If it is nil, there are none.
-	Expiries func() map[string]time.Time
+	// Certificates returns each existing certificate by its name, which is serving or
+	// ca. If it is nil, there are none.
+	Certificates func() map[string]*x509.Certificate
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
@@ -42,7 +43,7 @@ type Metrics struct {
 	writes, skipped, contested, repaired, failures, refusals *prometheus.CounterVec
 
 	build, unserved *prometheus.GaugeVec
-	expiries        certificate
+	certificates    certificate
 	options         Options
 }
 
@@ -57,7 +58,7 @@ func New(o Options) *Metrics {
 		Objects: newObjects(o),
 		writes:  defWrites.counter(), skipped: defSkipped.counter(), contested: defContested.counter(),
 		repaired: defRepaired.counter(), failures: defFailures.counter(), refusals: defRefusals.counter(),
-		build: defBuild.gauge(), unserved: defUnserved.gauge(), expiries: certificate{o.Expiries, defCertificate.desc()}, options: o,
+		build: defBuild.gauge(), unserved: defUnserved.gauge(), certificates: certificate{o.Certificates, defCertificate.desc(), defLifetime.desc()}, options: o,
 	}
 	m.build.WithLabelValues(version.Version).Set(1)
 	return m
@@ -66,7 +67,7 @@ func New(o Options) *Metrics {
 // Register registers all metrics.
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	errs := []error{r.Register(unreadable)}
-	for _, c := range []prometheus.Collector{m.Objects, m.writes, m.skipped, m.contested, m.repaired, m.failures, m.refusals, m.build, m.unserved, m.expiries} {
+	for _, c := range []prometheus.Collector{m.Objects, m.writes, m.skipped, m.contested, m.repaired, m.failures, m.refusals, m.build, m.unserved, m.certificates} {
 		errs = append(errs, r.Register(c))
 	}
 	return errors.Join(errs...)
@@ -159,24 +160,22 @@ func SetUnreadable(namespace string, skipped bool) {
 	}
 }
 
-// certificate is a collector of the expiry times of the certificates in use.
+// certificate is a collector of the expiry times and lifetimes of the certificates in use.
 type certificate struct {
-	ends func() map[string]time.Time
-	desc *prometheus.Desc
+	inUse          func() map[string]*x509.Certificate
+	ends, lifetime *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
-func (c certificate) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+func (c certificate) Describe(ch chan<- *prometheus.Desc) { ch <- c.ends; ch <- c.lifetime }
 
 // Collect implements prometheus.Collector.
 func (c certificate) Collect(ch chan<- prometheus.Metric) {
-	if c.ends == nil {
+	if c.inUse == nil {
 		return
 	}
-	ends := c.ends()
-	for _, name := range []string{"ca", "serving"} {
-		if end, ok := ends[name]; ok {
-			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(end.Unix()), name)
-		}
+	for name, used := range c.inUse() {
+		ch <- prometheus.MustNewConstMetric(c.ends, prometheus.GaugeValue, float64(used.NotAfter.Unix()), name)
+		ch <- prometheus.MustNewConstMetric(c.lifetime, prometheus.GaugeValue, used.NotAfter.Sub(used.NotBefore).Seconds(), name)
 	}
 }

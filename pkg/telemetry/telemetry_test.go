@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -246,6 +247,47 @@ func TestObjects_AbnormalOnesAreNamed(t *testing.T) {
 	_ = w
 }
 
+// Only what served before is Unavailable: an object that was observed to be available, or
+// of which a revision was healthy.
+func TestObjects_UnavailableServedBefore(t *testing.T) {
+	lost := func(f *fleet) func(*webserverv1.WebServer) {
+		return func(w *webserverv1.WebServer) {
+			w.Status.Conditions = []metav1.Condition{f.condition(1, common.ConditionAvailable, "False", "X"), f.condition(1, common.ConditionReady, "False", "X")}
+		}
+	}
+	const want = `object_abnormal{kind="WebServer",name="web",namespace="a",reason="Other",state="Unavailable"} 1`
+	for name, tc := range map[string]struct {
+		available bool  // before, as observed by this process
+		healthy   int64 // status.revisions.lastHealthy
+		deleted   bool
+		want      []string
+	}{
+		"observed":      {available: true, want: []string{want}},
+		"after restart": {healthy: 1, want: []string{want}},
+		"new":           {},
+		"being deleted": {available: true, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, Options{}).lead()
+			w := f.web("a", "web")
+			if !tc.available {
+				lost(f)(w)
+			}
+			w.Status.Revisions = &common.Revisions{LastHealthy: tc.healthy}
+			f.events.OnAdd(w, true)
+			w = f.update(w, lost(f))
+			w = f.update(w, func(w *webserverv1.WebServer) {
+				if tc.deleted {
+					w.DeletionTimestamp = &metav1.Time{Time: f.now}
+				}
+			})
+			f.want("object_abnormal", tc.want...)
+			f.update(w, func(w *webserverv1.WebServer) { w.Status.Conditions = f.web("a", "web").Status.Conditions })
+			f.want("object_abnormal")
+		})
+	}
+}
+
 func TestObjects_NameAtMostMaxAbnormal(t *testing.T) {
 	f := newFleet(t, Options{}).lead()
 	for i := range 2 * MaxAbnormal {
@@ -317,18 +359,20 @@ func TestMetrics_CountWrites(t *testing.T) {
 }
 
 func TestCertificate_ReportsExpiry(t *testing.T) {
-	ends := map[string]time.Time{}
-	f := newFleet(t, Options{Expiries: func() map[string]time.Time { return ends }})
+	inUse := map[string]*x509.Certificate{}
+	f := newFleet(t, Options{Certificates: func() map[string]*x509.Certificate { return inUse }})
 	f.want("certificate")
-	ends["serving"], ends["ca"] = time.Unix(2e9, 0), time.Unix(21e8, 0)
-	f.want("certificate", `certificate_expiry_timestamp_seconds{certificate="ca"} 2.1e+09`, `certificate_expiry_timestamp_seconds{certificate="serving"} 2e+09`)
+	inUse["serving"] = &x509.Certificate{NotBefore: time.Unix(19e8, 0), NotAfter: time.Unix(2e9, 0)}
+	inUse["ca"] = &x509.Certificate{NotBefore: time.Unix(18e8, 0), NotAfter: time.Unix(21e8, 0)}
+	f.want("certificate", `certificate_expiry_timestamp_seconds{certificate="ca"} 2.1e+09`, `certificate_expiry_timestamp_seconds{certificate="serving"} 2e+09`,
+		`certificate_lifetime_seconds{certificate="ca"} 3e+08`, `certificate_lifetime_seconds{certificate="serving"} 1e+08`)
 }
 
 // Every metric is documented, has a unit, and has labels with bounded values,
 // except for the namespace, which can be switched off, and series of abnormal
 // objects.
 func TestDefinitions_AreCompleteAndBounded(t *testing.T) {
-	f := newFleet(t, Options{Expiries: func() map[string]time.Time { return map[string]time.Time{"ca": f0} }}).lead()
+	f := newFleet(t, Options{Certificates: func() map[string]*x509.Certificate { return map[string]*x509.Certificate{"ca": {NotAfter: f0}} }}).lead()
 	announced := map[string]bool{}
 	descs := make(chan *prometheus.Desc, 100)
 	r := prometheus.NewRegistry()
@@ -373,7 +417,7 @@ var f0 = time.Unix(2e9, 0)
 
 // The linter of Prometheus accepts names, types and help.
 func TestMetrics_PassPromlint(t *testing.T) {
-	f := newFleet(t, Options{Expiries: func() map[string]time.Time { return map[string]time.Time{"ca": f0} }}).lead()
+	f := newFleet(t, Options{Certificates: func() map[string]*x509.Certificate { return map[string]*x509.Certificate{"ca": {NotAfter: f0}} }}).lead()
 	w := f.web("a", "web")
 	f.events.OnAdd(w, false)
 	w = f.update(w, func(w *webserverv1.WebServer) {

@@ -3,6 +3,7 @@
 package dashboards
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/platform-operator/platform-operator/pkg/telemetry/rules"
@@ -41,12 +42,21 @@ type Panel struct {
 	Unit               string
 	Width              int
 	Queries            []Query
+	// Steps are the colours of values, from the lowest. If there are none, values are not
+	// judged: the default of Grafana shows everything above 80 in red.
+	Steps []Step
 	// Links are followed from a value.
 	Links []Link
 }
 
 // Query is a query of a panel.
 type Query struct{ Expr, Legend string }
+
+// Step is the colour of values from From on. From of the first one is ignored.
+type Step struct {
+	Color string
+	From  float64
+}
 
 // Link is a link.
 type Link struct{ Title, URL string }
@@ -89,23 +99,32 @@ func fleet() Dashboard {
 	}
 }
 
+const (
+	failedRollouts = "Failed rollouts"
+	immortal       = "ImmortalContainer"
+)
+
 func kind(name string) Dashboard {
 	v := namespaceVariable
 	matcher := `kind="` + name + `"`
 	v.Values = "label_values(platform_operator_objects{" + matcher + "}, namespace)"
+	panels := objectPanels(matcher)
+	if name == immortal { // it has no rollouts, and no other kind counts its restarts
+		panels = slices.DeleteFunc(panels, func(p Panel) bool { return p.Title == failedRollouts })
+		panels = append(panels, series("Restarts", "Pods that replaced an earlier one, and restarts of containers, per hour.", "short",
+			`3600 * sum(rate(platform_operator_rebirths_total{`+matcher+`}[$__rate_interval]))`, "pods",
+			`3600 * sum(rate(platform_operator_container_restarts_total{`+matcher+`}[$__rate_interval]))`, "containers"))
+	}
 	return Dashboard{
 		UID: "platform-operator-kind-" + strings.ToLower(name), Title: "Platform operator / " + name, Description: "All objects of kind " + name + ".",
 		Variables: []Variable{v},
-		Panels: append(objectPanels(matcher),
+		Panels: append(panels,
 			series("Children written", "Writes of children per second, by kind of the child. It is 0 while nothing changes.", "wps",
 				`sum by (child, action) (rate(platform_operator_child_writes_total{`+matcher+`}[$__rate_interval]))`, "{{child}} {{action}}"),
 			series("Applies skipped", "Children per second that match already and are not written.", "ops",
 				`sum by (child) (rate(platform_operator_child_applies_skipped_total{`+matcher+`}[$__rate_interval]))`, "{{child}}"),
 			series("Refused requests", "Requests per second that the validating webhooks rejected.", "reqps",
 				`sum by (rule, error) (rate(platform_operator_admission_refusals_total{`+matcher+`}[$__rate_interval]))`, "{{rule}} {{error}}"),
-			series("Restarts", "Pods of ImmortalContainers that replaced an earlier one, and restarts of containers, per hour.", "short",
-				`3600 * sum(rate(platform_operator_rebirths_total{`+matcher+`}[$__rate_interval]))`, "pods",
-				`3600 * sum(rate(platform_operator_container_restarts_total{`+matcher+`}[$__rate_interval]))`, "containers"),
 		),
 	}
 }
@@ -115,13 +134,13 @@ func kind(name string) Dashboard {
 func objectPanels(matcher string) []Panel {
 	both := matcher + `, namespace=~"$namespace"`
 	return []Panel{
-		stat("Objects", "Number of objects.", "short", `sum(platform_operator_objects{`+both+`})`),
+		stat("Objects", "Number of objects.", "short", `sum(platform_operator_objects{`+both+`})`, nil),
 		stat("Ready", "Share of the objects that are Ready.", "percentunit",
-			`(sum(platform_operator_object_conditions{`+both+`, condition="Ready", status="True"}) or vector(0)) / sum(platform_operator_objects{`+both+`})`),
+			`(sum(platform_operator_object_conditions{`+both+`, condition="Ready", status="True"}) or vector(0)) / sum(platform_operator_objects{`+both+`})`, share),
 		stat("Available", "Share of the objects that are serving, with the current or an earlier spec.", "percentunit",
-			`(sum(platform_operator_object_conditions{`+both+`, condition="Available", status="True"}) or vector(0)) / sum(platform_operator_objects{`+both+`})`),
+			`(sum(platform_operator_object_conditions{`+both+`, condition="Available", status="True"}) or vector(0)) / sum(platform_operator_objects{`+both+`})`, share),
 		stat("Abnormal", "Objects in an abnormal state. An object with two states counts twice.", "short",
-			`sum(platform_operator_objects_abnormal{`+both+`}) or vector(0)`),
+			`sum(platform_operator_objects_abnormal{`+both+`}) or vector(0)`, []Step{{"green", 0}, {"orange", 1}}),
 		{
 			Title: "Abnormal objects", Description: "The objects that need attention. At most 500 are listed.", Type: Table, Unit: "short", Width: 24,
 			Queries: []Query{{`max by (kind, namespace, name, state, reason) (platform_operator_object_abnormal{` + both + `})`, ""}}, Links: []Link{toObject},
@@ -137,7 +156,7 @@ func objectPanels(matcher string) []Panel {
 			`histogram_quantile(0.99, sum by (le) (rate(platform_operator_deletion_to_gone_seconds_bucket{`+matcher+`}[$__rate_interval])))`, "99%"),
 		series("Late changes", "Share of the changes that are not Ready within the objective, over an hour. Not selected by namespace.", "percentunit",
 			`kind:platform_operator_edit_to_ready_slow:ratio_rate1h{`+matcher+`}`, "{{kind}}"),
-		series("Failed rollouts", "Rollouts per hour that were rolled back or halted, by cause. Not selected by namespace.", "short",
+		series(failedRollouts, "Rollouts per hour that were rolled back or halted, by cause. Not selected by namespace.", "short",
 			`3600 * sum by (action, cause) (rate(platform_operator_rollouts_failed_total{`+matcher+`}[$__rate_interval]))`, "{{action}} {{cause}}"),
 		series("Drift repaired", "Children per second that were changed or deleted by something else and restored. Not selected by namespace.", "wps",
 			`sum by (child, drift) (rate(platform_operator_drift_repaired_total{`+matcher+`}[$__rate_interval]))`, "{{child}} {{drift}}"),
@@ -180,10 +199,10 @@ func operator() Dashboard {
 		UID: UIDOperator, Title: "Platform operator / Operator", Description: "The operator itself.",
 		Variables: []Variable{jobVariable},
 		Panels: []Panel{
-			stat("Replicas", "Replicas that Prometheus can scrape.", "short", `sum(up{`+job+`})`),
-			stat("Leaders", "Replicas that hold the Lease. It must be 1.", "short", `sum(leader_election_master_status{`+job+`, name="platform-operator"})`),
-			stat("Certificate", "Time until the certificate or its CA expires.", "s", `min(platform_operator_certificate_expiry_timestamp_seconds{`+job+`}) - time()`),
-			stat("Unreadable namespaces", "Watched namespaces that are skipped, because the operator has no permission in them.", "short", `sum(platform_operator_namespace_unreadable{`+job+`}) or vector(0)`),
+			stat("Replicas", "Replicas that Prometheus can scrape.", "short", `sum(up{`+job+`})`, []Step{{"red", 0}, {"green", 1}}),
+			stat("Leaders", "Replicas that hold the Lease. It must be 1.", "short", `sum(leader_election_master_status{`+job+`, name="platform-operator"})`, []Step{{"red", 0}, {"green", 1}, {"red", 2}}),
+			stat("Certificate", "Time until the certificate or its CA expires.", "s", `min(platform_operator_certificate_expiry_timestamp_seconds{`+job+`}) - time()`, []Step{{"red", 0}, {"green", 24 * 3600}}),
+			stat("Unreadable namespaces", "Watched namespaces that are skipped, because the operator has no permission in them.", "short", `sum(platform_operator_namespace_unreadable{`+job+`}) or vector(0)`, []Step{{"green", 0}, {"red", 1}}),
 			series("Version", "Replicas by version.", "short", `sum by (version) (platform_operator_build_info{`+job+`})`, "{{version}}"),
 			series("Reconciles", "Reconciles per second.", "ops", `sum by (controller, result) (rate(controller_runtime_reconcile_total{`+job+`}[$__rate_interval]))`, "{{controller}} {{result}}"),
 			series("Errors", "Reconciles per second that ended with an error, or with a panic.", "ops",
@@ -216,8 +235,11 @@ func alertPanel() Panel {
 	}
 }
 
-func stat(title, description, unit, expr string) Panel {
-	return Panel{Title: title, Description: description, Type: Stat, Unit: unit, Width: 6, Queries: []Query{{expr, ""}}}
+// share are the colours of a share that should be 1.
+var share = []Step{{"red", 0}, {"orange", 0.9}, {"green", 0.999}}
+
+func stat(title, description, unit, expr string, steps []Step) Panel {
+	return Panel{Title: title, Description: description, Type: Stat, Unit: unit, Width: 6, Queries: []Query{{expr, ""}}, Steps: steps}
 }
 
 // series returns a graph. queries are pairs of an expression and a legend.

@@ -90,9 +90,18 @@ type (
 		Overrides []any    `json:"overrides"`
 	}
 	defaults struct {
-		Unit  string `json:"unit"`
-		Min   *int   `json:"min,omitempty"`
-		Links []link `json:"links,omitempty"`
+		Unit       string     `json:"unit"`
+		Min        *int       `json:"min,omitempty"`
+		Links      []link     `json:"links,omitempty"`
+		Thresholds thresholds `json:"thresholds"`
+	}
+	thresholds struct {
+		Mode  string `json:"mode"`
+		Steps []step `json:"steps"`
+	}
+	step struct {
+		Color string   `json:"color"`
+		Value *float64 `json:"value"`
 	}
 )
 
@@ -133,7 +142,7 @@ func (d Dashboard) JSON() ([]byte, error) {
 		}
 		out := panel{
 			ID: i + 1, Type: p.Type, Title: p.Title, Description: p.Description, Datasource: source,
-			GridPos: gridPos{x, y, p.Width, heights[p.Type]}, FieldConfig: fieldConfig{Defaults: defaults{Unit: p.Unit}, Overrides: []any{}},
+			GridPos: gridPos{x, y, p.Width, heights[p.Type]}, FieldConfig: fieldConfig{Defaults: defaults{Unit: p.Unit, Thresholds: colors(p.Steps)}, Overrides: []any{}},
 		}
 		for n, q := range p.Queries {
 			t := target{RefID: string(rune('A' + n)), Expr: q.Expr, LegendFormat: q.Legend}
@@ -156,4 +165,17 @@ func (d Dashboard) JSON() ([]byte, error) {
 		return nil, fmt.Errorf("encoding dashboard %s: %w", d.UID, err)
 	}
 	return append(raw, '\n'), nil
+}
+
+// colors returns the thresholds of a panel. Without steps, all values have one colour.
+func colors(steps []Step) thresholds {
+	t := thresholds{Mode: "absolute", Steps: []step{{Color: "text"}}}
+	for i, s := range steps {
+		if i == 0 {
+			t.Steps[0].Color = s.Color
+		} else {
+			t.Steps = append(t.Steps, step{s.Color, &s.From})
+		}
+	}
+	return t
 }

@@ -20,14 +20,17 @@ func WebhookNames(resources []string) string {
 	return `(default|scale|validate)[.](` + strings.Join(resources, "|") + `)[.].+`
 }
 
-// RunbookURL is the prefix of the URLs of the runbooks.
+// Replicas is the number of replicas that should be scraped. The chart replaces it.
+const Replicas = "2"
+
+// RunbookURL is the prefix of the URLs of the runbooks. The chart replaces it.
 const RunbookURL = "https://github.com/platform-operator/platform-operator/blob/main/docs/runbooks/"
 
 // Severity is how urgent an alert is.
 type Severity string
 
-// Critical alerts mean that users cannot change objects, or that objects are not
-// reconciled. All others are warnings.
+// Critical alerts mean that users cannot change objects, that objects are not
+// reconciled, or that an object no longer serves. All others are warnings.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"
@@ -74,10 +77,21 @@ func Records() []Record {
 }
 
 // burns returns an expression that is true while the error budget is used factor
-// times faster than the objective allows, over both windows.
+// times faster than the objective allows, over both windows. A few changes say nothing
+// about a share of 1%.
 func burns(factor float64, long, short string) string {
 	limit := fmt.Sprintf("%.3g", factor*(1-Objective))
-	return slow(long) + " > " + limit + " and " + slow(short) + " > " + limit
+	return slow(long) + " > " + limit + " and " + slow(short) + " > " + limit +
+		" and on (kind) sum by (kind) (increase(platform_operator_edit_to_ready_seconds_count[" + long + "])) > 10"
+}
+
+// rejected returns an expression for how many requests the API servers rejected within 15
+// minutes because of a webhook, if there are at least three. The first sample of a series
+// is not an increase, but counts too, unless the API server was not scraped before.
+func rejected(resources []string, matchers string) string {
+	series := `apiserver_admission_webhook_rejection_count{` + matchers + `, name=~"` + WebhookNames(resources) + `"}`
+	return "sum by (name) (increase(" + series + "[15m]) > 0 or (" + series + " unless " + series + " offset 15m)" +
+		" and on (job, instance) up offset 15m) >= 3"
 }
 
 const (
@@ -95,39 +109,53 @@ func Alerts(resources []string) []Alert {
 	return []Alert{
 		{
 			Name: "PlatformOperatorDown", For: "5m", Severity: Critical, Dashboard: operatorDashboard,
-			Expr:        `absent(up{job="` + Job + `"} == 1)`,
+			// A Prometheus that never scraped it, such as without a ServiceMonitor, knows nothing.
+			Expr:        `max(max_over_time(up{job="` + Job + `"}[1d])) == 1 unless on () up{job="` + Job + `"} == 1`,
 			Summary:     "No replica of the platform operator can be scraped.",
-			Description: "Prometheus has read no metrics of platform-operator for 5 minutes. Unless only the metrics are unavailable, objects are not reconciled and the API server rejects changes of them.",
+			Description: "Prometheus has read no metrics of platform-operator for 5 minutes, and did before. Unless only the metrics are unavailable, objects are not reconciled and the API server rejects changes of them.",
+		},
+		{
+			Name: "PlatformOperatorReplicaDown", For: "15m", Severity: Warning, Dashboard: operatorDashboard,
+			Expr:        `count(up{job="` + Job + `"} == 1) < ` + Replicas,
+			Summary:     "A replica of the platform operator cannot be scraped.",
+			Description: "Only {{ $value }} of " + Replicas + " replicas of platform-operator can be scraped for 15 minutes. If the last one is lost, objects are not reconciled and the API server rejects changes of them.",
 		},
 		{
 			Name: "PlatformOperatorNoLeader", For: "2m", Severity: Critical, Dashboard: operatorDashboard,
-			Expr:        `sum(leader_election_master_status{job="` + Job + `", name="platform-operator"}) < 1`,
+			Expr:        `sum(leader_election_master_status{job="` + Job + `", name="platform-operator"}) < 1 unless on () up{job="` + Job + `"} == 0`,
 			Summary:     "No replica of the platform operator is the leader.",
 			Description: "The replicas of platform-operator run, but none holds the Lease platform-operator. Objects are not reconciled.",
 		},
 		{
 			Name: "PlatformOperatorCertificateNotRenewed", For: "1h", Severity: Warning, Dashboard: operatorDashboard,
-			Expr:        `min by (certificate) (platform_operator_certificate_expiry_timestamp_seconds) - time() < 10 * 24 * 3600`,
+			// Less than ten days, and than a tenth of its lifetime, which may be short.
+			Expr: `min by (certificate) (platform_operator_certificate_expiry_timestamp_seconds) - time() < 10 * 24 * 3600` +
+				` and on (certificate) min by (certificate) (platform_operator_certificate_expiry_timestamp_seconds - platform_operator_certificate_lifetime_seconds / 10) < time()`,
 			Summary:     "The certificate {{ $labels.certificate }} of the platform operator was not renewed.",
 			Description: "The certificate {{ $labels.certificate }} of the webhooks of platform-operator expires in {{ $value | humanizeDuration }}. By default it is renewed 30 days before. When it has expired, the API server rejects all changes of objects.",
 		},
 		{
-			Name: "PlatformOperatorWebhookFailing", For: "5m", Severity: Critical, Dashboard: operatorDashboard,
-			Expr:        `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="` + Job + `", code=~"5.."}[5m])) > 0`,
-			Summary:     "The webhook {{ $labels.webhook }} of the platform operator fails.",
-			Description: "The webhook {{ $labels.webhook }} of platform-operator responds with errors to {{ $value | humanize }} requests per second. The API server rejects these changes of objects.",
+			// A webhook that fails answers with HTTP 200: the API server counts the code in the answer.
+			Name: "PlatformOperatorWebhookFailing", For: "0m", Severity: Critical, Dashboard: operatorDashboard,
+			Expr: `sum by (job) (increase(controller_runtime_webhook_panics_total{job="` + Job + `"}[15m])) > 0` +
+				` or ` + rejected(resources, `error_type="no_error", rejection_code=~"5.."`),
+			Summary:     "A webhook of the platform operator fails.",
+			Description: "A webhook of platform-operator panicked, or answered with an error, {{ $value | humanize }} times within 15 minutes. The API server rejects these changes of objects.",
 		},
 		{
 			// From the API server: a webhook that cannot be reached has no metrics of its own.
-			Name: "PlatformOperatorWebhookUnreachable", For: "2m", Severity: Critical, Dashboard: operatorDashboard,
-			Expr:        `sum by (name) (rate(apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error", name=~"` + WebhookNames(resources) + `"}[2m])) > 0`,
+			Name: "PlatformOperatorWebhookUnreachable", For: "0m", Severity: Critical, Dashboard: operatorDashboard,
+			Expr:        rejected(resources, `error_type="calling_webhook_error"`),
 			Summary:     "The API server cannot call the webhook {{ $labels.name }}.",
-			Description: "The API server rejects {{ $value | humanize }} requests per second, because it cannot call the webhook {{ $labels.name }} of platform-operator.",
+			Description: "The API server rejected {{ $value | humanize }} requests within 15 minutes, because it cannot call the webhook {{ $labels.name }} of platform-operator.",
 		},
 		{
 			Name: "PlatformOperatorReconcileErrors", For: "15m", Severity: Warning, Dashboard: operatorDashboard,
+			// Objects at rest are not reconciled, so a single one that fails every minute may be
+			// all. Objects that fail have alerts of their own.
 			Expr: `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="` + Job + `"}[5m]))` +
-				` / sum by (controller) (rate(controller_runtime_reconcile_total{job="` + Job + `"}[5m])) > 0.1`,
+				` / sum by (controller) (rate(controller_runtime_reconcile_total{job="` + Job + `"}[5m])) > 0.1` +
+				` and on (controller) sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="` + Job + `"}[5m])) > 0.1`,
 			Summary:     "More than a tenth of the reconciles of {{ $labels.controller }} fail.",
 			Description: "{{ $value | humanizePercentage }} of the reconciles of the controller {{ $labels.controller }} of platform-operator ended with an error for 15 minutes.",
 		},
@@ -141,6 +169,12 @@ func Alerts(resources []string) []Alert {
 			Description: "More than 1% of the requests wait for more than 10 seconds in the queue of the controller {{ $labels.controller }} of platform-operator, or none is handled. Changes of objects take effect late.",
 		},
 		{
+			Name: "PlatformOperatorObjectUnavailable", For: "2m", Severity: Critical, Dashboard: objectDashboard, Vars: ofObject,
+			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="Unavailable"}) > 0`,
+			Summary:     objectName + " is not available.",
+			Description: "No pod of " + objectName + " has been healthy for 2 minutes, although one was before. Reason: {{ $labels.reason }}.",
+		},
+		{
 			Name: "PlatformOperatorObjectStalled", For: "15m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
 			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="Stalled"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state="RolledBack"}`,
 			Summary:     objectName + " is stalled.",
@@ -148,7 +182,7 @@ func Alerts(resources []string) []Alert {
 		},
 		{
 			Name: "PlatformOperatorObjectNotReady", For: "5m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
-			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!~"Paused|RolloutHeld|RolloutWaiting"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled"}`,
+			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!~"Paused|RolloutHeld|RolloutWaiting"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled|Unavailable"}`,
 			Summary:     objectName + " is not Ready.",
 			Description: objectName + " has not been Ready for longer than its deadline. Reason: {{ $labels.reason }}.",
 		},
@@ -156,7 +190,7 @@ func Alerts(resources []string) []Alert {
 			Name: "PlatformOperatorRolloutRolledBack", For: "0m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
 			Expr:        `max by (kind, namespace, name) (platform_operator_object_abnormal{state="RolledBack"}) > 0`,
 			Summary:     "A rollout of " + objectName + " was rolled back.",
-			Description: "The last change of " + objectName + " failed, and the previous revision is serving again. The change is not in effect.",
+			Description: "The last change of " + objectName + " failed, and was rolled back to the last healthy revision. The change is not in effect.",
 		},
 		{
 			Name: "PlatformOperatorRolloutsHeld", For: "5m", Severity: Warning, Dashboard: fleetDashboard, Vars: []string{"kind"},
