@@ -185,7 +185,7 @@ func (o *Offline) Documents(ctx context.Context, r io.Reader, name string, w io.
 		if obj.Err != nil {
 			t.Invalid++
 			fmt.Fprintf(w, "%s: %s\n", obj.At, Finding{Message: obj.Err.Error()})
-			return nil
+			return nil //nolint:nilerr // the object is not valid
 		}
 		if err := o.document(ctx, obj.JSON, obj.At, w, &t); err != nil {
 			return fmt.Errorf("%s: %w", obj.At, err)

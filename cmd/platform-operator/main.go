@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -143,18 +142,18 @@ func checkKinds(platform config.Platform, source string) error {
 // operator would do.
 type platformFlags struct {
 	file string
-	set  *pflag.Flag
+	cmd  *cobra.Command
 }
 
 func (f *platformFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "config", "", "file with the platform configuration; "+os.DevNull+" means the built-in defaults (default: that of the installed operator)")
-	f.set = cmd.Flags().Lookup("config")
+	f.cmd = cmd
 }
 
 // load returns the platform configuration and where it is from: the flag, or the operator
 // that is installed in the cluster.
 func (f *platformFlags) load(ctx context.Context, of clusterFlags) (config.Platform, string, error) {
-	if f.set.Changed {
+	if f.cmd.Flags().Changed("config") {
 		platform, err := loadPlatform(f.file)
 		return platform, f.file, err
 	}

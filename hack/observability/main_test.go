@@ -159,12 +159,12 @@ func produced(t *testing.T) map[string]map[string][]string {
 		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 			for _, l := range d.Labels {
 				add(d.Name+suffix, l.Name)
-				switch {
-				case l.Name == "kind":
+				switch l.Name {
+				case "kind":
 					add(d.Name+suffix, l.Name, kinds()...)
-				case l.Name == "reason":
+				case "reason":
 					add(d.Name+suffix, l.Name, reasons...)
-				case l.Name == "condition":
+				case "condition":
 					add(d.Name+suffix, l.Name, conditions...)
 				default:
 					for _, v := range quoted.FindAllStringSubmatch(l.Values, -1) {
@@ -193,7 +193,7 @@ func produced(t *testing.T) map[string]map[string][]string {
 	admissionmetrics.Metrics.ObserveWebhookRejection(t.Context(), "validate.webservers.my.domain", "validating", "UPDATE", admissionmetrics.WebhookRejectionCallingWebhookError, 500)
 	admissionmetrics.Metrics.ObserveWebhookRejection(t.Context(), "validate.webservers.my.domain", "validating", "UPDATE", admissionmetrics.WebhookRejectionNoError, 500)
 	collected := make(chan prometheus.Metric, 10)
-	admissionmetrics.Metrics.WebhookRejectionGathererForTest().CounterVec.Collect(collected)
+	admissionmetrics.Metrics.WebhookRejectionGathererForTest().Collect(collected)
 	close(collected)
 	for m := range collected {
 		var sample dto.Metric
