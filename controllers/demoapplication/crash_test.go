@@ -16,7 +16,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -47,9 +46,6 @@ func TestCrash(t *testing.T) {
 		s.Resources = &common.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	}
 	crash.Test(t, env, s,
-		edit("change-ports", func(s *demoapplicationv1.DemoApplicationSpec) {
-			s.Ports = []demoapplicationv1.Port{{Port: 81, TargetPort: new(intstr.FromInt32(8080))}}
-		}),
 		edit("remove-ports", func(s *demoapplicationv1.DemoApplicationSpec) { s.Ports = nil }),
 		bare,
 		from("autoscale-from-0", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(0)) }, autoscaled),

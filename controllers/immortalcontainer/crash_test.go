@@ -31,12 +31,10 @@ func TestCrash(t *testing.T) {
 	edit := func(name string, change func(*immortalv1alpha1.ImmortalContainerSpec)) crash.Scenario {
 		return s.Editing(name, func(o converge.Object) { change(&o.(*immortalv1alpha1.ImmortalContainer).Spec) })
 	}
-	policy := &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
-	open := edit("drop-network-policy", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.NetworkPolicy = nil })
-	open.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.NetworkPolicy = policy })
 	resume := edit("resume", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = false })
 	resume.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Suspend = true })
-	crash.Test(t, env, s, append(s.Shared(), open, resume,
+	crash.Test(t, env, s, s.Creating(), s.Orphaning(), s.Recreating(), s.Losing(s.Children("web")[0]),
+		s.Editing("edit", s.Edit), resume,
 		crash.Scenario{
 			Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
 			Act: func(ctx context.Context, w crash.World) error {
@@ -48,10 +46,6 @@ func TestCrash(t *testing.T) {
 			},
 		},
 		edit("made-anew", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Args = []string{"-v"} }),
-		edit("labels", func(s *immortalv1alpha1.ImmortalContainerSpec) {
-			s.Pod = &common.Pod{Labels: map[string]common.LabelValue{"team": "a"}}
-		}),
-		edit("add-network-policy", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.NetworkPolicy = policy }),
 		edit("suspend", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = true }),
 		crash.Scenario{
 			Name: "paused", Prepare: s.Prepared(nil),
@@ -68,7 +62,7 @@ func TestCrash(t *testing.T) {
 				return c != nil && c.ObservedGeneration == i.Generation && c.Reason == common.ReasonPaused, nil
 			},
 		},
-	)...)
+	)
 }
 
 // serves returns an error if the pod does not match the spec of an

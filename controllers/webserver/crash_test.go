@@ -57,6 +57,10 @@ func TestCrash(t *testing.T) {
 		s.Expose = &common.Expose{Type: common.ExposeIngress, Hosts: []string{"shop.example.com"}}
 		s.NetworkPolicy = &common.NetworkPolicy{Preset: common.NetworkPolicyIsolated}
 	}
+	furnished := func(s *webserverv1.WebServerSpec) {
+		autoscaled(s)
+		open(s)
+	}
 	failing := from("failing-image", saying("return 201;"), func(s *webserverv1.WebServerSpec) {
 		s.Image = "nginx:bad"
 		saying("return 202;")(s)
@@ -80,20 +84,21 @@ func TestCrash(t *testing.T) {
 		err := w.Client.List(ctx, revisions, client.InNamespace(w.Namespace))
 		return len(revisions.Items) == 1, err
 	}
-	crash.Test(t, env, s, append(s.Shared(),
-		edit("scale-up", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(4)) }),
+	var lose []crash.Scenario
+	for _, child := range s.Children("web")[:2] { // the others are lost like the Service
+		lose = append(lose, s.Losing(child))
+	}
+	crash.Test(t, env, s, append(lose,
+		s.Creating(), s.Orphaning(), s.Recreating(), s.SwitchingToOrphan(),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
-		edit("change-port", func(s *webserverv1.WebServerSpec) { s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))} }),
 		edit("change-all", func(s *webserverv1.WebServerSpec) {
 			s.Image, s.Replicas = "nginx:1.23.0", new(int32(4))
 			s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))}
 		}),
-		from("change-config", saying("return 201;"), saying("return 202;")),
 		keptOnce, followed(s),
 		edit("autoscale", autoscaled),
-		from("autoscale-no-more", autoscaled, func(s *webserverv1.WebServerSpec) { s.Autoscaling = nil }),
 		edit("expose", open),
-		from("expose-no-more", open, func(s *webserverv1.WebServerSpec) { s.Expose, s.NetworkPolicy = nil, nil }),
+		from("furnish-no-more", furnished, func(s *webserverv1.WebServerSpec) { s.Autoscaling, s.Expose, s.NetworkPolicy = nil, nil, nil }),
 		failing, held,
 	)...)
 }

@@ -29,7 +29,8 @@ import (
 //
 //	end state    every field of every object is the same as without the crash
 //	writes       each object is created and deleted as often as without it
-//	stability    one more new operator writes nothing, and reads only by lists
+//	stability    one more new operator writes nothing, and reads only by lists; after a
+//	             crash only if the end state is another one
 //	status       at every instant, Ready is True only if the generation that it
 //	             describes is serving; observedGeneration never decreases
 //	ownership    at every instant, an object that the operator created has an

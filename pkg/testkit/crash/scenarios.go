@@ -24,35 +24,38 @@ const specimenName = "web"
 // Kind is a kind under test, with the scenarios that kinds share.
 type Kind struct{ testkit.KindUnderTest }
 
-// Test kills the operator at each write of a creation and of the scenarios that a kind
-// adds.
-func Test(t *testing.T, e *testkit.Env, k Kind, more ...Scenario) {
+// Test kills the operator at each write of the scenarios.
+func Test(t *testing.T, e *testkit.Env, k Kind, scenarios ...Scenario) {
 	t.Helper()
 	Campaign{
 		Env: e, Subject: k.Subject, Parents: []client.Object{k.New("", specimenName)}, Serves: k.Serves,
-		Scenarios: append([]Scenario{{Name: "create", Act: k.create, Converged: k.Ready}}, more...),
+		Scenarios: scenarios,
 	}.Test(t)
 }
 
-// Shared returns the scenarios in which the engine does the same for all kinds, but for
-// whether the workload is a Deployment or a pod.
-func (k Kind) Shared() []Scenario {
-	scenarios := []Scenario{
-		k.Editing("edit", k.Edit),
-		{Name: "delete", Prepare: k.Prepared(nil), Act: k.remove, Converged: k.gone(true)},
-		{Name: "delete-orphan", Prepare: k.Prepared(k.Orphan), Act: k.remove, Converged: k.gone(false), Orphans: true},
-		{Name: "re-create", Prepare: k.Prepared(nil), Converged: k.Ready, Act: func(ctx context.Context, w World) error {
-			if err := k.remove(ctx, w); err != nil {
-				return err
-			}
-			return k.create(ctx, w)
-		}},
-		{Name: "switch-to-orphan", Prepare: k.Prepared(nil), Act: k.edit(k.Orphan), Converged: k.finalized},
-	}
-	for _, c := range k.Children(specimenName) {
-		scenarios = append(scenarios, k.Losing(c))
-	}
-	return scenarios
+// Creating returns the scenario of a creation.
+func (k Kind) Creating() Scenario {
+	return Scenario{Name: "create", Act: k.create, Converged: k.Ready}
+}
+
+// Orphaning returns the scenario of a deletion with the policy Orphan.
+func (k Kind) Orphaning() Scenario {
+	return Scenario{Name: "delete-orphan", Prepare: k.Prepared(k.Orphan), Act: k.remove, Converged: k.released, Orphans: true}
+}
+
+// Recreating returns the scenario of a deletion that another object of the name follows.
+func (k Kind) Recreating() Scenario {
+	return Scenario{Name: "re-create", Prepare: k.Prepared(nil), Converged: k.Ready, Act: func(ctx context.Context, w World) error {
+		if err := k.remove(ctx, w); err != nil {
+			return err
+		}
+		return k.create(ctx, w)
+	}}
+}
+
+// SwitchingToOrphan returns the scenario of a changed deletion policy.
+func (k Kind) SwitchingToOrphan() Scenario {
+	return Scenario{Name: "switch-to-orphan", Prepare: k.Prepared(nil), Act: k.edit(k.Orphan), Converged: k.finalized}
 }
 
 // Editing returns the scenario of an edit.
@@ -63,7 +66,13 @@ func (k Kind) Editing(name string, change func(converge.Object)) Scenario {
 // Losing returns the scenario of a child that is deleted manually.
 func (k Kind) Losing(child client.Object) Scenario {
 	return Scenario{
-		Name: "lose-" + testkit.ResourceOf(child), Prepare: k.Prepared(nil), Converged: k.Ready,
+		Name: "lose-" + testkit.ResourceOf(child), Prepare: k.Prepared(nil),
+		Converged: func(ctx context.Context, w World) (bool, error) {
+			if err := w.Get(ctx, child.GetName(), child.DeepCopyObject().(client.Object)); err != nil {
+				return false, err
+			}
+			return k.Ready(ctx, w)
+		},
 		Act: func(ctx context.Context, w World) error {
 			o := child.DeepCopyObject().(client.Object)
 			if err := w.Get(ctx, child.GetName(), o); err != nil {
@@ -121,31 +130,24 @@ func (k Kind) remove(ctx context.Context, w World) error {
 	return w.Client.Delete(ctx, o)
 }
 
-// gone reports whether the object is deleted, and its children are deleted too or
-// released.
-func (k Kind) gone(children bool) func(context.Context, World) (bool, error) {
-	return func(ctx context.Context, w World) (bool, error) {
-		if err := w.Get(ctx, specimenName, k.New(w.Namespace, specimenName)); !apierrors.IsNotFound(err) {
+// released reports whether the object is deleted, and its children are released.
+func (k Kind) released(ctx context.Context, w World) (bool, error) {
+	if err := w.Get(ctx, specimenName, k.New(w.Namespace, specimenName)); !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	for _, c := range k.Children(specimenName) {
+		if err := w.Get(ctx, c.GetName(), c); err != nil {
 			return false, err
 		}
-		for _, c := range k.Children(specimenName) {
-			err := w.Get(ctx, c.GetName(), c)
-			switch {
-			case children && !apierrors.IsNotFound(err):
-				return false, err
-			case !children && err != nil:
-				return false, err
-			case !children && (len(c.GetOwnerReferences()) > 0 || c.GetLabels()[naming.LabelManagedBy] != ""):
-				return false, fmt.Errorf("%T is not free", c)
-			}
-			// The Deployment controller observes that the operator's annotations
-			// are removed.
-			if d, ok := c.(*appsv1.Deployment); ok && !children && d.Status.ObservedGeneration != d.Generation {
-				return false, nil
-			}
+		if len(c.GetOwnerReferences()) > 0 || c.GetLabels()[naming.LabelManagedBy] != "" {
+			return false, fmt.Errorf("%T is not free", c)
 		}
-		return true, nil
+		// The Deployment controller observes that the operator's annotations are removed.
+		if d, ok := c.(*appsv1.Deployment); ok && d.Status.ObservedGeneration != d.Generation {
+			return false, nil
+		}
 	}
+	return true, nil
 }
 
 func (k Kind) finalized(ctx context.Context, w World) (bool, error) {

@@ -25,7 +25,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/render"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
-	"github.com/platform-operator/platform-operator/pkg/testkit/crash"
 	"github.com/platform-operator/platform-operator/pkg/testkit/redirect/v1alpha1"
 )
 
@@ -109,16 +108,6 @@ func TestRedirect_RequestBudget(t *testing.T)   { t.Parallel(); env.Budget(t, sp
 func TestRedirect_OrphaningBudget(t *testing.T) { t.Parallel(); env.Orphaning(t, specimen()) }
 
 func TestRedirect_RestoresEveryStatedField(t *testing.T) { t.Parallel(); env.Drifting(t, specimen()) }
-
-func TestRedirect_FollowsTheDeletionPolicy(t *testing.T) {
-	t.Parallel()
-	env.PolicyChanged(t, specimen())
-}
-
-func TestCrash(t *testing.T) {
-	t.Parallel()
-	crash.Test(t, env, crash.Kind{KindUnderTest: specimen()})
-}
 
 func TestRedirect_NeverWritesUnownedObjects(t *testing.T) {
 	t.Parallel()
