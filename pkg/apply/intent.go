@@ -218,7 +218,7 @@ func (in Intent) Object(owner client.Object, gvk metav1.GroupVersionKind) (json.
 	if _, err := in.complete(Owner{Object: owner, GVK: gvk}); err != nil {
 		return nil, err
 	}
-	return json.Marshal(in.config)
+	return encode(in.config)
 }
 
 // completed is a completed configuration.
@@ -301,10 +301,13 @@ type exchange[L client.Object] struct {
 	live            L
 }
 
-// MarshalJSON returns what is sent. The API server reads it as YAML, which cannot contain
-// some characters that JSON can.
-func (e *exchange[L]) MarshalJSON() ([]byte, error) {
-	raw, err := json.Marshal(e.Configuration)
+// MarshalJSON returns what is sent.
+func (e *exchange[L]) MarshalJSON() ([]byte, error) { return encode(e.Configuration) }
+
+// encode returns the JSON of a configuration. The API server and people's tools read it as
+// YAML, which cannot contain some characters that JSON can.
+func encode(c Configuration) ([]byte, error) {
+	raw, err := json.Marshal(c)
 	if err != nil || !bytes.ContainsFunc(raw, notInYAML) {
 		return raw, err
 	}
