@@ -50,7 +50,7 @@ func kind(platform config.Platform) workload.Kind[*demoapplicationv1.DemoApplica
 		},
 		Paused:   func(a *demoapplicationv1.DemoApplication) bool { return a.Spec.Paused },
 		PodLabel: kindLabel,
-		Labels:   labels, ServiceName: func(a *demoapplicationv1.DemoApplication) string { return a.Name }, Web: true,
+		Labels:   (*demoapplicationv1.DemoApplication).PodLabels, ServiceName: func(a *demoapplicationv1.DemoApplication) string { return a.Name }, Web: true,
 		ConfigMaps: referenced,
 		Secrets:    func(a *demoapplicationv1.DemoApplication) []string { return configsource.UsedNames(secrets(a)) },
 		Object: func(a *demoapplicationv1.DemoApplication, o workload.Observed) workload.Object {

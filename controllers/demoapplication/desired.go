@@ -34,11 +34,6 @@ func articleLabels(a *demoapplicationv1.DemoApplication) map[string]string {
 	return map[string]string{"app": a.Name}
 }
 
-// labels returns the labels that select the pods.
-func labels(a *demoapplicationv1.DemoApplication) map[string]string {
-	return a.PodLabels()
-}
-
 // replicas returns spec.replica, which defaults to 1.
 func replicas(a *demoapplicationv1.DemoApplication) int32 {
 	if a.Spec.Replica == nil {
@@ -112,7 +107,7 @@ func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, drain 
 func (x *object) Spec() workload.Spec {
 	a := x.a
 	s := workload.Spec{
-		Kind: demoapplicationv1.Kind, Owner: a, Labels: labels(a), Container: a.Name, Profile: common.SecurityBaseline,
+		Kind: demoapplicationv1.Kind, Owner: a, Labels: a.PodLabels(), Container: a.Name, Profile: common.SecurityBaseline,
 		Replicas: replicas(a), LastReplicas: a.Status.Replicas,
 		Rollout: a.Spec.Rollout, RolloutStatus: &a.Status.RolloutStatus,
 		PodDisruptionBudget: a.Spec.PodDisruptionBudget, NetworkPolicy: a.Spec.NetworkPolicy, Ports: podPorts(a),
@@ -149,7 +144,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev
 	if d := x.observed.Deployment; d != nil && isArticles(x.a, d) {
 		return build(articleLabels(x.a))
 	}
-	in := build(labels(x.a))
+	in := build(x.a.PodLabels())
 	in.Fallback = func(refused error) (apply.Intent, bool) {
 		return build(articleLabels(x.a)), fault.OnlyCause(refused, func(field string) bool { return field == "spec.selector" })
 	}
@@ -193,7 +188,7 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 	resources.Customize(pod, c, said)
 	resources.Drain(pod, c, a.Spec.Pod, drain)
 	pod.WithContainers(c)
-	t := resources.Template(resources.PodLabels(a.Spec.Pod, labels(a)), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
+	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
 	return rollout.Restarted(t, a.Spec.Rollout)
 }
 
@@ -201,7 +196,7 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPortApplyConfiguration) resources.Options {
 	o := resources.Options{
 		Container: a.Spec.Container, Entrypoint: a.Spec.Entrypoint, Resources: a.Spec.Resources, Pod: a.Spec.Pod,
-		Selector: labels(a),
+		Selector: a.PodLabels(),
 	}
 	if tcp := slices.IndexFunc(ports, func(p *corev1ac.ContainerPortApplyConfiguration) bool { return *p.Protocol == corev1.ProtocolTCP }); tcp >= 0 {
 		o.ReadinessPort = *ports[tcp].ContainerPort
@@ -221,9 +216,9 @@ func serviceSelector(a *demoapplicationv1.DemoApplication, o workload.Observed) 
 	d := o.Deployment
 	switch {
 	case d == nil || !isArticles(a, d),
-		o.Service != nil && maps.Equal(o.Service.Spec.Selector, labels(a)),
+		o.Service != nil && maps.Equal(o.Service.Spec.Selector, a.PodLabels()),
 		resources.Complete(d) && d.Spec.Template.Labels[kindLabel] == a.Name:
-		return labels(a)
+		return a.PodLabels()
 	default:
 		return articleLabels(a)
 	}

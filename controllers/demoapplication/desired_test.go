@@ -267,7 +267,7 @@ func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 		t.Fatalf("no Service among %v", plan.Apply)
 	}
 	// If it exists, it may be that of the legacy operator, which selects its pods.
-	for name, selector := range map[string]map[string]string{"legacy": articleLabels(a), "current": labels(a)} {
+	for name, selector := range map[string]map[string]string{"legacy": articleLabels(a), "current": a.PodLabels()} {
 		in := plan.Apply[i].IfExists(&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
 		raw, err := in.Object(a, ownerKind)
 		if err != nil {

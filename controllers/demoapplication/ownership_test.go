@@ -101,7 +101,7 @@ func TestDemoApplication_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	if switched < rolledOut {
 		t.Errorf("the Service selected by both labels while pods without the second served: at %d, rolled out at %d", switched, rolledOut)
 	}
-	l.Until("the Service to select by both labels", s, "web", func() bool { return maps.Equal(s.Spec.Selector, labels(a)) })
+	l.Until("the Service to select by both labels", s, "web", func() bool { return maps.Equal(s.Spec.Selector, a.PodLabels()) })
 	l.Get(d, "web")
 	if c := d.Spec.Template.Spec.Containers[0]; d.UID != deployment || len(c.Env) != 0 || len(c.Ports) != 2 || c.ReadinessProbe == nil {
 		t.Errorf("the Deployment is not taken over in place: UID kept %t, container %+v", d.UID == deployment, c)

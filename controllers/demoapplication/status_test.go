@@ -34,9 +34,9 @@ func rolled(updated, available int32) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo", Generation: 2},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels(sample())},
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: sample().PodLabels()},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels(sample()), Annotations: decided(sample()).Template.Annotations},
+				ObjectMeta: metav1.ObjectMeta{Labels: sample().PodLabels(), Annotations: decided(sample()).Template.Annotations},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx-demo", Image: "nginx:latest"}}},
 			},
 		},
@@ -53,7 +53,7 @@ func rolled(updated, available int32) *appsv1.Deployment {
 func liveService(ports ...corev1.ServicePort) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels(sample()), Ports: ports},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: sample().PodLabels(), Ports: ports},
 	}
 }
 

@@ -28,7 +28,7 @@ func Kind(now func() time.Time, platform config.Platform) converge.AnyKind {
 		NewList:     func() client.ObjectList { return &immortalv1alpha1.ImmortalContainerList{} },
 		AddToScheme: immortalv1alpha1.AddToScheme,
 		Children:    []client.Object{&corev1.Pod{}, &networkingv1.NetworkPolicy{}},
-		Labels:      labels,
+		Labels:      (*immortalv1alpha1.ImmortalContainer).PodLabels,
 		Workload:    &corev1.Pod{},
 		Log: converge.LogText{
 			Logger: "controller_immortalcontainer",

@@ -55,7 +55,7 @@ func (m model) Plan() (converge.Plan, error) {
 	// The NetworkPolicy is first in the plan, so that the pod is never reachable
 	// without it.
 	if p := i.Spec.NetworkPolicy; p != nil {
-		plan.Apply = append(plan.Apply, resources.NetworkPolicyOfAnyPort(podName(i), i.Namespace, labels(i), labels(i), p))
+		plan.Apply = append(plan.Apply, resources.NetworkPolicyOfAnyPort(podName(i), i.Namespace, i.PodLabels(), i.PodLabels(), p))
 	} else if o.Policy != nil {
 		plan.Prune = append(plan.Prune, o.Policy)
 	}

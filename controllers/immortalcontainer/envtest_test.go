@@ -199,7 +199,7 @@ func TestImmortalContainer_OperatorUpgradeKeepsThePod(t *testing.T) {
 	earlier := podSpec(i)
 	earlier.WithHostname("web").WithSubdomain("s")
 	earlier.SecurityContext, earlier.EnableServiceLinks = nil, nil
-	ac := corev1ac.Pod("web-immortalpod", l.Namespace).WithLabels(labels(i)).
+	ac := corev1ac.Pod("web-immortalpod", l.Namespace).WithLabels(i.PodLabels()).
 		WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy}).
 		WithAnnotations(map[string]string{
 			naming.AnnotationTemplate: inputs(i), annotationStated: encode(earlier),

@@ -19,13 +19,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
-// labels returns the labels that select the pod. The first one is that of the
-// legacy operator; the second one distinguishes the pod from those of other kinds,
-// which have the first label too.
-func labels(i *immortalv1alpha1.ImmortalContainer) map[string]string {
-	return i.PodLabels()
-}
-
 // inputs returns a hash of the fields of the spec from which the pod is created and
 // which cannot change while it runs. The pod is annotated with it. The image,
 // labels and annotations are omitted, because they can be changed in place.
@@ -141,7 +134,7 @@ func intent(i *immortalv1alpha1.ImmortalContainer, live *corev1.Pod, template st
 			s.WithSchedulingGates(corev1ac.PodSchedulingGate().WithName(gate))
 		}
 		ac := corev1ac.Pod(podName(i), i.Namespace).
-			WithLabels(resources.PodLabels(i.Spec.Pod, labels(i))).
+			WithLabels(resources.PodLabels(i.Spec.Pod, i.PodLabels())).
 			WithAnnotations(resources.PodAnnotations(i.Spec.Pod)).
 			WithAnnotations(map[string]string{naming.AnnotationTemplate: template, annotationImage: encode(record)}).
 			WithSpec(s)

@@ -37,7 +37,7 @@ func kind(platform config.Platform) workload.Kind[*cachev1alpha1.Memcached] {
 		},
 		Paused:   func(m *cachev1alpha1.Memcached) bool { return m.Spec.Paused },
 		PodLabel: labelOwner, FixedPodLabels: map[string]string{labelApp: app},
-		Labels: labels, ServiceName: func(m *cachev1alpha1.Memcached) string { return m.Name },
+		Labels: (*cachev1alpha1.Memcached).PodLabels, ServiceName: func(m *cachev1alpha1.Memcached) string { return m.Name },
 		Object: func(m *cachev1alpha1.Memcached, o workload.Observed) workload.Object {
 			return &object{m: m, observed: o, platform: platform.Memcached}
 		},

@@ -44,12 +44,6 @@ const (
 	defaultMemory = 64 * mib
 )
 
-// labels returns the labels that select the pods. They are those of the legacy
-// operator and immutable in a Deployment, so that its objects can be adopted.
-func labels(m *cachev1alpha1.Memcached) map[string]string {
-	return m.PodLabels()
-}
-
 // image returns the image of a new revision: that of the spec, or else the one that
 // has been serving, or else the default of the platform. It is part of the revision
 // and is kept with it: a cache does not lose its items because the platform's
@@ -135,7 +129,7 @@ type object struct {
 func (x *object) Spec() workload.Spec {
 	m := x.m
 	return workload.Spec{
-		Kind: cachev1alpha1.Kind, Owner: m, Labels: labels(m), Container: containerName, Profile: common.SecurityRestricted, Service: m.Name,
+		Kind: cachev1alpha1.Kind, Owner: m, Labels: m.PodLabels(), Container: containerName, Profile: common.SecurityRestricted, Service: m.Name,
 		Replicas: m.Spec.Size, Rollout: m.Spec.Rollout, RolloutStatus: &m.Status.RolloutStatus,
 		PodDisruptionBudget: m.Spec.PodDisruptionBudget, NetworkPolicy: m.Spec.NetworkPolicy,
 		Ports: []*corev1ac.ContainerPortApplyConfiguration{containerPort()},
@@ -166,7 +160,7 @@ func (x *object) Adopt(existing rollout.Revision) (*corev1ac.PodTemplateSpecAppl
 
 // Deployment returns the Deployment.
 func (x *object) Deployment(build func(map[string]string) apply.Intent, _ *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	return build(labels(x.m))
+	return build(x.m.PodLabels())
 }
 
 // AddService adds the Service.
@@ -207,9 +201,9 @@ func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpe
 	pod := resources.PodSpec().WithSecurityContext(ofPod)
 	resources.Customize(pod, c, resources.Options{
 		Container: common.Container{ImagePullPolicy: m.Spec.ImagePullPolicy, ImagePullSecrets: m.Spec.ImagePullSecrets},
-		Resources: containerResources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: labels(m),
+		Resources: containerResources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: m.PodLabels(),
 	})
-	t := resources.Template(resources.PodLabels(m.Spec.Pod, labels(m)), pod.WithContainers(c)).
+	t := resources.Template(resources.PodLabels(m.Spec.Pod, m.PodLabels()), pod.WithContainers(c)).
 		WithAnnotations(resources.PodAnnotations(m.Spec.Pod))
 	return rollout.Restarted(t, m.Spec.Rollout)
 }
@@ -273,7 +267,7 @@ func service(m *cachev1alpha1.Memcached, o workload.Observed) apply.Intent {
 func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	spec := corev1ac.ServiceSpec().
 		WithType(corev1.ServiceTypeClusterIP).
-		WithSelector(labels(m)).
+		WithSelector(m.PodLabels()).
 		// A node that is not ready remains resolvable: a client that cannot resolve
 		// it would move its keys to other nodes.
 		WithPublishNotReadyAddresses(true).
@@ -281,7 +275,7 @@ func serviceIntent(m *cachev1alpha1.Memcached, headless bool) apply.Intent {
 	if headless {
 		spec.WithClusterIP(corev1.ClusterIPNone)
 	}
-	ac := corev1ac.Service(m.Name, m.Namespace).WithLabels(labels(m)).WithSpec(spec)
+	ac := corev1ac.Service(m.Name, m.Namespace).WithLabels(m.PodLabels()).WithSpec(spec)
 	var options common.ServiceOptions
 	if m.Spec.Service != nil {
 		options.Annotations = m.Spec.Service.Annotations

@@ -75,9 +75,9 @@ func TestMemcached_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(m, cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind))}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "example", OwnerReferences: owner}, Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(3)),
-		Selector: &metav1.LabelSelector{MatchLabels: labels(m)},
+		Selector: &metav1.LabelSelector{MatchLabels: m.PodLabels()},
 		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels(m)},
+			ObjectMeta: metav1.ObjectMeta{Labels: m.PodLabels()},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{
 				Name: "memcached", Image: "memcached:1.4.36-alpine",
 				Command: []string{"memcached", "-m=64", "-o", "modern", "-v"},
@@ -85,8 +85,8 @@ func TestMemcached_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 			}}},
 		},
 	}}
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "example", OwnerReferences: owner, Labels: labels(m)}, Spec: corev1.ServiceSpec{
-		Selector: labels(m), Ports: []corev1.ServicePort{{Name: "example", Port: 11211}},
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "example", OwnerReferences: owner, Labels: m.PodLabels()}, Spec: corev1.ServiceSpec{
+		Selector: m.PodLabels(), Ports: []corev1.ServicePort{{Name: "example", Port: 11211}},
 	}}
 	for _, o := range []client.Object{d, s} {
 		if err := env.Admin.Create(t.Context(), o, client.FieldOwner("memcached-operator")); err != nil {

@@ -19,7 +19,7 @@ import (
 func (x *object) UpdateStatus(r workload.Result) {
 	m, st, d := x.m, &x.m.Status, r.Deployment
 	st.Phase, st.Reason = phase(st.Conditions)
-	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(m)))
+	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(m.PodLabels()))
 	st.Nodes = nodes(x.observed.Pods)
 	if d != nil {
 		st.Size, st.Replicas, st.ReadyReplicas = or(d.Spec.Replicas, 1), d.Status.Replicas, d.Status.ReadyReplicas

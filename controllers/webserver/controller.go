@@ -44,7 +44,7 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 		},
 		Paused:   func(w *webserverv1.WebServer) bool { return w.Spec.Paused },
 		PodLabel: webserverv1.PodLabel, FixedPodLabels: map[string]string{"app": "webserver"},
-		Labels: labels, ServiceName: serviceName, Web: true,
+		Labels: (*webserverv1.WebServer).PodLabels, ServiceName: serviceName, Web: true,
 		ConfigMaps: func(w *webserverv1.WebServer) []configsource.Reference { return sourcesOf(w).references() },
 		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(sourcesOf(w).secrets) },
 		Object: func(w *webserverv1.WebServer, o workload.Observed) workload.Object {

@@ -22,12 +22,6 @@ import (
 
 func serviceName(w *webserverv1.WebServer) string { return w.Name + "-service" }
 
-// labels returns the labels that select the pods. They are those of the legacy
-// operator and immutable in a Deployment, so that its objects can be adopted.
-func labels(w *webserverv1.WebServer) map[string]string {
-	return w.PodLabels()
-}
-
 // replicas returns spec.replicas, which defaults to 1.
 func replicas(w *webserverv1.WebServer) int32 {
 	if w.Spec.Replicas == nil {
@@ -84,7 +78,7 @@ func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.Pl
 func (x *object) Spec() workload.Spec {
 	w := x.w
 	s := workload.Spec{
-		Kind: webserverv1.Kind, Owner: w, Labels: labels(w), Container: containerName,
+		Kind: webserverv1.Kind, Owner: w, Labels: w.PodLabels(), Container: containerName,
 		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
 		Scratch: scratch,
 		IgnoreLogLines: []string{
@@ -118,7 +112,7 @@ func (x *object) Snapshots() []configsource.Snapshot { return x.material.snapsho
 
 // Deployment adds the log lines of the legacy operator.
 func (x *object) Deployment(build func(map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	in := build(labels(x.w))
+	in := build(x.w.PodLabels())
 	in.Changes = changes(x.Spec(), x.observed.Deployment, template)
 	return in
 }
@@ -192,8 +186,8 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, tls bool, 
 		said = w.Spec.Service.ServiceOptions
 	}
 	ac := corev1ac.Service(serviceName(w), w.Namespace).
-		WithLabels(labels(w)).
-		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(labels(w)).WithPorts(ports...))
+		WithLabels(w.PodLabels()).
+		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(w.PodLabels()).WithPorts(ports...))
 	return resources.Service(ac, said)
 }
 

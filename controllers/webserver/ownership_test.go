@@ -133,15 +133,15 @@ func TestWebServer_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(w, webserverv1.GroupVersion.WithKind(webserverv1.Kind))}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web", OwnerReferences: owner}, Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(3)),
-		Selector: &metav1.LabelSelector{MatchLabels: labels(w)},
+		Selector: &metav1.LabelSelector{MatchLabels: w.PodLabels()},
 		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels(w)},
+			ObjectMeta: metav1.ObjectMeta{Labels: w.PodLabels()},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "webserver", Image: "nginx:1.23.1", Env: []corev1.EnvVar{{Name: "OLD", Value: "1"}}}}},
 		},
 	}}
 	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web-service", OwnerReferences: owner, Labels: labels(w)},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels(w), Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web-service", OwnerReferences: owner, Labels: w.PodLabels()},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: w.PodLabels(), Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: 80}}},
 	}
 	for _, o := range []client.Object{d, s} {
 		if err := env.Admin.Create(t.Context(), o, client.FieldOwner("manager")); err != nil {

@@ -65,7 +65,7 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer, d
 	if monitored(w) {
 		pod.WithContainers(exporter(w, platform.ExporterImage))
 	}
-	t := resources.Template(resources.PodLabels(w.Spec.Pod, labels(w)), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod, scratch...))
+	t := resources.Template(resources.PodLabels(w.Spec.Pod, w.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod, scratch...))
 	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)
 }
 
@@ -76,7 +76,7 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 			ImagePullPolicy: w.Spec.ImagePullPolicy, ImagePullSecrets: w.Spec.ImagePullSecrets, Probes: w.Spec.Probes,
 		},
 		Resources: w.Spec.Resources, Pod: w.Spec.Pod,
-		ReadinessPort: nginxPort, Selector: labels(w), Reserved: reserved(m),
+		ReadinessPort: nginxPort, Selector: w.PodLabels(), Reserved: reserved(m),
 		Rename: func(name string) string {
 			if c, ok := m.volumes[name]; ok {
 				return c.Name

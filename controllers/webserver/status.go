@@ -24,7 +24,7 @@ func (x *object) UpdateStatus(r workload.Result) {
 		m = material{} // parts of it may be missing
 	}
 	reportConfig(w, r.Decision, m, r.Serves, r.Outcome)
-	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels(w)))
+	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(w.PodLabels()))
 	if d != nil {
 		st.Replicas, st.ReadyReplicas, st.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
 	}

@@ -137,7 +137,9 @@ type ImmortalContainerList struct {
 	Items []ImmortalContainer `json:"items"`
 }
 
-// PodLabels returns the labels by which the pods are selected.
+// PodLabels returns the labels by which the pods are selected. The first one is that of the
+// legacy operator; the second one distinguishes the pod from those of other kinds,
+// which have the first label too.
 func (i *ImmortalContainer) PodLabels() map[string]string {
 	return map[string]string{"app": i.Name, PodLabel: i.Name}
 }

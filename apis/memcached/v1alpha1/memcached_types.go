@@ -264,7 +264,8 @@ type MemcachedList struct {
 	Items []Memcached `json:"items"`
 }
 
-// PodLabels returns the labels by which the pods are selected.
+// PodLabels returns the labels by which the pods are selected. They are those of the legacy
+// operator and immutable in a Deployment, so that its objects can be adopted.
 func (m *Memcached) PodLabels() map[string]string {
 	return map[string]string{"app": "memcached", PodLabel: m.Name}
 }

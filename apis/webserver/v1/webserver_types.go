@@ -414,7 +414,8 @@ type WebServerList struct {
 	Items []WebServer `json:"items"`
 }
 
-// PodLabels returns the labels by which the pods are selected.
+// PodLabels returns the labels by which the pods are selected. They are those of the legacy
+// operator and immutable in a Deployment, so that its objects can be adopted.
 func (w *WebServer) PodLabels() map[string]string {
 	return map[string]string{"app": "webserver", PodLabel: w.Name}
 }
