@@ -227,3 +227,16 @@ func (r *Rollout) Inputs() *Rollout {
 	}
 	return &Rollout{RestartedAt: r.RestartedAt}
 }
+
+// Bounds returns by how many pods a rollout exceeds and falls below the desired number, with
+// the defaults of Kubernetes. They have no effect with the strategy Recreate.
+func (r Rollout) Bounds() (maxSurge, maxUnavailable intstr.IntOrString) {
+	maxSurge, maxUnavailable = intstr.FromString("25%"), intstr.FromString("25%")
+	if r.MaxSurge != nil {
+		maxSurge = *r.MaxSurge
+	}
+	if r.MaxUnavailable != nil {
+		maxUnavailable = *r.MaxUnavailable
+	}
+	return maxSurge, maxUnavailable
+}

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -95,10 +94,9 @@ func strategy(r common.Rollout) *appsv1ac.DeploymentStrategyApplyConfiguration {
 	if r.Strategy == appsv1.RecreateDeploymentStrategyType {
 		return appsv1ac.DeploymentStrategy().WithType(r.Strategy)
 	}
-	quarter := intstr.FromString("25%")
+	surge, unavailable := r.Bounds()
 	return appsv1ac.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
-		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
-			WithMaxSurge(or(r.MaxSurge, quarter)).WithMaxUnavailable(or(r.MaxUnavailable, quarter)))
+		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(surge).WithMaxUnavailable(unavailable))
 }
 
 // exclusiveOfPod are the fields of a pod template that may contain only applied

@@ -70,18 +70,13 @@ func (r Request) warnPod(v *Verdict) {
 // startsPodsFirst reports whether a rollout needs a new pod before it ends one of n old
 // ones. A strategy that is set shows that this was considered.
 func startsPodsFirst(rollout *common.Rollout, n int32) bool {
-	surge, unavailable := intstr.FromString("25%"), intstr.FromString("25%")
-	if rollout != nil {
-		if rollout.Strategy != "" {
-			return false
-		}
-		if rollout.MaxSurge != nil {
-			surge = *rollout.MaxSurge
-		}
-		if rollout.MaxUnavailable != nil {
-			unavailable = *rollout.MaxUnavailable
-		}
+	if rollout == nil {
+		rollout = &common.Rollout{}
 	}
+	if rollout.Strategy != "" {
+		return false
+	}
+	surge, unavailable := rollout.Bounds()
 	more, err := intstr.GetScaledValueFromIntOrPercent(&surge, int(n), true)
 	fewer, err2 := intstr.GetScaledValueFromIntOrPercent(&unavailable, int(n), false)
 	return err == nil && err2 == nil && more > 0 && fewer == 0
