@@ -62,14 +62,16 @@ type object struct {
 	workload.Defaults
 	w        *webserverv1.WebServer
 	observed workload.Observed
-	platform config.WebServer
-	drain    int64    // the default of the platform, in seconds
-	material material // the ConfigMaps and Secrets that the spec refers to
-	missing  error    // reports those that do not exist
+	platform config.WebServer // its ServiceType is that of this object
+	drain    int64            // the default of the platform, in seconds
+	material material         // the ConfigMaps and Secrets that the spec refers to
+	missing  error            // reports those that do not exist
 }
 
 func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.Platform) *object {
 	x := &object{w: w, observed: o, platform: platform.WebServer, drain: platform.Pods.DrainSeconds}
+	// Now: the status that decides it is about to be replaced.
+	x.platform.ServiceType = w.DefaultServiceType(x.platform.ServiceType)
 	x.material, x.missing = sourcesOf(w).resolve(o)
 	return x
 }
@@ -207,7 +209,6 @@ func servicePort(w *webserverv1.WebServer) int32 {
 }
 
 func serviceType(w *webserverv1.WebServer, platform config.WebServer) corev1.ServiceType {
-	platform.ServiceType = w.DefaultServiceType(platform.ServiceType)
 	if s := w.Spec.Service; s != nil {
 		return platform.ServiceTypeOf(s.Type, s.NodePort)
 	}

@@ -402,7 +402,7 @@ func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
 				w.Generation++
 			}
 			w.Status.Service = &webserverv1.ServiceStatus{Type: corev1.ServiceTypeNodePort, DefaultType: tc.recorded, NodePort: 30399}
-			raw, err := service(w, Observed{}, production, false).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform, false).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}

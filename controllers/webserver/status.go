@@ -30,7 +30,6 @@ func (x *object) UpdateStatus(r workload.Result) {
 	}
 	// If no Service exists, what was known of it stays: its node port must be the
 	// same when it is created again.
-	kind := serviceType(w, x.platform)
 	if s != nil {
 		st.Service = serviceStatus(s)
 		all := slices.Concat(r.Hosts, addresses(s))
@@ -39,7 +38,7 @@ func (x *object) UpdateStatus(r workload.Result) {
 	if st.Service != nil {
 		st.Service.DefaultType = ""
 		if asked := w.Spec.Service; asked == nil || asked.Type == "" && asked.NodePort == nil {
-			st.Service.DefaultType = kind
+			st.Service.DefaultType = x.platform.ServiceType
 		}
 	}
 }

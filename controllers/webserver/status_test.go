@@ -464,3 +464,14 @@ func TestReport_AddressOfAnIPv6LoadBalancer(t *testing.T) {
 		}
 	}
 }
+
+// A type that was removed from the spec is not what the object got by default.
+func TestReport_RecordsTheDefaultServiceType(t *testing.T) {
+	w := sample()
+	w.Generation, w.Status.ObservedGeneration = 2, 1
+	w.Status.Service = &webserverv1.ServiceStatus{Type: corev1.ServiceTypeLoadBalancer}
+	report(w, Observed{}, outcome(nil, nil, liveService(func(*corev1.Service) {})), platform)
+	if got := w.Status.Service.DefaultType; got != corev1.ServiceTypeNodePort {
+		t.Errorf("the default type is %s, want that of the platform configuration", got)
+	}
+}
