@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -40,19 +41,19 @@ type archive struct{ OS, Arch, Name, SHA256 string }
 // writePlugin writes an archive of the plugin for each platform, and the manifest by
 // which krew installs them.
 func (r release) writePlugin() error {
+	licences, err := r.licences("")
+	if err != nil {
+		return err
+	}
 	var archives []archive
 	for _, a := range []archive{{OS: "darwin", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "linux", Arch: "amd64"}, {OS: "linux", Arch: "arm64"}} {
-		files, err := r.licences("")
-		if err != nil {
-			return err
-		}
 		program, err := os.ReadFile(r.program(a.OS, a.Arch))
 		if err != nil {
 			return err
 		}
 		var content bytes.Buffer
 		z := gzip.NewWriter(&content)
-		if err := writeTar(z, r.created, append(files, file{"kubectl-platform", 0o755, program})); err != nil {
+		if err := writeTar(z, r.created, append(slices.Clip(licences), file{"kubectl-platform", 0o755, program})); err != nil {
 			return err
 		}
 		if err := z.Close(); err != nil {

@@ -256,12 +256,15 @@ func name(o client.Object) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.") + " " + o.GetName()
 }
 
+// written matches the managed fields of a client that writes the certificate or a CA.
+var written = regexp.MustCompile(`"f:(caBundle|ca\.crt|tls\.crt)"`)
+
 // writers returns the other clients that have written the certificate or the CA
 // bundles of an object.
 func writers(o client.Object) string {
 	var names []string
 	for _, e := range o.GetManagedFields() {
-		if e.FieldsV1 != nil && e.Manager != string(fieldOwner) && regexp.MustCompile(`"f:(caBundle|ca\.crt|tls\.crt)"`).MatchString(e.FieldsV1.GetRawString()) {
+		if e.FieldsV1 != nil && e.Manager != string(fieldOwner) && written.MatchString(e.FieldsV1.GetRawString()) {
 			names = append(names, strconv.Quote(e.Manager))
 		}
 	}

@@ -127,7 +127,7 @@ type renewal struct {
 	renew    func()
 
 	mu      sync.Mutex
-	defined map[string]schema.GroupVersionKind // of lacking, those whose CRD exists, by kind
+	defined map[string]bool // the kinds whose CRD exists
 }
 
 // renewEvery is how often it is looked up whether a type whose CRD exists is available.
@@ -167,7 +167,7 @@ func (r *renewal) define(crd any) {
 	defer r.mu.Unlock()
 	for kind, t := range r.lacking {
 		if plural, _ := meta.UnsafeGuessKindToResource(t.gvk); o.GetName() == plural.Resource+"."+t.gvk.Group {
-			r.defined[kind] = t.gvk
+			r.defined[kind] = true
 		}
 	}
 }
@@ -176,8 +176,8 @@ func (r *renewal) define(crd any) {
 func (r *renewal) arrived() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, gvk := range r.defined {
-		if why, err := examine(r.mapper, gvk, r.listable); why == nil && err == nil {
+	for kind := range r.defined {
+		if why, err := examine(r.mapper, r.lacking[kind].gvk, r.listable); why == nil && err == nil {
 			return true
 		}
 	}

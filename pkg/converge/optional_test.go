@@ -35,7 +35,7 @@ func TestRenewal_ATypeBecomesAvailable(t *testing.T) {
 	refused := errors.New("no answer")
 	r := &renewal{
 		lacking: unavailable{"HTTPRoute": {schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}, msgNotAvailable}},
-		mapper:  g, listable: func(schema.GroupVersionKind) error { return refused }, defined: map[string]schema.GroupVersionKind{},
+		mapper:  g, listable: func(schema.GroupVersionKind) error { return refused }, defined: map[string]bool{},
 	}
 	define := func(name string) { r.define(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}) }
 	expect := func(when string, want bool) {

@@ -139,7 +139,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	if len(lacking) == 0 || o.Renew == nil {
 		return nil
 	}
-	err = mgr.Add(&renewal{lacking: lacking, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), listable: listable, renew: o.Renew, defined: map[string]schema.GroupVersionKind{}})
+	err = mgr.Add(&renewal{lacking: lacking, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), listable: listable, renew: o.Renew, defined: map[string]bool{}})
 	if err != nil {
 		return fmt.Errorf("watching for what %s lacks: %w", k.Log.Key, err)
 	}
