@@ -88,15 +88,7 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Run(t, mgr)
 
 	// sees waits until the caches contain the objects of exactly these
 	// namespaces.

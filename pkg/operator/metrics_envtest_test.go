@@ -130,15 +130,7 @@ func TestMetrics_RequireThePermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Run(t, mgr)
 
 	do := func(method, url, authorization string) (int, string, error) {
 		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

@@ -1,9 +1,7 @@
-package operator
+package operator_test
 
 import (
-	"context"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,32 +9,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/platform-operator/platform-operator/pkg/operator"
+	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
 // TestServers_AreBounded starts the servers of a replica without an API server.
 func TestServers_AreBounded(t *testing.T) {
-	free := func() string {
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		return l.Addr().String()
-	}
-	o := Options{MetricsAddress: free(), ProbeAddress: free(), SkipNameValidation: true}
-	mgr, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, runtime.NewScheme(), o.Servers())
+	o := operator.Options{MetricsAddress: testkit.FreeAddress(t), ProbeAddress: testkit.FreeAddress(t), SkipNameValidation: true}
+	mgr, err := operator.New(&rest.Config{Host: "http://127.0.0.1:1"}, runtime.NewScheme(), o.Servers())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Run(t, mgr)
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // of this test
 	for _, tc := range []struct {
 		url    string

@@ -151,6 +151,20 @@ func (o *Operator) Stop() error {
 	}
 }
 
+// Run starts a manager, which ends with the test.
+func Run(t *testing.T, mgr manager.Manager) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // FreeAddress returns an address of this machine at which no process listens.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
