@@ -174,7 +174,8 @@ func (r *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	data, reason, err := next(secret.Data, bundles, r.Lifetimes, r.names, now, settled)
 	if err == nil && reason != "" {
 		if read(secret.Data, now).serving == nil {
-			// Replicas that only read the Secret use the certificate immediately.
+			// Replicas that only read the Secret use the certificate as soon as it is trusted, or
+			// if nothing else is.
 			// The errors are those of the same call below.
 			_, _ = r.inject(ctx, configurations, data[bundleKey], now)
 		}
