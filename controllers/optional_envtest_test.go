@@ -17,11 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/controllers/webserver"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -43,16 +45,25 @@ func TestOptional_OperatorStartsWithoutBeingAbleToList(t *testing.T) {
 			})
 		})
 	}
+	renewed := make(chan struct{}, 1)
 	subject := testkit.SubjectOf(func() converge.AnyKind { return webserver.Kind(config.Default()) })
-	o, err := env.Run(t.Context(), subject, refuse)
-	if err != nil {
-		t.Fatal(err)
+	subject.Setup = func(mgr manager.Manager, a *apply.Applier) error {
+		return converge.Register(mgr, webserver.Kind(config.Default()), a, converge.Options{Workers: 2, Renew: func() { renewed <- struct{}{} }})
 	}
-	t.Cleanup(func() {
-		if err := o.Stop(); err != nil {
-			t.Error(err)
+	run := func() *testkit.Operator {
+		t.Helper()
+		o, err := env.Run(t.Context(), subject, refuse)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		t.Cleanup(func() {
+			if err := o.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		return o
+	}
+	term := run()
 
 	for name, expose := range map[string]string{
 		"inside":  "",
@@ -91,6 +102,18 @@ func TestOptional_OperatorStartsWithoutBeingAbleToList(t *testing.T) {
 		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "HTTPRoute"), fmt.Errorf("it is %+v", c)
 	})
 	listed.Store(true)
+	until("the end of the term", func(context.Context) (bool, error) {
+		select {
+		case <-renewed:
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	if err := term.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	run()
 	until("the route", func(ctx context.Context) (bool, error) {
 		err := env.Admin.Get(ctx, client.ObjectKey{Namespace: ns, Name: "exposed"}, &gatewayv1.HTTPRoute{})
 		return err == nil, err
