@@ -122,56 +122,37 @@ func TestRBAC_EachPermissionIsNeeded(t *testing.T) {
 	if len(all) < 80 {
 		t.Fatalf("only %d permissions: the test sees nothing", len(all))
 	}
-	definitions := func(r permission) bool { return r.resource == "customresourcedefinitions" }
-	var early, late []permission
-	for _, r := range all {
-		if definitions(r) {
-			early = append(early, r)
-		} else {
-			late = append(late, r)
-		}
-	}
+	taken := slices.Clone(all)
 	if !*allPermissions {
-		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] }) //nolint:gosec // chosen at random, and the same each time
-		late = late[:somePermissions]
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(taken), func(i, j int) { taken[i], taken[j] = taken[j], taken[i] }) //nolint:gosec // chosen at random, and the same each time
+		taken = taken[:somePermissions]
 	}
-
-	// First in a cluster that does not serve HTTPRoute and PodMonitor.
-	withAndWithout(t, "before the CRDs", all, early, 2, (*stage).waitForDefinitions)
 	defineOptional(t)
-	withAndWithout(t, "a whole life", all, late, 4, (*stage).live)
-}
-
-// withAndWithout runs a scenario with all permissions, and without each one in
-// less.
-func withAndWithout(t *testing.T, name string, all, less []permission, parallel int, story func(*stage, context.Context) error) {
-	t.Run(name, func(t *testing.T) {
-		began := time.Now()
-		s := newStage(t, all)
-		if err := s.play(story); err != nil {
-			t.Fatalf("with all permissions: %v; refused: %q", err, s.wire.denied())
-		}
-		if d := s.wire.denied(); len(d) > 0 {
-			t.Fatalf("with all permissions, these are refused: %q", d)
-		}
-		t.Logf("with all permissions: %s", time.Since(began).Round(100*time.Millisecond))
-		places := make(chan struct{}, parallel)
-		for _, r := range less {
-			t.Run("without "+r.String(), func(t *testing.T) {
-				t.Parallel()
-				places <- struct{}{}
-				defer func() { <-places }()
-				began := time.Now()
-				s := newStage(t, slices.DeleteFunc(slices.Clone(all), func(x permission) bool { return x == r }))
-				s.wire.lists = r.verb == "list"
-				err := s.play(story)
-				if !slices.Contains(s.wire.denied(), r.verb+" "+r.resource+"."+r.group) {
-					t.Errorf("nothing was refused for want of it (refused: %q; %v): it is not needed, or the story lacks something", s.wire.denied(), err)
-				}
-				t.Logf("refused after %s", time.Since(began).Round(100*time.Millisecond))
-			})
-		}
-	})
+	began := time.Now()
+	s := newStage(t, all)
+	if err := s.play((*stage).live); err != nil {
+		t.Fatalf("with all permissions: %v; refused: %q", err, s.wire.denied())
+	}
+	if d := s.wire.denied(); len(d) > 0 {
+		t.Fatalf("with all permissions, these are refused: %q", d)
+	}
+	t.Logf("with all permissions: %s", time.Since(began).Round(100*time.Millisecond))
+	places := make(chan struct{}, 4)
+	for _, r := range taken {
+		t.Run("without "+r.String(), func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			began := time.Now()
+			s := newStage(t, slices.DeleteFunc(slices.Clone(all), func(x permission) bool { return x == r }))
+			s.wire.lists = r.verb == "list"
+			err := s.play((*stage).live)
+			if !slices.Contains(s.wire.denied(), r.verb+" "+r.resource+"."+r.group) {
+				t.Errorf("nothing was refused for want of it (refused: %q; %v): it is not needed, or the story lacks something", s.wire.denied(), err)
+			}
+			t.Logf("refused after %s", time.Since(began).Round(100*time.Millisecond))
+		})
+	}
 }
 
 // defineOptional creates the CRDs of the optional types, unless they exist, for the
@@ -487,18 +468,6 @@ var made = []schema.GroupVersionKind{
 	{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
 	{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"},
 	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"},
-}
-
-// waitForDefinitions is the scenario of a cluster that does not serve all types:
-// their CRDs are watched.
-func (s *stage) waitForDefinitions(ctx context.Context) error {
-	if err := s.apply(ctx, "everything", false); err != nil {
-		return err
-	}
-	return testkit.Eventually(ctx, "web to say what is missing", func(ctx context.Context) (bool, error) {
-		reason, err := s.condition(ctx, "WebServer", "web", "Stalled", "reason")
-		return reason == "FeatureUnavailable", err
-	})
 }
 
 // live is the scenario of everything that the operator does.

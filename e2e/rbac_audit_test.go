@@ -56,8 +56,6 @@ func (r permission) String() string {
 var usedInCampaigns = []permission{
 	{"", "secrets", "create", "platform-operator-webhook-cert"},
 	{"coordination.k8s.io", "leases", "create", ""},
-	{"apiextensions.k8s.io", "customresourcedefinitions", "list", ""},
-	{"apiextensions.k8s.io", "customresourcedefinitions", "watch", ""},
 }
 
 // comparePermissions compares the permissions of the operator's account with its

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -121,65 +118,34 @@ func checkList(r client.Reader, namespaces []string, kind, of schema.GroupVersio
 // renewal ends the controllers when a type that they lack has become available.
 type renewal struct {
 	lacking  unavailable
-	cache    cache.Cache
 	mapper   meta.RESTMapper
 	listable func(schema.GroupVersionKind) error
 	renew    func()
-
-	mu      sync.Mutex
-	defined map[string]bool // the kinds whose CRD exists
 }
 
-// renewEvery is how often it is looked up whether a type whose CRD exists is available.
-const renewEvery = 5 * time.Second
+// renewEvery is how often it is looked up whether a type is available, at the cost of
+// one request of the API server for each type and kind that lacks it.
+const renewEvery = 30 * time.Second
 
 // NeedLeaderElection returns false: a replica that waits for the Lease has
 // caches, too.
-func (*renewal) NeedLeaderElection() bool { return false }
+func (renewal) NeedLeaderElection() bool { return false }
 
-// Start watches the CRDs of the types until one of the types is available or ctx ends.
-func (r *renewal) Start(ctx context.Context) error {
-	definition := &metav1.PartialObjectMetadata{}
-	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	informer, err := r.cache.GetInformer(ctx, definition, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watching definitions: %w", err)
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: r.define})
-	if err != nil {
-		return fmt.Errorf("watching definitions: %w", err)
-	}
-	// It ends without an error, or with that of ctx.
-	_ = wait.PollUntilContextCancel(ctx, renewEvery, false, func(context.Context) (bool, error) { return r.arrived(), nil })
-	if ctx.Err() == nil {
+// Start calls renew when one of the types is available, unless ctx ends before.
+func (r renewal) Start(ctx context.Context) error {
+	if wait.PollUntilContextCancel(ctx, renewEvery, false, r.arrived) == nil {
 		r.renew()
 	}
 	return nil
 }
 
-// define records that a CRD exists.
-func (r *renewal) define(crd any) {
-	o, ok := crd.(client.Object)
-	if !ok {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for kind, t := range r.lacking {
-		if plural, _ := meta.UnsafeGuessKindToResource(t.gvk); o.GetName() == plural.Resource+"."+t.gvk.Group {
-			r.defined[kind] = true
+// arrived reports whether a type has become available. It returns no error: an API server
+// that does not answer is asked again.
+func (r renewal) arrived(context.Context) (bool, error) {
+	for _, t := range r.lacking {
+		if why, err := examine(r.mapper, t.gvk, r.listable); why == nil && err == nil {
+			return true, nil
 		}
 	}
-}
-
-// arrived reports whether a type has become available.
-func (r *renewal) arrived() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for kind := range r.defined {
-		if why, err := examine(r.mapper, r.lacking[kind].gvk, r.listable); why == nil && err == nil {
-			return true
-		}
-	}
-	return false
+	return false, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -31,29 +31,33 @@ func (g *gateway) RESTMapping(gk schema.GroupKind, v ...string) (*meta.RESTMappi
 }
 
 func TestRenewal_ATypeBecomesAvailable(t *testing.T) {
-	g := &gateway{}
+	route := schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}
 	refused := errors.New("no answer")
-	r := &renewal{
-		lacking: unavailable{"HTTPRoute": {schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}, msgNotAvailable}},
-		mapper:  g, listable: func(schema.GroupVersionKind) error { return refused }, defined: map[string]bool{},
+	for name, tc := range map[string]struct {
+		serves bool
+		list   error
+		want   bool
+	}{
+		"not served":         {serves: false, list: nil, want: false},
+		"served, not listed": {serves: true, list: refused, want: false},
+		"served, and listed": {serves: true, list: nil, want: true},
+		"neither of the two": {serves: false, list: refused, want: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), 10*renewEvery)
+				defer stop()
+				renewed := false
+				r := renewal{
+					unavailable{"HTTPRoute": {route, msgNotAvailable}}, &gateway{serves: tc.serves},
+					func(schema.GroupVersionKind) error { return tc.list }, func() { renewed = true },
+				}
+				if err := r.Start(ctx); err != nil || renewed != tc.want {
+					t.Errorf("renewed %v, want %v; %v", renewed, tc.want, err)
+				}
+			})
+		})
 	}
-	define := func(name string) { r.define(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}) }
-	expect := func(when string, want bool) {
-		t.Helper()
-		if got := r.arrived(); got != want {
-			t.Errorf("%s: %v, want %v", when, got, want)
-		}
-	}
-	g.serves, refused = true, nil
-	define("others.gateway.networking.k8s.io")
-	expect("another CRD", false)
-	define("httproutes.gateway.networking.k8s.io")
-	g.serves = false
-	expect("not served yet", false)
-	g.serves, refused = true, errors.New("no answer")
-	expect("not listed yet", false)
-	refused = nil
-	expect("listed", true)
 }
 
 func TestUnavailable(t *testing.T) {

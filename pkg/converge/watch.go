@@ -139,9 +139,8 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	if len(lacking) == 0 || o.Renew == nil {
 		return nil
 	}
-	err = mgr.Add(&renewal{lacking: lacking, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), listable: listable, renew: o.Renew, defined: map[string]bool{}})
-	if err != nil {
-		return fmt.Errorf("watching for what %s lacks: %w", k.Log.Key, err)
+	if err := mgr.Add(renewal{lacking, mgr.GetRESTMapper(), listable, o.Renew}); err != nil {
+		return fmt.Errorf("waiting for what %s lacks: %w", k.Log.Key, err)
 	}
 	return nil
 }
