@@ -9,6 +9,7 @@ import (
 // TestAutoscaling_ReportsAnAutoscalerOfTheUser checks that an autoscaler for the
 // Deployment is reported, and that it works with the WebServer as its target.
 func TestAutoscaling_ReportsAnAutoscalerOfTheUser(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply(webServerKind.manifest("web", `{image: "nginx:1.27.4", replicas: 1, service: {type: ClusterIP}, resources: {requests: {cpu: 5m}}}`))

@@ -86,6 +86,7 @@ func TestDemoApplication_Container(t *testing.T) {
 // TestDemoApplication_Config checks that a changed ConfigMap replaces the pods, and
 // that an earlier revision has its original content.
 func TestDemoApplication_Config(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply(app("  envFrom: [{configMapRef: {name: app}}]\n  rollout: {restartOnConfigChange: true}\n"))
@@ -119,6 +120,7 @@ func TestDemoApplication_Config(t *testing.T) {
 // TestDemoApplication_Autoscaling checks that the replicas are handed over to the
 // autoscaler and back without a drop.
 func TestDemoApplication_Autoscaling(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply(app("  replica: 3\n  resources: {requests: {cpu: 10m}}\n"))
@@ -142,6 +144,7 @@ func TestDemoApplication_Autoscaling(t *testing.T) {
 // TestDemoApplication_AuxiliaryResources checks that auxiliary resources are created on
 // request, and deleted when they are not requested any more.
 func TestDemoApplication_AuxiliaryResources(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	host := s.ns + ".example.com"

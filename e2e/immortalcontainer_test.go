@@ -99,6 +99,7 @@ func reborn(t *testing.T, ns, pod, not string) string {
 // container may take its grace period to terminate, during which no container runs
 // the new image.
 func TestImmortalContainer_IsReadyOnlyOnceItsImageRuns(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const object = "immortal/slow"
@@ -131,6 +132,7 @@ func TestImmortalContainer_IsReadyOnlyOnceItsImageRuns(t *testing.T) {
 // TestImmortalContainer_CountsOnlyPodsThatRan checks that a pod which is replaced
 // before its gate is removed is not counted as a start.
 func TestImmortalContainer_CountsOnlyPodsThatRan(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const object = "immortal/gated"
@@ -180,6 +182,7 @@ func TestImmortalContainer_CountsOnlyPodsThatRan(t *testing.T) {
 // TestImmortalContainer_WaitsForLostNode uses a Node without a kubelet: the test reports
 // that the pod runs, and then that is all Kubernetes hears of it.
 func TestImmortalContainer_WaitsForLostNode(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const object, pod = "immortal/web", "web-immortalpod"

@@ -9,6 +9,7 @@ import (
 // TestNetworkPolicy_ExistsBeforePods checks that isolated pods never run without
 // their NetworkPolicy, even if another child of the object cannot be written.
 func TestNetworkPolicy_ExistsBeforePods(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("create", "service", "clusterip", "web-service", "--tcp=5432")

@@ -59,6 +59,7 @@ spec: {policyName: ` + s.ns + `}
 // TestMutation_InjectedContainerIsNotBlamedOnTheRevision checks that a container that
 // admission adds to pods, and that does not start, is reported and causes no rollback.
 func TestMutation_InjectedContainerIsNotBlamedOnTheRevision(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const object = "webserver/web"
@@ -77,6 +78,7 @@ func TestMutation_InjectedContainerIsNotBlamedOnTheRevision(t *testing.T) {
 // TestMutation_RewrittenImageOfAnImmortalContainer checks that an image that admission
 // rewrites, for example to that of a mirror, stays, and that the object is Ready.
 func TestMutation_RewrittenImageOfAnImmortalContainer(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const object = "immortal/mirrored"

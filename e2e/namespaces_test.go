@@ -13,6 +13,7 @@ import (
 // makes a revision fail, and the object serves as soon as its pods are admitted.
 
 func TestNamespace_EnforcesPodSecurity(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("label", "namespace", s.ns, "pod-security.kubernetes.io/enforce=restricted")
@@ -47,6 +48,7 @@ spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
 }
 
 func TestNamespace_QuotaIsUsedUp(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.kubectl("create", "quota", "small", "--hard=pods=2")
@@ -69,6 +71,7 @@ func TestNamespace_QuotaIsUsedUp(t *testing.T) {
 }
 
 func TestNamespace_LimitRange(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")

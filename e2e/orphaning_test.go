@@ -47,6 +47,7 @@ func numbered(prefix string, n int) []string {
 // If the operator restored one at that moment, the child would be deleted. So many
 // objects are deleted while events of their children are reconciled.
 func TestGarbageCollector_OrphansWithoutInterference(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const rounds, each = 1, 20

@@ -25,6 +25,7 @@ func (s blockStage) recreated(object string, remove func()) {
 // TestRollout_RetriesWhenMissingInputIsCreated checks that a missing ConfigMap or
 // Secret does not make the revision that refers to it fail.
 func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	s.apply(demoApplicationKind.manifest("app", `{image: "nginx:1.27.4"}`) +
@@ -62,6 +63,7 @@ func TestRollout_RetriesWhenMissingInputIsCreated(t *testing.T) {
 // without its ConfigMap is still scaled and repaired, because the content is known
 // from the snapshot.
 func TestReferences_MissingConfigMapKeepsTheRestReconciled(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const follows = `rollout: {restartOnConfigChange: true}`

@@ -71,6 +71,7 @@ func (s blockStage) rolledBack(object string) {
 // TestRollout_RecordsRollbackAfterHalt checks that lastActions contains the latest
 // action.
 func TestRollout_RecordsRollbackAfterHalt(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	s := newBlockStage(t)
 	const object = "webserver/web"

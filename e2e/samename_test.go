@@ -15,6 +15,7 @@ import (
 // that need a Deployment of the same name. One owns it, the others report Conflict
 // and wait, and when that one is deleted, another takes over.
 func TestOperator_ThreeKindsWithTheSameName(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	ns := namespace(t)
 	kinds := []string{"webserver", "demoapplication", "memcached"}

@@ -90,6 +90,7 @@ func TestWebServer_Config(t *testing.T) {
 // TestWebServer_ConfigMaps checks that the content of a ConfigMap is served, that a
 // missing one is waited for, and that a change is rolled out.
 func TestWebServer_ConfigMaps(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	ns := namespace(t)
 	configMap := func(name, key, text string) {
@@ -113,6 +114,7 @@ func TestWebServer_ConfigMaps(t *testing.T) {
 }
 
 func TestWebServer_ContentFromFiles(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	ns := namespace(t)
 	serve(t, ns, `content: {files: {index.html: "<h1>Hello</h1>", a.css: "h1 {}"}}`)
@@ -125,6 +127,7 @@ func TestWebServer_ContentFromFiles(t *testing.T) {
 }
 
 func TestWebServer_Metrics(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	ns := namespace(t)
 	serve(t, ns, `monitoring: {enabled: true}`)
@@ -148,6 +151,7 @@ func TestWebServer_Metrics(t *testing.T) {
 // with another key, a handshake may occur between the updates of the two files, as
 // documented.
 func TestWebServer_ServesARenewedCertificate(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	ns := namespace(t)
 	secret := func(cert, key []byte) {

@@ -169,6 +169,7 @@ func operatorLogs(t *testing.T) []logLine {
 // TestWebServer_TwoInOneNamespace is needed because the legacy operator could not
 // create the Service of a second WebServer: the node port was a constant.
 func TestWebServer_TwoInOneNamespace(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	ns := namespace(t)
 	for _, name := range []string{"one", "two"} {
@@ -191,6 +192,7 @@ func TestWebServer_TwoInOneNamespace(t *testing.T) {
 // TestWebServer_ReportsTheDigestThatPodsRun moves a tag. The known digest is reported as
 // long as any pod has it.
 func TestWebServer_ReportsTheDigestThatPodsRun(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	t.Parallel()
 	if !local() {
 		t.Skip("only the registry of the local cluster can be told to move a tag")

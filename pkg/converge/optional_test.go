@@ -49,7 +49,8 @@ func TestRenewal_ATypeBecomesAvailable(t *testing.T) {
 				defer stop()
 				renewed := false
 				r := renewal{
-					unavailable{"HTTPRoute": {route, msgNotAvailable}}, &gateway{serves: tc.serves},
+					unavailable{"HTTPRoute": {route, msgNotAvailable}},
+					&gateway{serves: tc.serves},
 					func(schema.GroupVersionKind) error { return tc.list }, func() { renewed = true },
 				}
 				if err := r.Start(ctx); err != nil || renewed != tc.want {
