@@ -120,6 +120,9 @@ type scene struct {
 	cache  cache
 	clock  time.Time
 	writes int
+	events *events.FakeRecorder
+	// generations makes applying a Deployment raise its generation, as the API server does.
+	generations bool
 	// allocated counts the bytes that reconciles allocate outside of the fake API
 	// server, if it is not nil.
 	allocated *uint64
@@ -139,6 +142,9 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				s.writes++
 				defer s.uncounted()()
+				if s.generations {
+					return applyWithGeneration(ctx, c, o, opts...)
+				}
 				return c.Apply(ctx, o, opts...)
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
@@ -167,7 +173,8 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 // restart replaces the operator by a new process, which remembers nothing.
 func (s *scene) restart() {
 	c := cached{s.api, s.cache}
-	s.Reconciler = converge.NewReconciler(s.kind, c, configsource.NewReader(s.cache, s.api), apply.NewApplier(c, s.api, apply.NoRecorder{}), events.NewFakeRecorder(1000), func() time.Time { return s.clock })
+	s.events = events.NewFakeRecorder(1000)
+	s.Reconciler = converge.NewReconciler(s.kind, c, configsource.NewReader(s.cache, s.api), apply.NewApplier(c, s.api, apply.NoRecorder{}), s.events, func() time.Time { return s.clock })
 }
 
 // sample returns the object of the kind in config/samples.

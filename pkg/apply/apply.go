@@ -75,6 +75,9 @@ type Child struct {
 	Differs bool
 	// Restored are the fields that another client changed and that were restored.
 	Restored string
+	// KeptSince is the generation since which no change concerned the child's pods
+	// (Intent.KeepsPods), or 0 if the last one did, or if that is not known.
+	KeptSince int64
 }
 
 // Recorder counts writes. Its methods may be called concurrently.
@@ -153,6 +156,9 @@ func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, err
 		a.metrics.Failed(owner.GVK.Kind, in.Kind, err)
 	case child.Action == Unchanged:
 		a.metrics.Skipped(owner.GVK.Kind, in.Kind)
+	}
+	if err == nil {
+		child.KeptSince = a.recall(owner, in).written.keptSince(child.Live)
 	}
 	return child, err
 }

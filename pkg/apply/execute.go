@@ -123,7 +123,7 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 		if last.hash == t.hash {
 			t.drift = DriftDeleted
 		}
-		return t.wrote(Created, sent.answer()), nil
+		return t.wrote(Created, nil, sent.answer()), nil
 	}
 	if !apierrors.IsConflict(err) {
 		return Child{}, fmt.Errorf("creating %s: %w", t.in, err)
@@ -241,7 +241,7 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 		answer, err = t.sendOnce(ctx, live)
 	}
 	if err == nil {
-		return t.wrote(act, answer), nil
+		return t.wrote(act, live, answer), nil
 	}
 	if t.in.Replace != nil && t.in.Replace(err) {
 		return Child{}, t.replace(ctx, live.GetUID())
@@ -314,8 +314,8 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 }
 
 // wrote counts a successful write, compares the API server's response with the
-// intent, and remembers the result.
-func (t *attempt) wrote(act Action, answer client.Object) Child {
+// intent, and remembers the result. before is nil if the child did not exist.
+func (t *attempt) wrote(act Action, before, answer client.Object) Child {
 	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
 	if t.drift != "" {
 		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
@@ -326,7 +326,10 @@ func (t *attempt) wrote(act Action, answer client.Object) Child {
 		t.metrics.Contested(t.owner.GVK.Kind, t.in.Kind)
 	}
 	known := t.recall(t.owner, t.in)
-	known.written = memo{t.hash, answer.GetUID(), answer.GetResourceVersion(), how}
+	known.written = memo{hash: t.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), answer: how}
+	if t.in.KeepsPods != nil && before != nil && t.in.KeepsPods(before, answer) {
+		known.written.from, known.written.to = before.GetGeneration(), answer.GetGeneration()
+	}
 	known.unowned = nil
 	if t.drift == DriftFields {
 		known.repairs = &repairs{known.repairs.recent(t.now()).count + 1, t.now(), t.differs}

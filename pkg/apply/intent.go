@@ -68,6 +68,9 @@ type Intent struct {
 	// from the intent and have to keep their value, or nil if there are none.
 	// They are applied first, by a separate field manager.
 	ReleaseFields func(live client.Object) runtime.ApplyConfiguration
+	// KeepsPods reports whether a write changed nothing that the child's controller acts
+	// on, so that what the controller reported before is still true. If nil, none is.
+	KeepsPods func(before, after client.Object) bool
 	// Optional reports that the child is omitted without an error if its API is
 	// not served by the cluster.
 	Optional bool

@@ -31,7 +31,8 @@ func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
 type facts struct {
 	// written is the last write of the child. Losing it costs a second write if the
 	// cache does not hold the first one yet, and one if something else changes the child
-	// in the operator's own request.
+	// in the operator's own request. An object whose Deployment was only annotated is then
+	// not Ready until the Deployment's controller has observed that.
 	written memo
 	// repairs are the recent repairs, or nil. Losing them costs promptRepairs writes of a
 	// disputed child.
@@ -50,6 +51,17 @@ type memo struct {
 	uid     types.UID
 	version string // the resource version, "" if nothing was written
 	answer  string // how the answer differed from the intent, by compare.Fingerprint
+	// from and to are the generations before and after the write, or 0 if it concerned the
+	// child's pods.
+	from, to int64
+}
+
+// keptSince returns the generation since which no change concerned the child's pods, or 0.
+func (m memo) keptSince(live client.Object) int64 {
+	if m.uid != live.GetUID() || m.to != live.GetGeneration() {
+		return 0
+	}
+	return m.from
 }
 
 // unowned is an object with the name of a child that the owner does not own.

@@ -65,6 +65,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 		child, err := c.applier.Apply(ctx, c.owner, in)
 		if err == nil {
 			c.out.keep(k, child.Live, !child.Differs)
+			c.out.keptSince[k] = child.KeptSince
 			disputes = append(disputes, child.Dispute)
 			if child.Restored != "" {
 				c.event(c.obj, "Normal", msgRestored.Reason(), "Apply", msgRestored.With(in, child.Restored))

@@ -214,10 +214,11 @@ type Outcome struct {
 	// Now is the time of the reconcile.
 	Now time.Time
 
-	children map[childKey]client.Object
-	matching map[childKey]bool // the children that are as the plan states
-	again    *time.Duration
-	urgent   *bool
+	children  map[childKey]client.Object
+	matching  map[childKey]bool // the children that are as the plan states
+	keptSince map[childKey]int64
+	again     *time.Duration
+	urgent    *bool
 }
 
 // WriteStatusNow requests that the status is written even if no condition has
@@ -258,7 +259,7 @@ type childKey struct {
 
 // NewOutcome returns an outcome. children are those that were written, by kind.
 func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
-	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}, matching: map[childKey]bool{}, again: new(time.Duration), urgent: new(bool)}
+	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}, matching: map[childKey]bool{}, keptSince: map[childKey]int64{}, again: new(time.Duration), urgent: new(bool)}
 	for kind, c := range children {
 		o.keep(childKey{kind, client.ObjectKeyFromObject(c)}, c, true)
 	}
@@ -276,6 +277,12 @@ func (o Outcome) keep(k childKey, live client.Object, matches bool) {
 // failed, or the repair is postponed.
 func (o Outcome) Matches(kind, namespace, name string) bool {
 	return o.matching[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
+}
+
+// KeptSince returns the generation of a child since which no change concerned its pods
+// (apply.Child), or 0.
+func (o Outcome) KeptSince(kind, namespace, name string) int64 {
+	return o.keptSince[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
 }
 
 // Child returns a child as it is after the reconcile, or false if it does not

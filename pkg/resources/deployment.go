@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -83,6 +84,7 @@ func (r Rolling) intent() apply.Intent {
 		ac.WithAnnotations(map[string]string{naming.AnnotationScaledBy: "HorizontalPodAutoscaler"})
 		in.ReleaseFields = replicasStay
 	}
+	in.KeepsPods = keepsPods
 	in.Exclusive = exclusive(r.Template)
 	if rollout.Strategy == appsv1.RecreateDeploymentStrategyType {
 		in.Exclusive = append(in.Exclusive, "spec.strategy.rollingUpdate") // it would be invalid
@@ -158,6 +160,14 @@ func replicasStay(live client.Object) runtime.ApplyConfiguration {
 	}
 	return appsv1ac.Deployment(d.Name, d.Namespace).WithUID(d.UID).
 		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*d.Spec.Replicas))
+}
+
+// keepsPods reports whether a change of a Deployment leaves its pods as they are, and what
+// counts as available.
+func keepsPods(before, after client.Object) bool {
+	b, a := before.(*appsv1.Deployment), after.(*appsv1.Deployment)
+	return equality.Semantic.DeepEqual(b.Spec.Template, a.Spec.Template) && replicas(b) == replicas(a) &&
+		b.Spec.Paused == a.Spec.Paused && b.Spec.MinReadySeconds == a.Spec.MinReadySeconds
 }
 
 func or[T any](v *T, unset T) T {

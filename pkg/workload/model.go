@@ -285,7 +285,7 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	ns, status := owner.GetNamespace(), owner.GetStatus()
 	r := Result{
 		Outcome: out, Decision: m.Decision, Current: m.current,
-		Deployment: converge.ChildOrObserved(out, "Deployment", ns, owner.GetName(), o.Deployment),
+		Deployment: m.deployment(out),
 		Service:    converge.ChildOrObserved(out, "Service", ns, s.Service, o.Service),
 	}
 	want := s.Wanted(r.Deployment)
@@ -302,6 +302,19 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Hosts = o.Exposed(m.auxiliary, status, out)
 	m.object.UpdateStatus(r)
+}
+
+// deployment returns the Deployment as written by this reconcile, or else as observed. If its
+// controller has observed all that concerns the pods, so it has the Deployment: annotations
+// raise the generation too, and an upgrade of the operator may change them.
+func (m *Model) deployment(out converge.Outcome) *appsv1.Deployment {
+	ns, name := m.spec.Owner.GetNamespace(), m.spec.Owner.GetName()
+	d := converge.ChildOrObserved(out, "Deployment", ns, name, m.observed.Deployment)
+	if since := out.KeptSince("Deployment", ns, name); since > 0 && d.Status.ObservedGeneration >= since {
+		d = d.DeepCopy()
+		d.Status.ObservedGeneration = d.Generation
+	}
+	return d
 }
 
 // state returns what the Deployment means for the conditions, and updates the status
