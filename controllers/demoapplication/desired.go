@@ -15,6 +15,7 @@ import (
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -92,13 +93,13 @@ type object struct {
 	workload.Defaults
 	a         *demoapplicationv1.DemoApplication
 	observed  workload.Observed
-	drain     int64                            // the default of the platform, in seconds
+	platform  config.Pods                      // the defaults of the platform
 	snapshots map[string]configsource.Snapshot // snapshots, by the name of the ConfigMap
 	missing   error                            // reports ConfigMaps that do not exist
 }
 
-func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, drain int64) *object {
-	x := &object{a: a, observed: o, drain: drain}
+func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, platform config.Pods) *object {
+	x := &object{a: a, observed: o, platform: platform}
 	x.snapshots, x.missing = snapshots(a, o)
 	return x
 }
@@ -126,7 +127,7 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 	}
 	in := inputs(x.a, x.snapshots)
 	in.Secrets = digest
-	return in, rollout.WithSecrets(template(x.a, x.snapshots, x.drain), digest), nil
+	return in, rollout.WithSecrets(template(x.a, x.snapshots, x.platform), digest), nil
 }
 
 // Snapshots returns the ConfigMaps that the pods use.
@@ -170,8 +171,8 @@ func (x *object) State(s conditions.State, service *corev1.Service) conditions.S
 	return s
 }
 
-// template returns the desired pod template. drain is the platform's default.
-func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot, drain int64) *corev1ac.PodTemplateSpecApplyConfiguration {
+// template returns the desired pod template.
+func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot, platform config.Pods) *corev1ac.PodTemplateSpecApplyConfiguration {
 	// The default is the baseline Pod Security Standard: an image runs as the user
 	// that it names, even as root, and can write to its own files.
 	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
@@ -186,7 +187,8 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 		return source
 	}
 	resources.Customize(pod, c, said)
-	resources.Drain(pod, c, a.Spec.Pod, drain)
+	resources.Drain(pod, c, a.Spec.Pod, platform.DrainSeconds)
+	resources.LeaveLostNodes(pod, platform.TolerationSeconds)
 	pod.WithContainers(c)
 	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
 	return rollout.Restarted(t, a.Spec.Rollout)

@@ -301,7 +301,7 @@ func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
-			in, ok := deployment(a, Observed{}, template(a, nil, 5)).Fallback(tc.refused)
+			in, ok := deployment(a, Observed{}, template(a, nil, config.Default().Pods)).Fallback(tc.refused)
 			if ok != tc.want {
 				t.Fatalf("falls back: %v, want %v", ok, tc.want)
 			}
@@ -318,7 +318,7 @@ func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 			}
 			// The next reconcile must produce the same intent, or it would write
 			// again.
-			again, err := deployment(a, Observed{Observed: rollout.Observed{Deployment: d}}, template(a, nil, 5)).Object(a, ownerKind)
+			again, err := deployment(a, Observed{Observed: rollout.Observed{Deployment: d}}, template(a, nil, config.Default().Pods)).Object(a, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -476,7 +476,7 @@ func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 			if changed := hash(a, nil) != hash(b, nil); changed != tc.change {
 				t.Errorf("a change: %v, want %v: %s", changed, tc.change, hash(b, nil))
 			}
-			same := cmp.Diff(template(a, nil, 5), template(b, nil, 5)) == ""
+			same := cmp.Diff(template(a, nil, config.Default().Pods), template(b, nil, config.Default().Pods)) == ""
 			if !tc.change && !same {
 				t.Error("the template changes without a revision")
 			}

@@ -39,7 +39,7 @@ func kind(platform config.Platform) workload.Kind[*cachev1alpha1.Memcached] {
 		PodLabel: labelOwner, FixedPodLabels: map[string]string{labelApp: app},
 		Labels: (*cachev1alpha1.Memcached).PodLabels, ServiceName: func(m *cachev1alpha1.Memcached) string { return m.Name },
 		Object: func(m *cachev1alpha1.Memcached, o workload.Observed) workload.Object {
-			return &object{m: m, observed: o, platform: platform.Memcached}
+			return &object{m: m, observed: o, platform: platform}
 		},
 		Platform: platform,
 	}

@@ -122,7 +122,7 @@ type object struct {
 	workload.Defaults
 	m        *cachev1alpha1.Memcached
 	observed workload.Observed
-	platform config.Memcached
+	platform config.Platform
 }
 
 // Spec returns the parts of spec and status that kinds share.
@@ -138,7 +138,7 @@ func (x *object) Spec() workload.Spec {
 
 // Pods returns the inputs and the template of the pods.
 func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
-	return inputs(x.m), template(x.m, image(x.m, x.platform)), nil
+	return inputs(x.m), template(x.m, image(x.m, x.platform.Memcached), x.platform.Pods), nil
 }
 
 // Adopt keeps the image of a revision that exists if the spec does not name one:
@@ -152,10 +152,10 @@ func (x *object) Adopt(existing rollout.Revision) (*corev1ac.PodTemplateSpecAppl
 		return nil, err
 	}
 	i := imageIn(kept)
-	if i == "" || i == image(x.m, x.platform) {
+	if i == "" || i == image(x.m, x.platform.Memcached) {
 		return nil, nil
 	}
-	return template(x.m, i), nil
+	return template(x.m, i, x.platform.Pods), nil
 }
 
 // Deployment returns the Deployment.
@@ -187,7 +187,7 @@ func imageIn(t *corev1ac.PodTemplateSpecApplyConfiguration) string {
 // keeps sending requests for a moment. Here every client connects directly, and the
 // Service resolves to a pod until it is deleted, with or without a sleep. During a
 // sleep clients would only store more items in a node that is about to lose them.
-func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
+func template(m *cachev1alpha1.Memcached, image string, platform config.Pods) *corev1ac.PodTemplateSpecApplyConfiguration {
 	ofPod, ofContainer := resources.SecurityContexts(m.Spec.Security, resources.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: user, ReadOnlyRootFilesystem: true,
 	})
@@ -203,6 +203,7 @@ func template(m *cachev1alpha1.Memcached, image string) *corev1ac.PodTemplateSpe
 		Container: common.Container{ImagePullPolicy: m.Spec.ImagePullPolicy, ImagePullSecrets: m.Spec.ImagePullSecrets},
 		Resources: containerResources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: m.PodLabels(),
 	})
+	resources.LeaveLostNodes(pod, platform.TolerationSeconds)
 	t := resources.Template(resources.PodLabels(m.Spec.Pod, m.PodLabels()), pod.WithContainers(c)).
 		WithAnnotations(resources.PodAnnotations(m.Spec.Pod))
 	return rollout.Restarted(t, m.Spec.Rollout)

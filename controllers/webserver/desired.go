@@ -62,16 +62,15 @@ type object struct {
 	workload.Defaults
 	w        *webserverv1.WebServer
 	observed workload.Observed
-	platform config.WebServer // its ServiceType is that of this object
-	drain    int64            // the default of the platform, in seconds
-	material material         // the ConfigMaps and Secrets that the spec refers to
-	missing  error            // reports those that do not exist
+	platform config.Platform // its default type of Services is that of this object
+	material material        // the ConfigMaps and Secrets that the spec refers to
+	missing  error           // reports those that do not exist
 }
 
 func newObject(w *webserverv1.WebServer, o workload.Observed, platform config.Platform) *object {
-	x := &object{w: w, observed: o, platform: platform.WebServer, drain: platform.Pods.DrainSeconds}
+	x := &object{w: w, observed: o, platform: platform}
 	// Now: the status that decides it is about to be replaced.
-	x.platform.ServiceType = w.DefaultServiceType(x.platform.ServiceType)
+	x.platform.WebServer.ServiceType = w.DefaultServiceType(platform.WebServer.ServiceType)
 	x.material, x.missing = sourcesOf(w).resolve(o)
 	return x
 }
@@ -106,7 +105,7 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 	if x.missing != nil {
 		return nil, nil, x.missing
 	}
-	return inputs(x.w, x.material), template(x.w, x.material, x.platform, x.drain), nil
+	return inputs(x.w, x.material), template(x.w, x.material, x.platform), nil
 }
 
 // Snapshots returns the ConfigMaps that the pods mount.
@@ -123,7 +122,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, template
 // have it.
 func (x *object) AddService(plan *converge.Plan, ports workload.Ports) {
 	tls := ports.Has(httpsName, x.w.Spec.TLS != nil)
-	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform, tls))
+	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, tls))
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is

@@ -402,7 +402,7 @@ func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
 				w.Generation++
 			}
 			w.Status.Service = &webserverv1.ServiceStatus{Type: corev1.ServiceTypeNodePort, DefaultType: tc.recorded, NodePort: 30399}
-			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform, false).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform.WebServer, false).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -446,7 +446,7 @@ func TestLog_LinesOfAnEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			var got []string
-			for _, c := range deployment(w, Observed{Observed: rollout.Observed{Deployment: tc.live}}, template(w, material{}, platform.WebServer, 5)).Changes {
+			for _, c := range deployment(w, Observed{Observed: rollout.Observed{Deployment: tc.live}}, template(w, material{}, platform)).Changes {
 				got = append(got, fmt.Sprintf("%s %v", c.Message, c.KeysAndValues))
 			}
 			if !slices.Equal(got, tc.want) {

@@ -100,8 +100,8 @@ func TestDesired_ServiceAccountNeedsThePlatformsPermission(t *testing.T) {
 	})
 }
 
-// Another exporter image is a setting of the platform, and must not replace pods.
-func TestDesired_NewExporterImageWaitsForTheNextRevision(t *testing.T) {
+// Other settings of the platform must not replace pods.
+func TestDesired_NewSettingsWaitForTheNextRevision(t *testing.T) {
 	w := sample()
 	w.Spec.Monitoring = &common.Monitoring{Enabled: true}
 	exporter := func(o Observed) string {
@@ -119,16 +119,20 @@ func TestDesired_NewExporterImageWaitsForTheNextRevision(t *testing.T) {
 	}
 	later := platform
 	later.WebServer.ExporterImage = "registry.example/exporter:2"
+	later.Pods.TolerationSeconds = 60
 	o, _ = passOn(t, later, w, o, rolledOut)
 	if got := exporter(o); got != before || w.Status.Revisions.Current != 1 {
 		t.Errorf("the exporter is %q, revision %d: the pods were replaced", got, w.Status.Revisions.Current)
 	}
-	if diff := cmp.Diff([]string{"spec.containers[exporter].image would change"}, w.Status.PendingChanges); diff != "" {
+	if diff := cmp.Diff([]string{"spec.containers[exporter].image would change", "spec.tolerations would change"}, w.Status.PendingChanges); diff != "" {
 		t.Errorf("what is pending (-want +got):\n%s", diff)
 	}
 	w.Spec.Image = "nginx:1.27.4"
 	o, _ = passOn(t, later, w, o, rolledOut)
 	if got := exporter(o); got != "registry.example/exporter:2" || len(w.Status.PendingChanges) > 0 {
 		t.Errorf("after a change the exporter is %q, pending %v", got, w.Status.PendingChanges)
+	}
+	if got := *o.Deployment.Spec.Template.Spec.Tolerations[0].TolerationSeconds; got != 60 {
+		t.Errorf("after a change lost nodes are tolerated for %d seconds", got)
 	}
 }

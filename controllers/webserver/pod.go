@@ -38,8 +38,8 @@ const (
 )
 
 // template returns the desired pod template. It depends only on the object and what
-// it refers to. drain is the platform's default.
-func template(w *webserverv1.WebServer, m material, platform config.WebServer, drain int64) *corev1ac.PodTemplateSpecApplyConfiguration {
+// it refers to.
+func template(w *webserverv1.WebServer, m material, platform config.Platform) *corev1ac.PodTemplateSpecApplyConfiguration {
 	volumes, mounts := volumesOf(w, m)
 	secure, confined := resources.SecurityContexts(w.Spec.Security, resources.SecurityDefaults{
 		Profile: common.SecurityRestricted, User: nginxUser, ReadOnlyRootFilesystem: true,
@@ -56,14 +56,15 @@ func template(w *webserverv1.WebServer, m material, platform config.WebServer, d
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
 		WithVolumes(volumes...)
 	resources.Customize(pod, server, options(w, m))
-	resources.Drain(pod, server, w.Spec.Pod, drain)
+	resources.Drain(pod, server, w.Spec.Pod, platform.Pods.DrainSeconds)
+	resources.LeaveLostNodes(pod, platform.Pods.TolerationSeconds)
 	if m.config != nil {
 		markDraining(server)
 		pod.WithInitContainers(configTest(pod, server, m))
 	}
 	pod.WithContainers(server)
 	if monitored(w) {
-		pod.WithContainers(exporter(w, platform.ExporterImage))
+		pod.WithContainers(exporter(w, platform.WebServer.ExporterImage))
 	}
 	t := resources.Template(resources.PodLabels(w.Spec.Pod, w.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod, scratch...))
 	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)

@@ -38,7 +38,7 @@ func (x *object) UpdateStatus(r workload.Result) {
 	if st.Service != nil {
 		st.Service.DefaultType = ""
 		if asked := w.Spec.Service; asked == nil || asked.Type == "" && asked.NodePort == nil {
-			st.Service.DefaultType = x.platform.ServiceType
+			st.Service.DefaultType = x.platform.WebServer.ServiceType
 		}
 	}
 }

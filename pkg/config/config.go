@@ -152,7 +152,7 @@ func Default() Platform {
 		Pods: Pods{
 			UnlistedKeys: KeysAllow, RuntimeClasses: []string{"*"}, Tolerations: []string{"*"},
 			LeastProfile: common.SecurityBaseline, MaxTerminationGracePeriodSeconds: longestGracePeriod,
-			DrainSeconds: defaultDrain,
+			DrainSeconds: defaultDrain, TolerationSeconds: 30,
 		},
 		WebServer: WebServer{
 			ServiceType: corev1.ServiceTypeNodePort, NodePort: 30010,

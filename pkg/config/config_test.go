@@ -64,6 +64,7 @@ pods:
   leastProfile: Restricted
   maxTerminationGracePeriodSeconds: 600
   drainSeconds: 20
+  tolerationSeconds: 60
   maxEmptyDirSize: 1Gi
 serviceAccounts: true
 restartOnSecretChange: true
@@ -96,7 +97,7 @@ memcached: {image: "registry.example/memcached:1.6"}
 					Pods: Pods{
 						Annotations: []string{"sidecar.istio.io/*"}, Labels: []string{"team", "app.kubernetes.io/*"}, UnlistedKeys: KeysRefuse,
 						RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityRestricted,
-						MaxTerminationGracePeriodSeconds: 600, DrainSeconds: 20, MaxEmptyDirSize: resource.MustParse("1Gi"),
+						MaxTerminationGracePeriodSeconds: 600, DrainSeconds: 20, TolerationSeconds: 60, MaxEmptyDirSize: resource.MustParse("1Gi"),
 					},
 					ServiceAccounts: true, RestartOnSecretChange: true,
 					WebServer: WebServer{ServiceType: "ClusterIP", NodePort: 20010, ExporterImage: "registry.example/exporter:1"},
@@ -148,6 +149,7 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		"profile":                       {"pods: {leastProfile: Privileged}\n", []string{`pods.leastProfile is "Privileged", must be Baseline or Restricted`}},
 		"drain":                         {"pods: {drainSeconds: 3601}\n", []string{"pods.drainSeconds is 3601, must be between 0 and 3600"}},
 		"drain beyond the grace period": {"pods: {drainSeconds: 16, maxTerminationGracePeriodSeconds: 40}\n", []string{"pods.drainSeconds is 16, for which pods need a grace period of 41 seconds: pods.maxTerminationGracePeriodSeconds is 40"}},
+		"toleration":                    {"pods: {tolerationSeconds: -1}\n", []string{"pods.tolerationSeconds is -1, must be between 0 and 3600"}},
 		"grace period":                  {"pods: {maxTerminationGracePeriodSeconds: 0}\n", []string{"pods.maxTerminationGracePeriodSeconds is 0, must be between 1 and 86400"}},
 		"size":                          {"pods: {maxEmptyDirSize: -1}\n", []string{"pods.maxEmptyDirSize is -1, must not be negative"}},
 		"deletion policies":             {"deletionPolicies: [Orphan, Keep]\n", []string{`deletionPolicies[1] is "Keep", must be Delete or Orphan`, "deletionPolicies must contain Delete"}},

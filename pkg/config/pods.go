@@ -55,6 +55,10 @@ type Pods struct {
 	// DrainSeconds is how long a pod of a WebServer or DemoApplication keeps serving
 	// after its deletion began, unless the object sets it.
 	DrainSeconds int64 `json:"drainSeconds"`
+	// TolerationSeconds is how long a pod of a WebServer, DemoApplication or Memcached
+	// stays on a node that is unreachable or not ready, unless the object has a
+	// toleration of the taint.
+	TolerationSeconds int64 `json:"tolerationSeconds"`
 	// MaxEmptyDirSize limits the size of each emptyDir volume, which must then have a
 	// sizeLimit. 0 means no limit.
 	MaxEmptyDirSize resource.Quantity `json:"maxEmptyDirSize"`
@@ -65,6 +69,9 @@ const (
 	longestGracePeriod = 86400
 	longestDrain       = 3600
 )
+
+// LongestToleration is the maximum of Pods.TolerationSeconds.
+const LongestToleration = 3600
 
 // DefaultGracePeriod is the grace period of pods, in seconds, unless the spec sets
 // one or they drain for longer than by default.
@@ -189,6 +196,9 @@ func (p Platform) validatePods(f *problems) {
 		f.add("pods.drainSeconds is %d, must be between 0 and %d", d, longestDrain)
 	} else if g := GracePeriod(d); g > DefaultGracePeriod && !p.Pods.AllowsGracePeriod(g) {
 		f.add("pods.drainSeconds is %d, for which pods need a grace period of %d seconds: pods.maxTerminationGracePeriodSeconds is %d", d, g, p.Pods.MaxTerminationGracePeriodSeconds)
+	}
+	if s := p.Pods.TolerationSeconds; s < 0 || s > LongestToleration {
+		f.add("pods.tolerationSeconds is %d, must be between 0 and %d", s, LongestToleration)
 	}
 	if p.Pods.MaxEmptyDirSize.Sign() < 0 {
 		f.add("pods.maxEmptyDirSize is %s, must not be negative; 0 means no limit", &p.Pods.MaxEmptyDirSize)

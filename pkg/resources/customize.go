@@ -431,6 +431,30 @@ func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Containe
 	}
 }
 
+// lostNode are the taints of a node that does not respond, or is not ready. Kubernetes
+// lets pods that do not tolerate them stay for five minutes.
+var lostNode = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
+
+// LeaveLostNodes makes the pods stay on a lost node for some seconds only. A toleration
+// of the user for the same taint takes precedence.
+func LeaveLostNodes(pod *corev1ac.PodSpecApplyConfiguration, seconds int64) {
+	for _, taint := range lostNode {
+		if !slices.ContainsFunc(pod.Tolerations, func(t corev1ac.TolerationApplyConfiguration) bool {
+			key, effect := or(t.Key, ""), or(t.Effect, "")
+			return (key == taint || key == "") && (effect == corev1.TaintEffectNoExecute || effect == "")
+		}) {
+			pod.WithTolerations(corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).
+				WithEffect(corev1.TaintEffectNoExecute).WithTolerationSeconds(seconds))
+		}
+	}
+}
+
+// leavesLostNodes reports whether LeaveLostNodes may have added the toleration.
+func leavesLostNodes(t corev1ac.TolerationApplyConfiguration) bool {
+	return slices.Contains(lostNode, or(t.Key, "")) && or(t.Operator, "") == corev1.TolerationOpExists &&
+		or(t.Effect, "") == corev1.TaintEffectNoExecute && or(t.TolerationSeconds, config.LongestToleration+1) <= config.LongestToleration
+}
+
 // as converts a type of the API to an apply configuration. Both have the same
 // JSON, so the conversion cannot fail; a test checks every field of these
 // types.

@@ -375,6 +375,48 @@ func TestCustomize_SelectsTheOperatingSystem(t *testing.T) {
 	}
 }
 
+func TestLeaveLostNodes(t *testing.T) {
+	unreachable, notReady := corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady
+	for name, tc := range map[string]struct {
+		key    string
+		effect corev1.TaintEffect
+		want   []string // the taints that are tolerated for 30 seconds
+	}{
+		"another taint":             {key: "gpu", effect: corev1.TaintEffectNoExecute, want: []string{notReady, unreachable}},
+		"the user's":                {key: unreachable, effect: corev1.TaintEffectNoExecute, want: []string{notReady}},
+		"the user's, any effect":    {key: notReady, want: []string{unreachable}},
+		"the user's, for new pods":  {key: notReady, effect: corev1.TaintEffectNoSchedule, want: []string{notReady, unreachable}},
+		"all taints":                {effect: corev1.TaintEffectNoExecute},
+		"all taints, for new pods":  {effect: corev1.TaintEffectNoSchedule, want: []string{notReady, unreachable}},
+		"all taints and all effect": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := corev1ac.Toleration().WithOperator(corev1.TolerationOpExists)
+			if tc.key != "" {
+				given.WithKey(tc.key)
+			}
+			if tc.effect != "" {
+				given.WithEffect(tc.effect)
+			}
+			pod := corev1ac.PodSpec().WithTolerations(given)
+			LeaveLostNodes(pod, 30)
+			var got []string
+			for _, added := range pod.Tolerations[1:] {
+				got = append(got, *added.Key)
+				if *added.TolerationSeconds != 30 || *added.Effect != corev1.TaintEffectNoExecute || !leavesLostNodes(added) {
+					t.Errorf("added %+v", added)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("added (-want +got):\n%s", diff)
+			}
+			if leavesLostNodes(pod.Tolerations[0]) {
+				t.Error("the user's toleration is exempted from the platform's rules")
+			}
+		})
+	}
+}
+
 func TestDrain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		said                 *common.Pod

@@ -313,8 +313,9 @@ func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, sp
 		s.Labels = config.Keys{Field: meta.Child("labels"), Values: own.without(m.Labels)}
 	}
 	for _, toleration := range t.Spec.Tolerations {
-		key := or(toleration.Key, "")
-		s.Tolerations = append(s.Tolerations, config.Text{Field: spec.Child("tolerations").Key(key).Child("key"), Value: key})
+		if key := or(toleration.Key, ""); !leavesLostNodes(toleration) {
+			s.Tolerations = append(s.Tolerations, config.Text{Field: spec.Child("tolerations").Key(key).Child("key"), Value: key})
+		}
 	}
 	// The operator sets the default if the spec sets nothing.
 	if seconds := t.Spec.TerminationGracePeriodSeconds; seconds != nil && *seconds != config.DefaultGracePeriod {

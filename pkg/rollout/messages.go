@@ -23,7 +23,7 @@ var (
 	msgNodeLost = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNodeLost),
 		Text: "Node \"{name}\" does not respond, and its pods may still be running there.",
-		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods five minutes later, unless spec.pod.tolerations states another time.",
+		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods 30 seconds later, unless spec.pod.tolerations or the platform configuration states another time.",
 	})
 	msgPinned = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing, common.ReasonScaledToZero},
