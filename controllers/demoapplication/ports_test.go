@@ -6,9 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
@@ -16,6 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
@@ -111,17 +115,7 @@ func TestService_RoutesToThePortsOfEachPod(t *testing.T) {
 			if tc.pinned != 0 {
 				a.Spec.Rollout = &common.Rollout{PinnedRevision: &tc.pinned}
 			}
-			o := Observed{Observed: rollout.Observed{Revisions: []*appsv1.ControllerRevision{first, second}}}
-			for _, n := range slices.Concat(tc.ready, tc.starting) {
-				p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-					Name: fmt.Sprint("pod ", n), Annotations: map[string]string{naming.AnnotationTemplate: templateOf(t, o.Revisions[n-1]).Annotations[naming.AnnotationTemplate]},
-				}}
-				if slices.Contains(tc.ready, n) {
-					p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-				}
-				o.Pods = append(o.Pods, p)
-			}
-
+			o := withPods(t, []*appsv1.ControllerRevision{first, second}, tc.ready, tc.starting)
 			service, policy := routing(t, a, o)
 			var unreached []string
 			for _, n := range tc.ready {
@@ -145,6 +139,101 @@ func TestService_RoutesToThePortsOfEachPod(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Prometheus finds the metrics of every ready pod, and the autoscaler scales by what all
+// pods request, whatever the spec says.
+func TestAuxiliary_FollowsTheTemplatesInUse(t *testing.T) {
+	both := []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}
+	cpu := []corev1.ResourceName{corev1.ResourceCPU}
+	for name, tc := range map[string]struct {
+		ready     []int
+		revisions common.Revisions
+		pinned    int64
+		requests  corev1.ResourceList // of the first revision
+		scraped   []string
+		scaledBy  []corev1.ResourceName
+	}{
+		"rolling out": {
+			ready: []int{1, 2}, revisions: common.Revisions{Current: 2, LastHealthy: 1}, requests: requests("cpu"),
+			scraped: []string{"http", "web"}, scaledBy: cpu,
+		},
+		"rolled out": {
+			ready: []int{2}, revisions: common.Revisions{Current: 2, LastHealthy: 2}, requests: requests("cpu"),
+			scraped: []string{"http"}, scaledBy: both,
+		},
+		"rolled back": {
+			ready: []int{1}, revisions: common.Revisions{Current: 1, LastHealthy: 1, Failed: 2}, requests: requests("cpu"),
+			scraped: []string{"web"}, scaledBy: cpu,
+		},
+		"pinned": {
+			ready: []int{1}, revisions: common.Revisions{Current: 2, LastHealthy: 2}, pinned: 1, requests: requests("cpu", "memory"),
+			scraped: []string{"web"}, scaledBy: both,
+		},
+		"pinned, without requests, which the autoscaler reports": {
+			ready: []int{1}, revisions: common.Revisions{Current: 2, LastHealthy: 2}, pinned: 1,
+			scraped: []string{"web"}, scaledBy: both,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := sample()
+			a.Spec.Monitoring = &common.Monitoring{Enabled: true}
+			a.Spec.Ports = []demoapplicationv1.Port{{Port: 80, TargetPort: new(intstr.FromString("web"))}}
+			a.Spec.Resources = &common.Resources{Requests: tc.requests}
+			first := revisionOf(t, a, 1)
+			a.Spec.Ports[0].TargetPort = new(intstr.FromString("http"))
+			a.Spec.Resources = &common.Resources{Requests: requests("cpu"), Limits: requests("memory")}
+			a.Spec.Autoscaling = &common.Autoscaling{
+				MaxReplicas: 3, TargetCPUUtilizationPercentage: new(int32(80)), TargetMemoryUtilizationPercentage: new(int32(80)),
+			}
+			second := revisionOf(t, a, 2)
+			a.Status.Revisions = &tc.revisions
+			if tc.pinned != 0 {
+				a.Spec.Rollout = &common.Rollout{PinnedRevision: &tc.pinned}
+			}
+			monitor, autoscaler := &monitoring.PodMonitor{}, &autoscalingv2.HorizontalPodAutoscaler{}
+			decode(t, a, withPods(t, []*appsv1.ControllerRevision{first, second}, tc.ready, nil),
+				map[string]any{"PodMonitor": monitor, "HorizontalPodAutoscaler": autoscaler})
+			var scraped []string
+			for _, e := range monitor.Spec.PodMetricsEndpoints {
+				scraped = append(scraped, e.Port)
+			}
+			var scaledBy []corev1.ResourceName
+			for _, m := range autoscaler.Spec.Metrics {
+				scaledBy = append(scaledBy, m.Resource.Name)
+			}
+			if diff := cmp.Diff(tc.scraped, scraped); diff != "" {
+				t.Errorf("ports that are scraped (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.scaledBy, scaledBy); diff != "" {
+				t.Errorf("metrics of the autoscaler (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func requests(names ...corev1.ResourceName) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for _, name := range names {
+		list[name] = resource.MustParse("100M")
+	}
+	return list
+}
+
+// withPods returns revisions and their pods, which are ready or starting.
+func withPods(t *testing.T, revisions []*appsv1.ControllerRevision, ready, starting []int) Observed {
+	t.Helper()
+	o := Observed{Observed: rollout.Observed{Revisions: revisions}}
+	for _, n := range slices.Concat(ready, starting) {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprint("pod ", n), Annotations: map[string]string{naming.AnnotationTemplate: templateOf(t, revisions[n-1]).Annotations[naming.AnnotationTemplate]},
+		}}
+		if slices.Contains(ready, n) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		}
+		o.Pods = append(o.Pods, p)
+	}
+	return o
 }
 
 // reached returns the number of the port of a pod that a request to a port of the Service

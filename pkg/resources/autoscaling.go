@@ -2,12 +2,14 @@ package resources
 
 import (
 	"regexp"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -31,6 +33,50 @@ func HorizontalPodAutoscaler(name, namespace string, labels map[string]string, d
 	}
 	return apply.New(autoscalingv2ac.HorizontalPodAutoscaler(name, namespace).WithLabels(labels).WithSpec(hpa),
 		func() *autoscalingv2.HorizontalPodAutoscaler { return &autoscalingv2.HorizontalPodAutoscaler{} })
+}
+
+// Measurable returns the part of an autoscaler's spec that pods of all templates allow: an
+// autoscaler does not scale down while a container lacks a request that a target refers
+// to, as those of an earlier revision may. If no target is left, it returns all of them,
+// so that the autoscaler reports which request is missing.
+func Measurable(spec *common.Autoscaling, templates []*corev1ac.PodTemplateSpecApplyConfiguration) *common.Autoscaling {
+	if spec == nil {
+		return nil
+	}
+	requested := func(name corev1.ResourceName) bool {
+		return !slices.ContainsFunc(templates, func(t *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+			return t.Spec != nil && slices.ContainsFunc(t.Spec.Containers, func(c corev1ac.ContainerApplyConfiguration) bool {
+				return !requests(c.Resources, name)
+			})
+		})
+	}
+	left := *spec
+	if left.TargetCPUUtilizationPercentage != nil && !requested(corev1.ResourceCPU) {
+		left.TargetCPUUtilizationPercentage = nil
+	}
+	if left.TargetMemoryUtilizationPercentage != nil && !requested(corev1.ResourceMemory) {
+		left.TargetMemoryUtilizationPercentage = nil
+	}
+	if left.TargetCPUUtilizationPercentage == nil && left.TargetMemoryUtilizationPercentage == nil {
+		return spec
+	}
+	return &left
+}
+
+// requests reports whether a container requests a resource. A limit alone is also the
+// request.
+func requests(r *corev1ac.ResourceRequirementsApplyConfiguration, name corev1.ResourceName) bool {
+	if r == nil {
+		return false
+	}
+	for _, list := range []*corev1.ResourceList{r.Requests, r.Limits} {
+		if list != nil {
+			if _, ok := (*list)[name]; ok {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // MinReplicas returns the minimum number of replicas that an autoscaler sets.

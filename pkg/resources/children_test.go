@@ -170,7 +170,7 @@ func children(t *testing.T) map[string]apply.Intent {
 			`{type: Gateway, hosts: [a.example.com, "*.example.com"], gateway: {parentRef: {name: public, namespace: gateways, sectionName: https}}}`)),
 		"NetworkPolicy": NetworkPolicy("web", "ns", labels, selector, ports, read[common.NetworkPolicy](t,
 			`{preset: Isolated, from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}`)),
-		"PodMonitor": PodMonitor("web", "ns", labels, selector, "metrics", read[common.Monitoring](t,
+		"PodMonitor": PodMonitor("web", "ns", labels, selector, []string{"metrics"}, read[common.Monitoring](t,
 			`{enabled: true, interval: 30s, labels: {release: prometheus, app: not-mine}}`)),
 		"Service": Service(service, *read[common.ServiceOptions](t, `{annotations: {a: b}, loadBalancerClass: example.com/lb, externalTrafficPolicy: Local, sessionAffinity: ClientIP}`)),
 	}
@@ -231,7 +231,7 @@ func TestService_StatesOnlyFieldsOfItsType(t *testing.T) {
 }
 
 func TestPodMonitor_LimitsWhatIsScraped(t *testing.T) {
-	in := PodMonitor("web", "ns", labels, nil, "metrics", read[common.Monitoring](t, `enabled: true`))
+	in := PodMonitor("web", "ns", labels, nil, []string{"metrics"}, read[common.Monitoring](t, `enabled: true`))
 	want := `{"selector":{},"podMetricsEndpoints":[{"port":"metrics","followRedirects":false}],"sampleLimit":50000,"labelLimit":100}`
 	if diff := cmp.Diff(want, specOf(t, in, "PodMonitor")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

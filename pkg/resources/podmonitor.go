@@ -14,16 +14,19 @@ const (
 	maxLabels  = 100
 )
 
-// PodMonitor returns the intent of a PodMonitor that scrapes the named port of
+// PodMonitor returns the intent of a PodMonitor that scrapes the named ports of
 // the selected pods. The given labels take precedence over the user's.
-func PodMonitor(name, namespace string, labels, selector map[string]string, port string, spec *common.Monitoring) apply.Intent {
+func PodMonitor(name, namespace string, labels, selector map[string]string, ports []string, spec *common.Monitoring) apply.Intent {
 	ac := monitoring.PodMonitorConfiguration(name, namespace).
 		WithLabels(texts(spec.Labels)).WithLabels(labels)
 	ac.Spec = &monitoring.PodMonitorSpec{
-		Selector:            monitoring.Selector{MatchLabels: selector},
-		PodMetricsEndpoints: []monitoring.PodMetricsEndpoint{{Port: port, Interval: spec.Interval, FollowRedirects: new(false)}},
-		SampleLimit:         maxSamples,
-		LabelLimit:          maxLabels,
+		Selector:    monitoring.Selector{MatchLabels: selector},
+		SampleLimit: maxSamples,
+		LabelLimit:  maxLabels,
+	}
+	for _, port := range ports {
+		ac.Spec.PodMetricsEndpoints = append(ac.Spec.PodMetricsEndpoints,
+			monitoring.PodMetricsEndpoint{Port: port, Interval: spec.Interval, FollowRedirects: new(false)})
 	}
 	in := apply.New(ac, func() *monitoring.PodMonitor { return &monitoring.PodMonitor{} })
 	in.Optional = true // the object works without it

@@ -99,8 +99,9 @@ type Wanted struct {
 	MinReplicas, MaxReplicas int32
 	// Ports are the ports of the pod that accept connections.
 	Ports []corev1ac.ContainerPortApplyConfiguration
-	// Metrics is the name of the port to scrape, or "" if there is none.
-	Metrics string
+	// Metrics are the names of the port to scrape, which pods of another revision may
+	// name differently. There is none if it is empty.
+	Metrics []string
 
 	// The fields below are parts of the spec.
 	Autoscaling         *common.Autoscaling
@@ -146,7 +147,7 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 		return resources.HTTPRoute(name, ns, own, w.Service, w.Port, w.Expose)
 	}, s.Route)
 
-	converge.ApplyOrPrune(plan, w.Metrics != "" && !(going && s.NoPodMonitors), func() apply.Intent {
+	converge.ApplyOrPrune(plan, len(w.Metrics) > 0 && !(going && s.NoPodMonitors), func() apply.Intent {
 		return resources.PodMonitor(name, ns, own, own, w.Metrics, w.Monitoring)
 	}, s.PodMonitor)
 }

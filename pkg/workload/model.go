@@ -172,12 +172,16 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))
-	m.ports = portsOf(m.Decision.InUse(o.Pods))
+	in := m.Decision.InUse(o.Pods)
+	m.ports = portsOf(in)
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
-		MinReplicas: s.least(), MaxReplicas: s.most(), Ports: m.ports.open(s.Ports), Autoscaling: s.Autoscaling, PodDisruptionBudget: s.PodDisruptionBudget,
+		MinReplicas: s.least(), MaxReplicas: s.most(), Ports: m.ports.open(s.Ports), Autoscaling: resources.Measurable(s.Autoscaling, in.Templates), PodDisruptionBudget: s.PodDisruptionBudget,
 		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
-		Port: s.Port, Monitoring: s.Monitoring, Metrics: s.Metrics,
+		Port: s.Port, Monitoring: s.Monitoring,
+	}
+	if s.Metrics != "" {
+		m.auxiliary.Metrics = m.ports.scraped(s.Metrics, s.Ports)
 	}
 	return m
 }

@@ -79,6 +79,30 @@ func (p Ports) Has(name string, asked bool) bool {
 	return slices.ContainsFunc(p.of[p.reached], func(c containerPort) bool { return c.Name != nil && *c.Name == name })
 }
 
+// scraped returns the names of a port in the pods of all templates: Prometheus selects
+// the ports of pods by name only.
+func (p Ports) scraped(name string, asked []*containerPort) []string {
+	named := func(c containerPort) bool { return c.Name != nil && *c.Name == name }
+	var names []string
+	for _, ports := range p.of {
+		i := slices.IndexFunc(ports, named)
+		if i < 0 { // it had another name
+			i = slices.IndexFunc(ports, func(c containerPort) bool {
+				return c.Name != nil && slices.ContainsFunc(asked, func(a *containerPort) bool {
+					return named(*a) && *a.ContainerPort == *c.ContainerPort && *a.Protocol == *c.Protocol
+				})
+			})
+		}
+		if i >= 0 && !slices.Contains(names, *ports[i].Name) {
+			names = append(names, *ports[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return []string{name}
+	}
+	return names
+}
+
 // open returns the ports of all pods, which a NetworkPolicy opens, and asked if there
 // are pods whose ports are not known.
 func (p Ports) open(asked []*containerPort) []containerPort {
