@@ -74,15 +74,15 @@ func belongsToUs(o metav1.Object) bool {
 }
 
 // trimPod keeps of a pod, which a ReplicaSet created, its identity and what
-// rollouts and the status depend on: the template, the conditions, and the state
-// of the containers.
+// rollouts and the status depend on: the template, the node, the conditions, and the
+// state of the containers.
 func trimPod(p *corev1.Pod) {
 	template, ok := p.Annotations[naming.AnnotationTemplate]
 	p.Annotations, p.ManagedFields, p.GenerateName = nil, nil, ""
 	if ok {
 		p.Annotations = map[string]string{naming.AnnotationTemplate: template}
 	}
-	p.Spec = corev1.PodSpec{}
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
 	s := p.Status
 	p.Status = corev1.PodStatus{
 		Phase: s.Phase, Conditions: s.Conditions,

@@ -188,6 +188,9 @@ func TestTrim_KeepsWhatIsComparedOrReported(t *testing.T) {
 	if was, is := whole.Status.ContainerStatuses[0], pod.Status.ContainerStatuses[0]; is.ImageID != was.ImageID || !is.Ready || is.State.Running == nil {
 		t.Errorf("state of the container: %+v", is)
 	}
+	if pod.Spec.NodeName == "" || pod.Spec.NodeName != whole.Spec.NodeName {
+		t.Errorf("node of the pod: %q, want %q", pod.Spec.NodeName, whole.Spec.NodeName)
+	}
 	if !podstate.Ready(pod) {
 		t.Errorf("the pod is not ready: %+v", pod.Status.Conditions)
 	}
