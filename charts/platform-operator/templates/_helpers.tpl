@@ -69,7 +69,7 @@ garbage collector must have room for what it does not count, such as stacks, bef
 the kernel kills the container.
 */}}
 {{- define "platform-operator.memoryLimit" -}}
-{{- with (.Values.resources.limits).memory -}}
+{{- with ((.Values.resources).limits).memory -}}
 {{- $limit := toString . -}}
 {{- if kindIs "float64" . }}{{ $limit = int64 . | toString }}{{ end -}}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 -}}
@@ -138,6 +138,54 @@ the root context, and the name of the kind in any case.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+Fails if values contradict each other, so that the operator would exit. What concerns one
+value is in values.schema.json.
+*/}}
+{{- define "platform-operator.checkConfig" -}}
+{{- $c := .Values.config -}}
+{{- $web := $c.webServer -}}
+{{- if not (has $web.serviceType $c.serviceTypes) -}}
+{{- fail (printf "config.webServer.serviceType is %s: use one of config.serviceTypes, %s" $web.serviceType (join ", " $c.serviceTypes)) -}}
+{{- end -}}
+{{- $from := int $c.nodePortRange.from -}}
+{{- $to := int $c.nodePortRange.to -}}
+{{- if gt $from $to -}}
+{{- fail (printf "config.nodePortRange is %d to %d: begin with the first port" $from $to) -}}
+{{- end -}}
+{{- $port := int $web.nodePort -}}
+{{- if and $port (or (lt $port $from) (gt $port $to)) -}}
+{{- fail (printf "config.webServer.nodePort is %d: use 0, or a port within config.nodePortRange, %d to %d" $port $from $to) -}}
+{{- end -}}
+{{- $drain := int $c.pods.drainSeconds -}}
+{{- if and (gt $drain 5) (gt (add $drain 25) (int64 $c.pods.maxTerminationGracePeriodSeconds)) -}}
+{{- fail (printf "config.pods.drainSeconds is %d: it needs a config.pods.maxTerminationGracePeriodSeconds of %d" $drain (add $drain 25)) -}}
+{{- end -}}
+{{- if .Values.webhooks.enabled -}}
+{{- $certs := .Values.webhooks.certificates -}}
+{{- $validity := include "platform-operator.seconds" $certs.validity | int64 -}}
+{{- $before := include "platform-operator.seconds" $certs.renewBefore | int64 -}}
+{{- if lt $before 3600 -}}
+{{- fail (printf "webhooks.certificates.renewBefore is %s: use at least 1h" $certs.renewBefore) -}}
+{{- end -}}
+{{- if le $validity $before -}}
+{{- fail (printf "webhooks.certificates.validity is %s: use more than renewBefore, %s" $certs.validity $certs.renewBefore) -}}
+{{- end -}}
+{{- if gt $validity (mul 87599 3600) -}}
+{{- fail (printf "webhooks.certificates.validity is %s: use at most 87599h" $certs.validity) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The seconds of a duration such as 1h30m. */}}
+{{- define "platform-operator.seconds" -}}
+{{- $sum := 0 -}}
+{{- range $unit, $seconds := dict "h" 3600 "m" 60 "s" 1 -}}
+{{- $sum = add $sum (mul $seconds (regexFind (printf "[0-9]+%s" $unit) $ | trimSuffix $unit | int64)) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end -}}
 
 {{/*
