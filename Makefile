@@ -39,7 +39,7 @@ GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
 # linting those takes ten minutes.
-MODULES   := . e2e/cluster hack/licenses hack/promrules hack/release
+MODULES   := . e2e/cluster e2e/gitops hack/licenses hack/promrules hack/release
 CHART     := charts/platform-operator
 # What differs from this commit is linted by make check.
 BASE ?= $(or $(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null),HEAD)

@@ -2,9 +2,9 @@ package common
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Condition types that every kind reports. kstatus, and therefore Flux and Argo
-// CD, reads Ready, Reconciling and Stalled together with
-// status.observedGeneration; so does kubectl wait.
+// Condition types that every kind reports. kstatus, and therefore Flux, reads Ready,
+// Reconciling and Stalled together with status.observedGeneration; so do kubectl wait
+// and, for Argo CD, the script in config/gitops.
 const (
 	// ConditionAvailable is True while the object is serving, regardless of
 	// which generation of the spec.
