@@ -9,17 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLint_Repository is what make test-unit and make lint run.
-func TestLint_Repository(t *testing.T) {
-	findings, err := lint("../..", []string{"."}, pending)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range findings {
-		t.Error(f)
-	}
-}
-
 func TestLint_PendingExists(t *testing.T) {
 	for _, p := range pending {
 		found := false
