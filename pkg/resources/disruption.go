@@ -3,6 +3,7 @@ package resources
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
@@ -76,6 +77,26 @@ func Covered(others []policyv1.PodDisruptionBudget, pods map[string]string) stri
 func Unevictable(s *conditions.State, spec *common.PodDisruptionBudget, others []policyv1.PodDisruptionBudget, pods map[string]string) {
 	if name := Covered(others, pods); name != "" && spec != nil && s.Ready.Status {
 		s.Ready.Message = message.Join(s.Ready.Message, msgTwoBudgets.With(name))
+	}
+}
+
+// OnOneNode adds to the message of the Ready condition that all pods are on one node,
+// although there are several.
+func OnOneNode(s *conditions.State, pods []corev1.Pod) {
+	node, several := "", false
+	for i := range pods {
+		switch p := &pods[i]; {
+		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+		case node == "":
+			node = p.Spec.NodeName
+		case p.Spec.NodeName != node:
+			return
+		default:
+			several = true
+		}
+	}
+	if several && s.Ready.Status {
+		s.Ready.Message = message.Join(s.Ready.Message, msgOneNode.With(node))
 	}
 }
 

@@ -296,6 +296,7 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	state := m.state(r.Deployment, want, out)
 	state = m.object.State(state, r.Service)
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
+	resources.OnOneNode(&state, o.Pods)
 	r.Serves = state.Ready.Status && want > 0
 	if s.Autoscaling != nil && want > 0 {
 		autoscaler := converge.ChildOrObserved(out, "HorizontalPodAutoscaler", ns, owner.GetName(), o.Autoscaler)
