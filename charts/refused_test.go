@@ -60,6 +60,8 @@ var refusedValues = map[string]string{
 	"long grace period":          "config: {pods: {maxTerminationGracePeriodSeconds: 86401}}",
 	"negative drain":             "config: {pods: {drainSeconds: -1}}",
 	"long drain":                 "config: {pods: {drainSeconds: 3601}}",
+	"negative toleration":        "config: {pods: {tolerationSeconds: -1}}",
+	"long toleration":            "config: {pods: {tolerationSeconds: 86401}}",
 	"drain beyond grace period":  "config: {pods: {drainSeconds: 100, maxTerminationGracePeriodSeconds: 124}}",
 	"negative size":              "config: {pods: {maxEmptyDirSize: -1}}",
 	"negative size with unit":    "config: {pods: {maxEmptyDirSize: -1Gi}}",
