@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -192,24 +193,34 @@ func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
 // claimAndSend claims the fields that the apply has to remove, and applies the
 // intent. live has complete managed fields.
 func (t *attempt) claimAndSend(ctx context.Context, live client.Object, act Action) (Child, error) {
-	patch, err := compare.Claim(live, t.claims(act))
-	if err != nil {
-		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
-	}
 	if act == TakenOver {
 		log.FromContext(ctx).Info("Taking over a "+t.in.Kind+" that is already there", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
 	}
-	if patch != nil {
-		if err := t.owner.stillFresh(); err != nil {
-			return Child{}, err
-		}
-		// Do not wait for the cache: without the operator's label it would not
-		// observe this write. The apply that follows adds the label.
-		if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
-			return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
-		}
+	if _, err := t.claim(ctx, live, t.claims(act)); err != nil {
+		return Child{}, err
 	}
 	return t.send(ctx, live, act)
+}
+
+// claim claims fields of live, which has complete managed fields, and reports whether
+// there are any.
+func (t *attempt) claim(ctx context.Context, live client.Object, fields compare.Scope) (bool, error) {
+	patch, err := compare.Claim(live, fields)
+	if err != nil {
+		return false, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+	}
+	if patch == nil {
+		return false, nil
+	}
+	if err := t.owner.stillFresh(); err != nil {
+		return false, err
+	}
+	// Do not wait for the cache: without the operator's label it would not
+	// observe this write. The apply that follows adds the label.
+	if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
+		return false, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+	}
+	return true, nil
 }
 
 // send applies an intent to an existing child. The write is fenced by the UID
@@ -243,10 +254,73 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	if err == nil {
 		return t.wrote(act, live, answer), nil
 	}
+	if fields := t.unstated(err); fields != nil {
+		return t.sendWithout(ctx, fields, act, err)
+	}
 	if t.in.Replace != nil && t.in.Replace(err) {
 		return Child{}, t.replace(ctx, live.GetUID())
 	}
 	return Child{}, err
+}
+
+// unstated returns the fields that the API server refuses, if the intent states none of
+// them: they are invalid together with what it states, such as the source ranges of a
+// Service that is no load balancer any more.
+func (t *attempt) unstated(refused error) []string {
+	var fields []string
+	if !fault.OnlyCause(refused, func(field string) bool {
+		path, missing := t.lacks(field)
+		fields = append(fields, path)
+		return missing
+	}) {
+		return nil
+	}
+	return fields
+}
+
+// lacks returns the path of a field that the API server names, which may begin with a
+// capital letter, and reports whether the intent does not state it. It does not look
+// into lists.
+func (t *attempt) lacks(field string) (path string, missing bool) {
+	steps := strings.Split(field, ".")
+	if steps[0] != "spec" || strings.Contains(field, "[") {
+		return field, false
+	}
+	stated := any(t.fields)
+	for i, step := range steps {
+		steps[i] = strings.ToLower(step[:min(1, len(step))]) + step[min(1, len(step)):]
+		if missing {
+			continue
+		}
+		m, ok := stated.(map[string]any)
+		if !ok {
+			return field, false
+		}
+		stated, ok = m[steps[i]]
+		missing = !ok
+	}
+	return strings.Join(steps, "."), missing
+}
+
+// sendWithout applies the intent so that fields that other clients have set are removed.
+func (t *attempt) sendWithout(ctx context.Context, fields []string, act Action, refused error) (Child, error) {
+	live, err := t.readLive(ctx)
+	if err != nil {
+		return Child{}, err
+	}
+	claimed, err := t.claim(ctx, live, compare.Exclusive(fields, nil))
+	if err != nil {
+		return Child{}, err
+	}
+	if !claimed {
+		return Child{}, refused
+	}
+	answer, err := t.sendOnce(ctx, live)
+	if err != nil {
+		return Child{}, err
+	}
+	t.differs = strings.Join(fields, ", ")
+	return t.wrote(act, live, answer), nil
 }
 
 // sendOnce applies the intent, and returns the child as answered.
