@@ -296,7 +296,8 @@ func refusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, in := range []struct{ file, function, call string }{
-		{"../pkg/config/validate.go", "", "add"}, {"../pkg/config/pods.go", "", "add"},
+		{"../pkg/config/validate.go", "", "add"},
+		{"../pkg/config/pods.go", "", "add"},
 		{"../pkg/certificates/material.go", "Validate", "Errorf"},
 		{"../controllers/setup.go", "CheckNames", "Errorf"},
 		{"../cmd/platform-operator/run.go", "run", "Errorf"},

@@ -49,18 +49,18 @@ func preflightCommand() *cobra.Command {
 		Short: "Report what an upgrade to this version would change, without changing anything",
 		Long: `Evaluate all objects of all kinds as this version of the operator would, and print
 what it would do: which children it would write and because of which fields, how
-many pods would restart, and which changes are pending, which means that they are
+many pods would restart, how many node ports and load balancers would be lost, and which changes are pending, which means that they are
 applied together with the next change of the object's spec.
 
-An upgrade should not restart any pod. To check that, run this command with the
+An upgrade should not restart any pod or lose an address. To check that, run this command with the
 new version before the upgrade. It writes nothing and does not use the Lease, so
 it does not affect the running operator. It needs permission to list the objects,
 the children with the label app.kubernetes.io/managed-by=platform-operator and, without
 --config, the operator's Deployment, and to get its ConfigMap.
 
 Exit code:
-  0  no pod would restart
-  1  pods would restart
+  0  no pod would restart, and no address would be lost
+  1  pods would restart, or addresses would be lost
   2  objects, a namespace or the platform configuration could not be read or do not
      exist, or the command line is invalid`,
 		Example: `  # with the new version, before the upgrade

@@ -119,6 +119,8 @@ type Preview struct {
 	Action Action
 	// Live is the live child, or nil if it does not exist.
 	Live client.Object
+	// Stated are the fields of the child that would be applied, if there are differences.
+	Stated map[string]any
 	// Differences lists the reasons, sorted by path. It is empty if the child
 	// would be left unchanged or created.
 	Differences []Difference
@@ -159,6 +161,7 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	if t.in.ReleaseFields != nil {
 		stays = t.in.ReleaseFields(live)
 	}
+	p.Stated = t.fields
 	gone, err := compare.Removed(live, t.fields, claims, stays)
 	p.Differences = inOrder(append(compare.Differences(live, t.fields, nil), gone...))
 	return p, err

@@ -5,7 +5,7 @@
 //	         per type
 //	plan     Observe and Plan as the operator runs them, with apply.Diff
 //	         instead of Apply
-//	report   children that would be written and why, pods that would restart,
+//	report   children that would be written and why, pods that would restart, addresses that would be lost,
 //	         and changes that would take effect with the user's next change
 //
 // It lists and does not watch: permission to list is sufficient to run it,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -275,6 +277,7 @@ func (o *Object) change(kind, name string, f apply.Preview) {
 	if restarts(f) {
 		c.Pods = podsOf(f.Live)
 	}
+	c.Addresses = lost(f)
 	o.add(c)
 }
 
@@ -288,7 +291,7 @@ func (o *Object) prune(scheme *runtime.Scheme, owner, child client.Object) error
 	if err != nil {
 		return err
 	}
-	o.add(Child{Kind: gvk.Kind, Name: child.GetName(), Action: "delete", Pods: podsOf(child)})
+	o.add(Child{Kind: gvk.Kind, Name: child.GetName(), Action: "delete", Pods: podsOf(child), Addresses: addressesOf(child)})
 	return nil
 }
 
@@ -296,6 +299,7 @@ func (o *Object) add(c Child) {
 	o.Children = append(o.Children, c)
 	if !o.Paused {
 		o.Pods += c.Pods
+		o.Addresses += c.Addresses
 	}
 }
 
@@ -356,6 +360,54 @@ func podsOf(live client.Object) int32 {
 	}
 	return 0
 }
+
+// addressesOf returns the number of addresses outside the cluster that a Service has: its
+// node ports and its load balancer.
+func addressesOf(live client.Object) int32 {
+	s, ok := live.(*corev1.Service)
+	if !ok {
+		return 0
+	}
+	var n int32
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		n++
+	}
+	for _, p := range s.Spec.Ports {
+		if p.NodePort != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// lost returns how many addresses of a Service would be replaced, or removed. A ClusterIP
+// Service has none. The API server keeps node ports if the other types are exchanged.
+func lost(f apply.Preview) int32 {
+	s, ok := f.Live.(*corev1.Service)
+	if !ok {
+		return 0
+	}
+	becomes, stated, _ := unstructured.NestedString(f.Stated, "spec", "type")
+	if !stated {
+		becomes = string(s.Spec.Type)
+	}
+	if becomes == string(corev1.ServiceTypeClusterIP) {
+		return addressesOf(s)
+	}
+	var n int32
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && becomes != string(s.Spec.Type) {
+		n++
+	}
+	for _, d := range f.Differences {
+		if nodePort.MatchString(d.Path) && d.Verb != "be added" {
+			n++
+		}
+	}
+	return n
+}
+
+// nodePort matches the paths of a port of a Service and of its node port.
+var nodePort = regexp.MustCompile(`^spec\.ports\[[^]]*](\.nodePort)?$`)
 
 func (o *Object) note(format string, args ...any) {
 	o.Notes = append(o.Notes, fmt.Sprintf(format, args...))

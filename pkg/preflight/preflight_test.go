@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -683,12 +684,84 @@ func TestPodsOf_CountsRestarts(t *testing.T) {
 	}
 }
 
+func TestLost_CountsAddresses(t *testing.T) {
+	service := func(kind corev1.ServiceType, nodePorts ...int32) *corev1.Service {
+		s := &corev1.Service{Spec: corev1.ServiceSpec{Type: kind}}
+		for i, p := range nodePorts {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: strconv.Itoa(i), Port: 80 + int32(i), NodePort: p})
+		}
+		return s
+	}
+	becomes := func(kind corev1.ServiceType) map[string]any {
+		return map[string]any{"spec": map[string]any{"type": string(kind)}}
+	}
+	change := func(paths ...string) []apply.Difference {
+		var all []apply.Difference
+		for _, p := range paths {
+			path, verb, _ := strings.Cut(p, " ")
+			all = append(all, apply.Difference{Path: path, Verb: verb})
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		live        client.Object
+		stated      map[string]any
+		differences []apply.Difference
+		want        int32
+	}{
+		"not a Service":              {live: &appsv1.Deployment{}, differences: change("spec.ports[80].nodePort change")},
+		"an annotation":              {live: service("NodePort", 30010), stated: becomes("NodePort"), differences: change("metadata.annotations.a change")},
+		"NodePort to ClusterIP":      {live: service("NodePort", 30010, 30011), stated: becomes("ClusterIP"), differences: change("spec.type change"), want: 2},
+		"NodePort to LoadBalancer":   {live: service("NodePort", 30010), stated: becomes("LoadBalancer"), differences: change("spec.type change")},
+		"LoadBalancer to NodePort":   {live: service("LoadBalancer", 30010), stated: becomes("NodePort"), differences: change("spec.type change"), want: 1},
+		"LoadBalancer to ClusterIP":  {live: service("LoadBalancer", 30010), stated: becomes("ClusterIP"), differences: change("spec.type change"), want: 2},
+		"ClusterIP to NodePort":      {live: service("ClusterIP", 0), stated: becomes("NodePort"), differences: change("spec.type change", "spec.ports[80].nodePort be added")},
+		"ClusterIP, another port":    {live: service("ClusterIP", 0), stated: becomes("ClusterIP"), differences: change("spec.ports[80] be removed", "spec.ports[81] be added")},
+		"another node port":          {live: service("NodePort", 30010, 30011), stated: becomes("NodePort"), differences: change("spec.ports[80].nodePort change"), want: 1},
+		"no node port is stated":     {live: service("NodePort", 30010), differences: change("spec.ports[80].nodePort be removed"), want: 1},
+		"a port is removed":          {live: service("NodePort", 30010, 30011), stated: becomes("NodePort"), differences: change("spec.ports[81] be removed"), want: 1},
+		"a port leads somewhere new": {live: service("NodePort", 30010), stated: becomes("NodePort"), differences: change("spec.ports[80].targetPort change")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Object
+			o.change("Service", "web", apply.Preview{Action: apply.Changed, Live: tc.live, Stated: tc.stated, Differences: tc.differences})
+			if o.Addresses != tc.want {
+				t.Errorf("%d addresses, want %d", o.Addresses, tc.want)
+			}
+			r := Report{Objects: []Object{o}}
+			r.sum()
+			if got, want := r.ExitCode(), min(int(tc.want), 1); got != want {
+				t.Errorf("exit code %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestLost_CountsDeletedServices(t *testing.T) {
+	k := kind{}.kind()
+	model := k.Model
+	k.Model = func(a *app, d *appsv1.Deployment) converge.Model {
+		return testModel{plan: func() (converge.Plan, error) {
+			s := &corev1.Service{Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80, NodePort: 30010}}}}
+			s.Namespace, s.Name, s.OwnerReferences = d.Namespace, "web", d.OwnerReferences
+			return converge.Plan{Prune: []client.Object{s}}, nil
+		}, updateStatus: model(a, d).UpdateStatus}
+	}
+	s := newServer(t, object())
+	s.operate(t)
+	r := run(t.Context(), s, []converge.AnyKind{converge.Erase(k)}, Options{})
+	if r.Summary.Addresses != 2 || r.ExitCode() != 1 {
+		t.Errorf("%d addresses and exit code %d, want 2 and 1", r.Summary.Addresses, r.ExitCode())
+	}
+}
+
 func report() Report {
 	r := Report{Version: "v2", Objects: []Object{
 		{Kind: "WebServer", Namespace: "shop", Name: "front", Pods: 3, Children: []Child{
 			{Kind: "Deployment", Name: "front", Action: "change", Fields: []string{"spec.template.spec.containers[web].env would be added"}, Pods: 3},
 			{Kind: "Service", Name: "front-service", Action: "create"},
-		}},
+			{Kind: "Service", Name: "front-old", Action: "delete", Addresses: 1},
+		}, Addresses: 1},
 		{Kind: "DemoApplication", Namespace: "shop", Name: "web", Pending: []string{"spec.containers[web].lifecycle would be added", "spec.x would change"}},
 		{Kind: "DemoApplication", Namespace: "shop", Name: "api"},
 		{Kind: "DemoApplication", Namespace: "blog", Name: "b", Paused: true, Children: []Child{{Kind: "Deployment", Name: "b", Action: "change", Pods: 2}}, Notes: []string{"something"}},
@@ -702,11 +775,11 @@ func TestReport_Table(t *testing.T) {
 	if err := report().Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `KIND              NAMESPACE/NAME   CHILDREN THAT WOULD CHANGE                              PODS THAT WOULD RESTART   PENDING
-DemoApplication   blog/b           held (paused): change Deployment b                      0                         -
-DemoApplication   shop/api         -                                                       0                         -
-DemoApplication   shop/web         -                                                       0                         2 fields
-WebServer         shop/front       change Deployment front, create Service front-service   3                         -
+	want := `KIND              NAMESPACE/NAME   CHILDREN THAT WOULD CHANGE                                                        PODS THAT WOULD RESTART   PENDING
+DemoApplication   blog/b           held (paused): change Deployment b                                                0                         -
+DemoApplication   shop/api         -                                                                                 0                         -
+DemoApplication   shop/web         -                                                                                 0                         2 fields
+WebServer         shop/front       change Deployment front, create Service front-service, delete Service front-old   3                         -
 
 DemoApplication blog/b
   would change Deployment b, were it not paused: 2 pods would restart
@@ -721,8 +794,9 @@ WebServer shop/front
   would change Deployment front: 3 pods would restart
     spec.template.spec.containers[web].env would be added
   would create Service front-service
+  would delete Service front-old: 1 address would be lost
 
-4 objects, evaluated by version v2: 2 children would change, 1 object with changes pending. 3 pods would restart.
+4 objects, evaluated by version v2: 3 children would change, 1 object with changes pending. 3 pods would restart, and 1 address would be lost.
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -757,7 +831,7 @@ func TestReport_EmptyTable(t *testing.T) {
 	if err := r.Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := "There are no objects.\n\n0 objects, evaluated by version v2 with the platform configuration of ConfigMap ops/c: 0 children would change, 0 objects with changes pending. No pod would restart.\n"
+	want := "There are no objects.\n\n0 objects, evaluated by version v2 with the platform configuration of ConfigMap ops/c: 0 children would change, 0 objects with changes pending. No pod would restart, and no address would be lost.\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}

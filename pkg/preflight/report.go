@@ -37,6 +37,8 @@ type Summary struct {
 	Children int `json:"childrenThatWouldChange"`
 	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
+	// Addresses is the number of node ports and load balancers that would be lost.
+	Addresses int32 `json:"addressesThatWouldBeLost"`
 	// Pending is the number of objects with pending changes.
 	Pending int `json:"objectsWithPendingChanges"`
 	// Unread is the number of lists and objects that could not be read.
@@ -54,6 +56,8 @@ type Object struct {
 	Children []Child `json:"childrenThatWouldChange"`
 	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
+	// Addresses is the number of node ports and load balancers that would be lost.
+	Addresses int32 `json:"addressesThatWouldBeLost"`
 	// Pending lists differences of pod templates that take effect with the user's
 	// next change.
 	Pending []string `json:"pendingChanges"`
@@ -74,6 +78,8 @@ type Child struct {
 	Fields []string `json:"fields,omitempty"`
 	// Pods is the number of pods that would restart.
 	Pods int32 `json:"podsThatWouldRestart"`
+	// Addresses is the number of node ports and load balancers that would be lost.
+	Addresses int32 `json:"addressesThatWouldBeLost"`
 }
 
 // disabled describes the objects of a kind that is disabled.
@@ -105,6 +111,7 @@ func (r *Report) sum() {
 			s.Children += len(o.Children)
 		}
 		s.Pods += o.Pods
+		s.Addresses += o.Addresses
 		if len(o.Pending) > 0 {
 			s.Pending++
 		}
@@ -123,13 +130,13 @@ func orNone[E any](l []E) []E {
 	return l
 }
 
-// ExitCode returns 0 if no pod would restart, 1 if some would, and 2 if
-// something could not be read, so that the result is unknown.
+// ExitCode returns 0 if no pod would restart and no address would be lost, 1 otherwise,
+// and 2 if something could not be read, so that the result is unknown.
 func (r Report) ExitCode() int {
 	switch {
 	case r.Summary.Unread > 0:
 		return 2
-	case r.Summary.Pods > 0:
+	case r.Summary.Pods > 0, r.Summary.Addresses > 0:
 		return 1
 	default:
 		return 0
@@ -215,8 +222,8 @@ func (o Object) why(b *strings.Builder) {
 		if o.Paused {
 			title += ", were it not paused"
 		}
-		if c.Pods > 0 {
-			title += ": " + count(int(c.Pods), "pod") + " would restart"
+		if effects := c.effects(); effects != "" {
+			title += ": " + effects
 		}
 		list(title, c.Fields)
 	}
@@ -231,14 +238,26 @@ func (o Object) why(b *strings.Builder) {
 	}
 }
 
+// effects says what users notice, or "" if they notice nothing.
+func (c Child) effects() string {
+	var all []string
+	if c.Pods > 0 {
+		all = append(all, count(int(c.Pods), "pod")+" would restart")
+	}
+	if c.Addresses > 0 {
+		all = append(all, count(int(c.Addresses), "address")+" would be lost")
+	}
+	return strings.Join(all, ", and ")
+}
+
 func (r Report) verdict() string {
 	s := r.Summary
 	var verdict string
 	switch r.ExitCode() {
 	case 0:
-		verdict = "No pod would restart."
+		verdict = "No pod would restart, and no address would be lost."
 	case 1:
-		verdict = count(int(s.Pods), "pod") + " would restart."
+		verdict = Child{Pods: s.Pods, Addresses: s.Addresses}.effects() + "."
 	default:
 		verdict = "Not everything could be read, so how many pods would restart is not known."
 	}
@@ -256,6 +275,8 @@ func count(n int, what string) string {
 		return "1 " + what
 	case what == "child":
 		what = "children"
+	case what == "address":
+		what = "addresses"
 	default:
 		what += "s"
 	}
