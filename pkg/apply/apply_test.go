@@ -380,7 +380,7 @@ func TestApplier_RemovesFieldsOfOthersThatAreInvalidNow(t *testing.T) {
 			refused: fielderr.ErrorList{ranges, ports}, field: func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} },
 			wants: []string{"apply"}, fails: true,
 		},
-		"a field that nobody has set": {
+		"a field that is not set": {
 			refused: fielderr.ErrorList{ranges}, field: func(*corev1.Service) {},
 			wants: []string{"apply"}, fails: true,
 		},
