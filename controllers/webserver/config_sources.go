@@ -4,9 +4,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -119,9 +121,13 @@ func (m material) snapshots() []configsource.Snapshot {
 }
 
 // generated reports whether nginx runs with a generated configuration, which is
-// tested, and not with that of the image.
+// tested, and not with that of the image. Nothing can be mounted into the folder of a
+// generated one.
 func generated(w *webserverv1.WebServer) bool {
-	return configured(w) || nginxconf.IsOfficialImage(w.Spec.Image)
+	within := w.Spec.Pod != nil && slices.ContainsFunc(w.Spec.Pod.VolumeMounts, func(m common.VolumeMount) bool {
+		return strings.HasPrefix(m.MountPath, configPath+"/")
+	})
+	return configured(w) || nginxconf.IsOfficialImage(w.Spec.Image) && !within
 }
 
 // configured reports whether the spec requires a generated configuration.

@@ -386,3 +386,28 @@ func TestReport_KeepsAvailableIfAConfigMapCannotBeRead(t *testing.T) {
 		t.Errorf("got %v, %d replicas are ready", got, w.Status.ReadyReplicas)
 	}
 }
+
+// The kubelet cannot mount a file over one of a ConfigMap.
+func TestSources_LeaveTheFolderToFilesOfTheUser(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path string
+		want bool
+	}{
+		"another folder":    {path: "/etc/nginx/snippets", want: true},
+		"the folder itself": {path: "/etc/nginx/conf.d", want: true}, // replaces that of the operator
+		"a file in it":      {path: "/etc/nginx/conf.d/default.conf"},
+		"a folder in it":    {path: "/etc/nginx/conf.d/more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Image = "nginx:1.27.4"
+			w.Spec.Pod = &common.Pod{
+				Volumes:      []common.Volume{{Name: "site", EmptyDir: &common.EmptyDirVolume{}}},
+				VolumeMounts: []common.VolumeMount{{Name: "site", MountPath: tc.path}},
+			}
+			if got := generated(w); got != tc.want {
+				t.Errorf("configured by the operator: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
