@@ -255,6 +255,25 @@ func TestWebServer_RequestsATakenNodePortOncePerObject(t *testing.T) {
 	}
 }
 
+// A field that another client added does not keep a Service exposed that is not to be
+// a load balancer any more.
+func TestWebServer_RemovesAFieldThatItsNextTypeDoesNotAllow(t *testing.T) {
+	t.Parallel()
+	l := env.NewSandbox(t, subject())
+	w := webServer(l.Namespace, "web")
+	w.Spec.Service = &webserverv1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}
+	l.Create(w)
+	l.Start()
+	l.Ready(w, "web")
+	var s corev1.Service
+	l.Edit(&s, "web-service", func() { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })
+	l.Edit(w, "web", func() { w.Spec.Service.Type = corev1.ServiceTypeClusterIP })
+	l.Until("the Service has the type of the spec", &s, "web-service", func() bool {
+		return s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.LoadBalancerSourceRanges) == 0
+	})
+	l.Ready(w, "web")
+}
+
 // A rule that is newer than a revision holds when the revision is pinned, without
 // admission too.
 func TestWebServer_PinsNoRevisionThatThePlatformRefuses(t *testing.T) {
@@ -283,7 +302,7 @@ func TestWebServer_PinsNoRevisionThatThePlatformRefuses(t *testing.T) {
 	}
 	var d appsv1.Deployment
 	l.Get(&d, "web")
-	if got := d.Spec.Template.Spec.Tolerations; len(got) > 0 {
+	if got := d.Spec.Template.Spec.Tolerations; slices.ContainsFunc(got, func(t corev1.Toleration) bool { return t.Key == "control-plane" }) {
 		t.Errorf("the pods tolerate %v", got)
 	}
 }
