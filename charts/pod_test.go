@@ -280,3 +280,20 @@ func token(t *testing.T, p *corev1.PodTemplateSpec) *corev1.ServiceAccountTokenP
 	t.Fatal("there is no token")
 	return nil
 }
+
+// With an injected sidecar, for example, the Job of the hook would never complete.
+func TestHook_HasThePodMetadataOfTheValues(t *testing.T) {
+	t.Parallel()
+	for _, o := range parse(t, template(t, "--set", "podAnnotations.a=b", "--set", "podLabels.c=d")) {
+		if o.GetKind() != "Job" {
+			continue
+		}
+		annotation, _, _ := unstructured.NestedString(o.Object, "spec", "template", "metadata", "annotations", "a")
+		label, _, _ := unstructured.NestedString(o.Object, "spec", "template", "metadata", "labels", "c")
+		if annotation != "b" || label != "d" {
+			t.Errorf("its pods have the annotation %q and the label %q", annotation, label)
+		}
+		return
+	}
+	t.Error("there is no Job")
+}

@@ -21,12 +21,15 @@ func releaseCommand() *cobra.Command {
 		Long: `Scale the operator's Deployment to 0, wait until its pods are deleted, and remove
 the operator's finalizer from every object. Objects and children are not changed
 otherwise, and can then be deleted without the operator. The chart runs this
-command before it is uninstalled.
+command before it is uninstalled. Webhook configurations that remain are named.
 
 With --kinds, remove the finalizer only from the objects of these kinds, and do not
 stop the operator. Use it after the platform configuration has disabled the kinds:
 the operator would add the finalizer again.`,
 		Example: `  platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator
+
+  # after the namespace of the operator was deleted
+  platform-operator release --manager-deployment=
 
   # after config.kinds has disabled Memcached
   platform-operator release --kinds Memcached`,
@@ -50,7 +53,13 @@ the operator would add the finalizer again.`,
 			if len(platform.Kinds) > 0 {
 				m = operator.Manager{} // it does not manage these kinds
 			}
-			return reach(cfg, operator.Release(c.Context(), cl, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()))
+			if err := operator.Release(c.Context(), cl, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()); err != nil {
+				return reach(cfg, err)
+			}
+			if !m.Hook && len(platform.Kinds) == 0 {
+				operator.ReportWebhooks(c.Context(), cl, c.OutOrStdout())
+			}
+			return nil
 		},
 	}
 	f.register(cmd)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	crzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -142,7 +143,7 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	}()
 	err = servers.Start(ctx)
 	stop() // what the servers ended with ends the controllers, too
-	if err := errors.Join(err, <-terms); err != nil {
+	if err := errors.Join(err, <-terms, releaseIfDeleted(cmd.Context(), cfg, s, f.Options, platform)); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
 	log.Info("Stopped", "after", time.Since(started).Round(time.Second).String())
@@ -183,6 +184,23 @@ func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.O
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
 	return mgr.Start(ctx) //nolint:wrapcheck // the caller says what ended
+}
+
+// releaseIfDeleted removes the finalizers of all objects if the namespace of the operator is
+// being deleted: nothing else would, and the objects could not be deleted.
+func releaseIfDeleted(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.Options, platform config.Platform) error {
+	if o.Namespace == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	c, err := client.New(cfg, client.Options{Scheme: s})
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	return operator.ReleaseIfDeleted(ctx, c, o.Namespace, controllers.Lists(controllers.Kinds(platform)), os.Stderr, o.Watch...) //nolint:wrapcheck // it names the object
 }
 
 // names returns the names of kinds.

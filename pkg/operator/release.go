@@ -2,12 +2,15 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,14 +40,16 @@ const ofHelm = "meta.helm.sh/release-name"
 // object, so that all objects can be deleted without the operator. The manager
 // is stopped first, because it would restore the finalizers. A kind whose CRD does
 // not exist counts as having no objects. If mgr has no name, no manager is stopped.
-func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.ObjectList, out io.Writer) error {
+// opts select the objects.
+func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.ObjectList, out io.Writer, opts ...client.ListOption) error {
 	if mgr.Name != "" {
 		if ours, err := halt(ctx, c, mgr, out); err != nil || !ours {
 			return err
 		}
 	}
+	objects, released := 0, 0
 	for _, list := range kinds {
-		if err := c.List(ctx, list); err != nil {
+		if err := c.List(ctx, list, opts...); err != nil {
 			if meta.IsNoMatchError(err) {
 				continue
 			}
@@ -52,6 +57,7 @@ func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.O
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
 			obj := o.(client.Object)
+			objects++
 			if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 				return nil
 			}
@@ -71,6 +77,7 @@ func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.O
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("releasing %s: %w", client.ObjectKeyFromObject(obj), err)
 			}
+			released++
 			fmt.Fprintf(out, "released %s\n", client.ObjectKeyFromObject(obj))
 			return nil
 		})
@@ -78,7 +85,45 @@ func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.O
 			return err
 		}
 	}
+	fmt.Fprintf(out, "released %d of %d objects: the others have no finalizer of the operator\n", released, objects)
 	return nil
+}
+
+// ReleaseIfDeleted releases the objects of a manager whose namespace is being deleted, in
+// the given namespaces, or in all. The API server deletes the pods of a namespace before
+// its service accounts, so a manager can call it when it ends.
+func ReleaseIfDeleted(ctx context.Context, c client.Client, namespace string, kinds []client.ObjectList, out io.Writer, namespaces ...string) error {
+	// The answer needs no permission that the manager does not have anyway.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.ManagedBy}}
+	if err := c.Create(ctx, lease, client.DryRunAll); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var errs []error
+	for _, ns := range namespaces {
+		errs = append(errs, Release(ctx, c, Manager{}, kinds, out, client.InNamespace(ns)))
+	}
+	return errors.Join(errs...)
+}
+
+// ReportWebhooks names the webhook configurations of the operator, which refuse changes
+// of objects while it does not run. They remain if only its namespace was deleted.
+func ReportWebhooks(ctx context.Context, c client.Client, out io.Writer) {
+	for kind, list := range map[string]client.ObjectList{
+		"mutatingwebhookconfiguration":   &admissionregistrationv1.MutatingWebhookConfigurationList{},
+		"validatingwebhookconfiguration": &admissionregistrationv1.ValidatingWebhookConfigurationList{},
+	} {
+		if err := c.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/part-of": naming.ManagedBy}); err != nil {
+			fmt.Fprintf(out, "whether webhooks of the operator remain is not known: %v\n", err)
+			continue
+		}
+		_ = meta.EachListItem(list, func(o runtime.Object) error {
+			fmt.Fprintf(out, "%s/%s refuses new objects and changes of specs until the operator runs again or you delete it\n", kind, o.(client.Object).GetName())
+			return nil
+		})
+	}
 }
 
 // halt stops the manager, and reports whether objects may be released.

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,7 +92,7 @@ func TestRelease_StopsTheManagerAndRemovesFinalizers(t *testing.T) {
 	if diff := cmp.Diff([]string{`scale platform-operator {"spec":{"replicas":0}}`, "release both", "release waiting"}, *writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("stopped Deployment system/platform-operator\nreleased ns/both\nreleased ns/waiting\n", out.String()); diff != "" {
+	if diff := cmp.Diff("stopped Deployment system/platform-operator\nreleased ns/both\nreleased ns/waiting\nreleased 2 of 4 objects: the others have no finalizer of the operator\n", out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 	left := &webserverv1.WebServerList{}
@@ -170,7 +172,7 @@ func TestRelease_KeepsTheManagerIfItHasNoName(t *testing.T) {
 	if diff := cmp.Diff([]string{"release web"}, *writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("released ns/web\n", out.String()); diff != "" {
+	if diff := cmp.Diff("released ns/web\nreleased 1 of 1 objects: the others have no finalizer of the operator\n", out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
@@ -245,5 +247,53 @@ func TestRelease_KeepsFinalizersAddedConcurrently(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"others.io/hold"}, w.Finalizers); diff != "" {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}
+
+// When a namespace is deleted, nothing but the operator itself could remove its finalizers.
+func TestReleaseIfDeleted(t *testing.T) {
+	terminating := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{
+		Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}},
+	}}}
+	for name, tc := range map[string]struct {
+		answer     error
+		namespaces []string
+		want       []string
+	}{
+		"being deleted":                     {terminating, nil, []string{"release web"}},
+		"being deleted, other namespaces":   {terminating, []string{"team-a"}, nil},
+		"being deleted, watched namespaces": {terminating, []string{"team-a", "ns"}, []string{"release web"}},
+		"a restart":                         {apierrors.NewAlreadyExists(schema.GroupResource{}, "platform-operator"), nil, nil},
+		"a restart without a Lease":         {nil, nil, nil},
+		"no answer":                         {errors.New("no answer"), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, writes := cluster(t, interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if o.GetNamespace() != "system" || o.GetName() != naming.ManagedBy || len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) == 0 {
+						t.Errorf("creates %T %s/%s, or not as a dry run", o, o.GetNamespace(), o.GetName())
+					}
+					return tc.answer
+				},
+			}, object("web", finalizers(naming.Finalizer)))
+			if err := ReleaseIfDeleted(t.Context(), c, "system", kinds(), &bytes.Buffer{}, tc.namespaces...); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, *writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReportWebhooks(t *testing.T) {
+	labels := map[string]string{"app.kubernetes.io/part-of": naming.ManagedBy}
+	c, _ := cluster(t, interceptor.Funcs{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mine", Labels: labels}},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	var out bytes.Buffer
+	ReportWebhooks(t.Context(), c, &out)
+	if want := "validatingwebhookconfiguration/mine refuses new objects and changes of specs until the operator runs again or you delete it\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
