@@ -276,6 +276,13 @@ test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, w
 	@KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver -servers 2 config/crd/bases go test -tags=envtest -p 2 -parallel=6 -timeout=20m -run '^($(envtests))$$' \
 		$(GO_TEST_FLAGS) $(or $(PKG),$(call tagged,envtest))
 
+# make test has a part of each: the scenarios whose writes are in another order, and every fourth field.
+.PHONY: campaign-crash
+campaign-crash: bin/cluster bin/sharedserver ## All scenarios of crashes, and the drift of every field; 10 minutes
+	$(call say,'crashes at every write, and drift of every field')
+	@CRASH=all DRIFT=all KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver -servers 2 config/crd/bases \
+		go test -tags=envtest -count=1 -p 2 -parallel=6 -timeout=40m -run '^TestCrash|RestoresEveryStatedField' $(GO_TEST_FLAGS) ./controllers/... ./pkg/testkit/redirect
+
 # Chains are random: MODEL_SEED, which a failure prints, chooses them.
 .PHONY: test-model
 test-model: MODEL_TIME ?= 90s

@@ -45,11 +45,10 @@ func TestCrash(t *testing.T) {
 		s.Autoscaling = &common.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 5, TargetCPUUtilizationPercentage: new(int32(70))}
 		s.Resources = &common.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	}
-	crash.Test(t, env, s,
+	crash.Test(t, env, s, append(crash.InCampaign(
 		edit("remove-ports", func(s *demoapplicationv1.DemoApplicationSpec) { s.Ports = nil }),
-		bare,
 		from("autoscale-from-0", func(s *demoapplicationv1.DemoApplicationSpec) { s.Replica = new(int32(0)) }, autoscaled),
-	)
+	), bare)...)
 }
 
 // TestCrash_DuringASecretChange kills the operator at each write that a changed

@@ -33,19 +33,8 @@ func TestCrash(t *testing.T) {
 	}
 	resume := edit("resume", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = false })
 	resume.Prepare = s.Prepared(func(o converge.Object) { o.(*immortalv1alpha1.ImmortalContainer).Spec.Suspend = true })
-	crash.Test(t, env, s, s.Creating(), s.Orphaning(), s.Recreating(), s.Losing(s.Children("web")[0]),
-		s.Editing("edit", s.Edit), resume,
-		crash.Scenario{
-			Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
-			Act: func(ctx context.Context, w crash.World) error {
-				p := &corev1.Pod{}
-				if err := w.Get(ctx, "web-immortalpod", p); err != nil {
-					return err
-				}
-				return finish(ctx, p, corev1.PodFailed, "Evicted")
-			},
-		},
-		edit("made-anew", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Args = []string{"-v"} }),
+	crash.Test(t, env, s, append(crash.InCampaign(
+		s.Recreating(), resume,
 		edit("suspend", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Suspend = true }),
 		crash.Scenario{
 			Name: "paused", Prepare: s.Prepared(nil),
@@ -62,7 +51,20 @@ func TestCrash(t *testing.T) {
 				return c != nil && c.ObservedGeneration == i.Generation && c.Reason == common.ReasonPaused, nil
 			},
 		},
-	)
+	),
+		s.Creating(), s.Orphaning(), s.Losing(s.Children("web")[0]), s.Editing("edit", s.Edit),
+		crash.Scenario{
+			Name: "evict", Prepare: s.Prepared(nil), Converged: s.Ready,
+			Act: func(ctx context.Context, w crash.World) error {
+				p := &corev1.Pod{}
+				if err := w.Get(ctx, "web-immortalpod", p); err != nil {
+					return err
+				}
+				return finish(ctx, p, corev1.PodFailed, "Evicted")
+			},
+		},
+		edit("made-anew", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Args = []string{"-v"} }),
+	)...)
 }
 
 // serves returns an error if the pod does not match the spec of an

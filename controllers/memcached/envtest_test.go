@@ -184,7 +184,7 @@ func TestCrash(t *testing.T) {
 		}
 		return d.Spec.Template.Spec.Containers[0].Image == platform.Memcached.Image && d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == 3, nil
 	}
-	crash.Test(t, env, s, back,
+	crash.Test(t, env, s, append(crash.InCampaign(
 		edit("change-all", func(s *cachev1alpha1.MemcachedSpec) {
 			s.Image, s.Size, s.MaxConnections, s.Threads = "memcached:1.6.18", 4, new(int32(100)), new(int32(2))
 			s.Memory = &cachev1alpha1.MemorySpec{Size: new(resource.MustParse("128Mi"))}
@@ -204,5 +204,5 @@ func TestCrash(t *testing.T) {
 				return m.Spec.Image == "" && m.Status.Image == "memcached:1.6.18", err
 			},
 		},
-	)
+	), back)...)
 }

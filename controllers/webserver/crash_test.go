@@ -88,18 +88,22 @@ func TestCrash(t *testing.T) {
 	for _, child := range s.Children("web")[:2] { // the others are lost like the Service
 		lose = append(lose, s.Losing(child))
 	}
-	crash.Test(t, env, s, append(lose,
-		s.Creating(), s.Orphaning(), s.Recreating(), s.SwitchingToOrphan(),
+	crash.Test(t, env, s, append(crash.InCampaign(append(lose,
+		s.Recreating(), s.SwitchingToOrphan(),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
+		keptOnce,
+		edit("autoscale", autoscaled),
+		edit("expose", open),
+		held,
+	)...),
+		s.Creating(), s.Orphaning(),
 		edit("change-all", func(s *webserverv1.WebServerSpec) {
 			s.Image, s.Replicas = "nginx:1.23.0", new(int32(4))
 			s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))}
 		}),
-		keptOnce, followed(s),
-		edit("autoscale", autoscaled),
-		edit("expose", open),
+		followed(s),
 		from("furnish-no-more", furnished, func(s *webserverv1.WebServerSpec) { s.Autoscaling, s.Expose, s.NetworkPolicy = nil, nil, nil }),
-		failing, held,
+		failing,
 	)...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -48,7 +49,8 @@ func (d Drift) String() string {
 // stated, which is the JSON of an intent. Each time it waits until the child
 // contains the whole intent again. A field is removed if the API server rejects the
 // change, or reverts it because of its defaults. If it does the same with the removal,
-// that is reported as refused. Without prefixes of paths, all fields are changed.
+// that is reported as refused. Without prefixes of paths, one field of four is changed, or, if
+// DRIFT is all, each of them.
 func (e *Env) Drifts(ctx context.Context, stated []byte, prefixes []string) ([]Drift, error) {
 	want := &unstructured.Unstructured{}
 	if err := json.Unmarshal(stated, &want.Object); err != nil {
@@ -57,7 +59,10 @@ func (e *Env) Drifts(ctx context.Context, stated []byte, prefixes []string) ([]D
 	// A record is only written together with other fields (apply.Intent.Record).
 	unstructured.RemoveNestedField(want.Object, "metadata", "annotations", naming.AnnotationHealthyRevision)
 	var found []Drift
-	for _, leaf := range leaves(want.Object, "") {
+	for i, leaf := range leaves(want.Object, "") {
+		if prefixes == nil && i%driftEvery() != 0 {
+			continue
+		}
 		if slices.Contains([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"}, leaf) ||
 			prefixes != nil && !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(leaf, p) }) {
 			continue
@@ -89,6 +94,16 @@ func (e *Env) Drifts(ctx context.Context, stated []byte, prefixes []string) ([]D
 		}
 	}
 	return found, nil
+}
+
+// driftEvery returns 4, or 1 if DRIFT is all: every fourth field is changed in make test, and
+// every one in make campaign-crash. Which fields differ is a function of two objects
+// (pkg/apply/compare), so what a server adds is that some of each child are restored.
+func driftEvery() int {
+	if os.Getenv("DRIFT") == "all" {
+		return 1
+	}
+	return 4
 }
 
 // forget makes operators forget the owner of a child, because a child that was changed

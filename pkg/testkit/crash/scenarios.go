@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +32,16 @@ func Test(t *testing.T, e *testkit.Env, k Kind, scenarios ...Scenario) {
 		Env: e, Subject: k.Subject, Parents: []client.Object{k.New("", specimenName)}, Serves: k.Serves,
 		Scenarios: scenarios,
 	}.Test(t)
+}
+
+// InCampaign returns the scenarios if CRASH is all, as in make campaign-crash, and none
+// otherwise. They differ from others in the fields that are written, not in the order of
+// writes.
+func InCampaign(scenarios ...Scenario) []Scenario {
+	if os.Getenv("CRASH") == "all" {
+		return scenarios
+	}
+	return nil
 }
 
 // Creating returns the scenario of a creation.
