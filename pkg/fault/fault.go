@@ -198,9 +198,7 @@ func classifyOne(err error) *Error {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return refused(msgQuota, err)
 	case apierrors.IsForbidden(err), denied(err):
-		f := refused(msgForbidden, err)
-		f.Message = message.Join(f.Message, Advice(err.Error()))
-		return f
+		return refused(msgForbidden, err)
 	case NodePort(err):
 		return refused(msgNodePort, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -231,7 +229,7 @@ var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']+' with binding 
 
 // refused returns a Stall that quotes the API server.
 func refused(m *message.Message, err error) *Error {
-	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: m.Quoting(answer(err))}
+	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: message.Join(m.Quoting(answer(err)), Advice(err.Error()))}
 }
 
 // OfPods reports whether the API server refuses pods because of what they are: they are
@@ -244,16 +242,25 @@ func OfPods(message string) bool {
 	})
 }
 
-// Advice returns what to do about a refusal of pods whose message names only
-// the cause. It is a sentence, or "" if there is no advice.
+// Advice returns what to do about a refusal whose message names only the cause. It is a
+// sentence, or "" if there is no advice.
 func Advice(message string) string {
-	if !strings.Contains(message, podSecurity) {
-		return ""
+	for _, a := range advice {
+		if a.cause.MatchString(message) {
+			return a.remedy.With()
+		}
 	}
-	return msgPodSecurity.With()
+	return ""
 }
 
-const podSecurity = "violates PodSecurity"
+var advice = []struct {
+	cause  *regexp.Regexp
+	remedy *message.Message
+}{
+	{regexp.MustCompile(`violates PodSecurity`), msgPodSecurity},
+	{regexp.MustCompile(`exceeded quota: .*requested: \S*services\.(nodeports|loadbalancers)=`), msgServiceQuota},
+	{regexp.MustCompile(`exceeded quota: .*requested: \S*(configmaps|controllerrevisions\.apps)=`), msgHistoryQuota},
+}
 
 // maxMessage is the maximum length of a message in bytes, which keeps it
 // readable. A condition can hold 32 KiB.

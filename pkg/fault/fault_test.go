@@ -321,3 +321,23 @@ func TestOfPods(t *testing.T) {
 		}
 	}
 }
+
+func TestAdvice_NamesWhatRequestsLess(t *testing.T) {
+	exceeded := func(requested string) string {
+		return `services "web" is forbidden: exceeded quota: q, requested: ` + requested + `, used: ` + requested + `, limited: ` + requested
+	}
+	for cause, want := range map[string]string{
+		exceeded("services.nodeports=1"):             "spec.service.type",
+		exceeded("services=1,services.nodeports=1"):  "spec.service.type",
+		exceeded("services.loadbalancers=1"):         "spec.service.type",
+		exceeded("configmaps=1"):                     "spec.rollout.revisionHistoryLimit",
+		exceeded("count/controllerrevisions.apps=1"): "spec.rollout.revisionHistoryLimit",
+		exceeded("services=1"):                       "",
+		exceeded("pods=1"):                           "",
+	} {
+		got := Classify(apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New(cause))).Message
+		if !strings.Contains(got, "Raise the quota") || strings.Contains(got, "Set ") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want advice about %q", cause, got, want)
+		}
+	}
+}

@@ -50,6 +50,16 @@ var (
 		Remedy: "The request is retried; repair or remove the webhook.",
 		When:   "The webhook of another component does not answer, or its certificate is invalid, and its failure policy is Fail.",
 	})
+	msgServiceQuota = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Web, Reasons: []string{common.ReasonQuotaExceeded},
+		Text: "Set spec.service.type to ClusterIP if no node ports or load balancer are needed.",
+		When: "It follows the message about a quota of node ports or load balancers.",
+	})
+	msgHistoryQuota = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonQuotaExceeded},
+		Text: "Set spec.rollout.revisionHistoryLimit to a lower number to keep fewer earlier revisions and their ConfigMaps.",
+		When: "It follows the message about a quota of ConfigMaps or ControllerRevisions.",
+	})
 	msgPodSecurity = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonForbidden, common.ReasonReplicaFailure},
 		Text: "Set spec.security.profile to Restricted, or relax the label pod-security.kubernetes.io/enforce of the namespace.",
