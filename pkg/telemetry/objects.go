@@ -22,8 +22,9 @@ import (
 )
 
 // MaxAbnormal is the maximum number of objects that have series of their own. If
-// all objects of a large cluster fail at the same time, those that have been
-// abnormal for the longest time are reported; the counts remain complete.
+// all objects of a large cluster fail at the same time, namespaces take turns, and of each
+// those that have been abnormal for the longest time are reported first; the counts remain
+// complete.
 const MaxAbnormal = 500
 
 // defaultDeadline is how long an object may be not Ready if its spec has no
@@ -454,6 +455,8 @@ func (o *Objects) collectAbnormal(gauge func(*prometheus.Desc, float64, ...strin
 	type abnormal struct {
 		*suspect
 		states []string
+		// rank is how many objects of the namespace have been abnormal for longer.
+		rank int
 	}
 	counts := map[stateKey]int{}
 	var all []abnormal
@@ -464,7 +467,7 @@ func (o *Objects) collectAbnormal(gauge func(*prometheus.Desc, float64, ...strin
 			counts[stateKey{s.group, state}]++
 		}
 		if len(states) > 0 {
-			all = append(all, abnormal{s, states})
+			all = append(all, abnormal{suspect: s, states: states})
 		} else if s.edited.IsZero() && s.deleting.IsZero() && s.notReady.IsZero() && len(s.deaths) == 0 {
 			delete(o.suspects, uid)
 		}
@@ -475,6 +478,12 @@ func (o *Objects) collectAbnormal(gauge func(*prometheus.Desc, float64, ...strin
 	slices.SortFunc(all, func(a, b abnormal) int {
 		return cmp.Or(a.notReady.Compare(b.notReady), cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
+	ranks := map[string]int{}
+	for i := range all {
+		all[i].rank = ranks[all[i].namespace]
+		ranks[all[i].namespace]++
+	}
+	slices.SortStableFunc(all, func(a, b abnormal) int { return cmp.Compare(a.rank, b.rank) })
 	for _, a := range all[:min(len(all), MaxAbnormal)] {
 		for _, state := range a.states {
 			gauge(o.abnormal, 1, a.kind, a.namespace, a.name, state, cmp.Or(a.reason, other))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -288,17 +289,29 @@ func TestObjects_UnavailableServedBefore(t *testing.T) {
 	}
 }
 
+// The series of one namespace do not displace those of the others.
 func TestObjects_NameAtMostMaxAbnormal(t *testing.T) {
 	f := newFleet(t, Options{}).lead()
-	for i := range 2 * MaxAbnormal {
-		w := f.web("a", fmt.Sprintf("web-%d", i))
+	stalled := func(namespace, name string) {
+		w := f.web(namespace, name)
 		w.Status.Conditions = append(w.Status.Conditions, f.condition(1, common.ConditionStalled, "True", common.ReasonConflict))
 		f.events.OnAdd(w, true)
 	}
-	if n := len(f.scrape("object_abnormal")); n != MaxAbnormal {
-		t.Errorf("%d series, want %d", n, MaxAbnormal)
+	for i := range 2 * MaxAbnormal {
+		stalled("a", fmt.Sprintf("web-%d", i))
 	}
-	f.want("objects_abnormal", fmt.Sprintf(`objects_abnormal{kind="WebServer",namespace="a",state="Stalled"} %d`, 2*MaxAbnormal))
+	f.now = f.now.Add(time.Minute)
+	stalled("victim", "later")
+	series := f.scrape("object_abnormal")
+	if len(series) != MaxAbnormal {
+		t.Errorf("%d series, want %d", len(series), MaxAbnormal)
+	}
+	if !slices.ContainsFunc(series, func(s string) bool { return strings.Contains(s, `namespace="victim"`) }) {
+		t.Errorf("there is no series of the other namespace, as in %s", series[0])
+	}
+	f.want("objects_abnormal",
+		fmt.Sprintf(`objects_abnormal{kind="WebServer",namespace="a",state="Stalled"} %d`, 2*MaxAbnormal),
+		`objects_abnormal{kind="WebServer",namespace="victim",state="Stalled"} 1`)
 }
 
 func TestObjects_CountDeaths(t *testing.T) {
