@@ -57,6 +57,9 @@ const (
 	// ReasonNodePortUnavailable: the node port in the spec is allocated to
 	// another Service or outside of the cluster's range.
 	ReasonNodePortUnavailable = "NodePortUnavailable"
+	// ReasonAddressesExhausted: the cluster has no free address or node port for a
+	// Service.
+	ReasonAddressesExhausted = "AddressesExhausted"
 	// ReasonForbidden: RBAC or an admission policy does not allow the operator
 	// to write a child.
 	ReasonForbidden = "Forbidden"

@@ -103,8 +103,8 @@ The number of series does not depend on the number of healthy objects. It grows 
 * the number of abnormal objects, up to %d. They have a series for each state:
   ` + "`NotReady`" + ` (for longer than ` + "`rollout.progressDeadlineSeconds`" + `, or 10 minutes), ` + "`Stalled`" + `,
   ` + "`RolledBack`" + `, and ` + "`Dying`" + ` (the container of an ImmortalContainer ended three times within an
-  hour). If there are more, those that have not been Ready for the longest time are
-  reported, and ` + "`platform_operator_objects_abnormal`" + ` still counts all of them.
+  hour). If there are more, namespaces take turns, so that one does not displace the
+  others; of each, those that have not been Ready for the longest time are reported, and ` + "`platform_operator_objects_abnormal`" + ` still counts all of them.
 
 Histograms are native histograms with a resolution of 10%%. For a Prometheus that does not
 scrape those, they also have the classic buckets %s.

@@ -18,6 +18,9 @@ type memory struct {
 	// races is how many reconciles in a row ended with a write conflict. If it is lost,
 	// conflicts that last are reported up to two seconds later.
 	races int
+	// shared is the reason that the object stalled for, if others do in the same way. If it
+	// is lost, the object is reconciled a minute later.
+	shared string
 	// rest is what the last reconcile read, if it found nothing to do. If it is lost, the
 	// next reconcile compares all children again.
 	rest rest
@@ -40,6 +43,7 @@ const fewRaces = 20
 // back-off, once there have been more than fewRaces in a row.
 func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict {
 	v := fault.Classify(err)
+	v.Result.RequeueAfter = r.share(key, v)
 	if !v.LostRace {
 		return v
 	}
@@ -54,6 +58,36 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 	return v
 }
 
+// sharedProbe is how often objects that stalled for the same shared reason are reconciled,
+// at most, and longestProbe how long each of them waits.
+const (
+	sharedProbe  = 100 * time.Millisecond
+	longestProbe = 10 * time.Minute
+)
+
+// share records whether the object stalled for a reason that it shares with others, and
+// returns when it is reconciled again: the more there are, the later.
+func (r *Reconciler) share(key types.NamespacedName, v fault.Verdict) time.Duration {
+	reason := ""
+	if v.Shared {
+		reason = v.Reason
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.objects[key]
+	if m.shared != reason {
+		r.sharing[m.shared]--
+		r.sharing[reason]++
+		m.shared = reason
+		r.objects[key] = m
+	}
+	if reason == "" {
+		return v.Result.RequeueAfter
+	}
+	all := min(time.Duration(r.sharing[reason])*sharedProbe, longestProbe)
+	return max(v.Result.RequeueAfter, time.Duration(float64(v.Result.RequeueAfter)*all.Seconds()/fault.Probe.Seconds()))
+}
+
 // wonRace records a reconcile that did not end with a write conflict.
 func (r *Reconciler) wonRace(key types.NamespacedName) {
 	r.change(key, func(m *memory) { m.races = 0 })
@@ -66,6 +100,7 @@ func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
 	if earlier := r.objects[key].uid; earlier != obj.GetUID() {
 		r.applier.Forget(earlier)
 		r.refs.Forget(earlier)
+		r.sharing[r.objects[key].shared]--
 		r.objects[key] = memory{uid: obj.GetUID()}
 	}
 }
@@ -86,6 +121,7 @@ func (r *Reconciler) forget(key types.NamespacedName) bool {
 	m, known := r.objects[key]
 	r.applier.Forget(m.uid)
 	r.refs.Forget(m.uid)
+	r.sharing[m.shared]--
 	delete(r.objects, key)
 	return known
 }

@@ -37,12 +37,13 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
+	sharing map[string]int // how many objects stalled for each shared reason
 }
 
 // NewReconciler returns the reconciler of one kind. refs reads the ConfigMaps
 // and Secrets that objects refer to; now is the clock.
 func NewReconciler(k AnyKind, c client.Client, refs *configsource.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler {
-	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
+	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}, sharing: map[string]int{}}
 }
 
 // Reconcile reconciles one object.

@@ -1510,3 +1510,38 @@ func TestRelease_ReleasesTheOtherChildrenThoughOneFails(t *testing.T) {
 		t.Error("the child that can be released is not, or the object does not wait for the other")
 	}
 }
+
+// What only an administrator of the cluster can change is not asked for by every object
+// every minute: the more objects there are, the later each of them tries again.
+func TestReconcile_ProbesSharedCausesTogether(t *testing.T) {
+	l := newLoop(t)
+	full := &fault.Error{Class: fault.Stall, Reason: common.ReasonAddressesExhausted, After: fault.Probe, Shared: true}
+	other := &fault.Error{Class: fault.Stall, Reason: common.ReasonForbidden, After: fault.Probe}
+	at := func(i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: "team-" + strconv.Itoa(i%100), Name: strconv.Itoa(i)}
+	}
+	probes := func(what string, err error, want time.Duration) {
+		t.Helper()
+		if got := l.classify(at(0), err).Result.RequeueAfter; got != want {
+			t.Errorf("%s, it is reconciled after %s, want %s", what, got, want)
+		}
+	}
+	probes("alone", full, fault.Probe)
+	for i := range 3000 {
+		l.classify(at(i), full)
+	}
+	probes("with 3000 others", full, 5*time.Minute)
+	probes("for a reason of its own", other, fault.Probe)
+	for i := range 20_000 {
+		l.classify(at(i), full)
+	}
+	probes("with 20000 others", full, 10*time.Minute)
+	for i := range 20_000 {
+		if i%2 == 0 {
+			l.classify(at(i), nil)
+		} else {
+			l.forget(at(i))
+		}
+	}
+	probes("after the others", full, fault.Probe)
+}

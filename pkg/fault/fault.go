@@ -55,6 +55,9 @@ type Error struct {
 	Message string        // for the user (see pkg/message)
 	After   time.Duration // when to reconcile again; 0 means the default of the class
 	Err     error         // the cause, for the log; may be nil
+	// Shared reports that the cause is outside of the object and concerns others in the
+	// same way, in all namespaces.
+	Shared bool
 }
 
 // Error returns the message and the cause.
@@ -88,6 +91,8 @@ type Verdict struct {
 	// Reason and Message are those of the most important error, for a condition.
 	// They are empty if Class is None or Quiet.
 	Reason, Message string
+	// Shared is that of the most important error.
+	Shared bool
 	// Result is returned by the reconcile if Err is nil.
 	Result reconcile.Result
 	// Err is returned by the reconcile. A non-nil error requests a retry with
@@ -118,7 +123,7 @@ func classify(err error, lasting bool) Verdict {
 		}
 		switch {
 		case f.Class > v.Class || v.Class == None:
-			v.Class, v.Reason, v.Message = f.Class, f.Reason, f.Message
+			v.Class, v.Reason, v.Message, v.Shared = f.Class, f.Reason, f.Message, f.Shared
 		case v.adds(f):
 			v.Message = Clip(message.Join(v.Message, f.Message), maxMessage)
 		}
@@ -199,6 +204,10 @@ func classifyOne(err error) *Error {
 		return refused(msgQuota, err)
 	case apierrors.IsForbidden(err), denied(err):
 		return refused(msgForbidden, err)
+	case strings.Contains(err.Error(), "range is full"): // the API server answers with InternalError
+		f := refused(msgRangeFull, err)
+		f.Shared = true
+		return f
 	case NodePort(err):
 		return refused(msgNodePort, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):

@@ -84,6 +84,7 @@ func TestClassify(t *testing.T) {
 		"already exists":         {apierrors.NewAlreadyExists(deployments, "web"), want{Class: Quiet, after: aLostRace}},
 		"another UID":            {invalid("metadata.uid"), want{Class: Quiet, after: aLostRace}},
 		"namespace terminating":  {terminating(), want{Wait, common.ReasonWaiting, "namespace is being deleted", false, aProbe}},
+		"no address":             {apierrors.NewInternalError(errors.New("failed to allocate a serviceIP: range is full")), want{Stall, common.ReasonAddressesExhausted, "no free address or node port for a Service: Internal error occurred: failed to allocate a serviceIP: range is full.", false, aProbe}},
 		"quota":                  {quota, want{Stall, common.ReasonQuotaExceeded, "exceeded quota: small", false, aProbe}},
 		"Pod Security": {
 			apierrors.NewForbidden(deployments, "web", errors.New(`violates PodSecurity "restricted:latest": runAsNonRoot != true`)),

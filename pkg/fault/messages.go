@@ -33,6 +33,12 @@ var (
 		Remedy: "Choose another one, or none.",
 		When:   "Another Service has the node port, or it is outside of the cluster's range.",
 	})
+	msgRangeFull = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonAddressesExhausted},
+		Text: "The cluster has no free address or node port for a Service.", Quote: "message of the API server",
+		Remedy: "Delete Services, or ask an administrator to extend the range.",
+		When:   "The range of cluster addresses (ServiceCIDR) or of node ports is full. It is tried again every minute, and less often if there are many such objects.",
+	})
 	msgInvalid = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonInvalid},
 		Text: "The API server rejects a child as invalid.", Quote: "message of the API server",
