@@ -114,8 +114,12 @@ func TestStatus_NamesTheCauseOnTheFirstScreen(t *testing.T) {
 			checkMessages(t, ref)
 			for file, args := range map[string][]string{"status.txt": {"status", ref}, "table.txt": {"status"}} {
 				got, err := execute(t, "", args...)
-				if err != nil {
-					t.Fatal(err)
+				want := 1
+				if name == "ready" || name == "paused" {
+					want = 0
+				}
+				if code := exitCode(err); code != want || err != nil && err.Error() != "" {
+					t.Fatalf("exit code %d, want %d: %v", code, want, err)
 				}
 				screen := strings.Join(strings.SplitN(got, "\n", 13)[:min(12, strings.Count(got, "\n"))], "\n")
 				if len(causes[name]) == 0 {
@@ -139,7 +143,7 @@ func TestStatus_NamesTheCauseOnTheFirstScreen(t *testing.T) {
 func checkMessages(t *testing.T, ref string) {
 	t.Helper()
 	got, err := execute(t, "", "status", ref, "-o", "json")
-	if err != nil {
+	if exitCode(err) > 1 {
 		t.Fatal(err)
 	}
 	var o inspect.Object
@@ -168,12 +172,12 @@ func all(t *testing.T) []string {
 func TestStatus_ListsAttentionFirst(t *testing.T) {
 	world(t, all(t))
 	got, err := execute(t, "", "status", "-A")
-	if err != nil {
+	if exitCode(err) > 1 {
 		t.Fatal(err)
 	}
 	golden.File(t, filepath.Join("testdata", "all.txt"), []byte(got))
 	got, err = execute(t, "", "status", "-A", "-o", "json")
-	if err != nil {
+	if exitCode(err) > 1 {
 		t.Fatal(err)
 	}
 	var r inspect.Report
@@ -200,7 +204,7 @@ func TestStatus_ErrorsContainTheRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := execute(t, "", tc.args...)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") || out != "" {
+			if exitCode(err) != 2 || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") || out != "" {
 				t.Errorf("got %v, want %q\n%s", err, tc.want, out)
 			}
 		})
@@ -227,14 +231,14 @@ func TestStatus_ShowsWhatMayBeRead(t *testing.T) {
 				args = append(args, ref)
 			}
 			got, err := execute(t, "", args...)
-			if err != nil || !strings.Contains(got, "Note: Pod: not shown, because you do not have permission to list them.") {
+			if exitCode(err) > 1 || !strings.Contains(got, "Note: Pod: not shown, because you do not have permission to list them.") {
 				t.Errorf("got %v\n%s", err, got)
 			}
 		})
 	}
 	t.Run("nothing", func(t *testing.T) {
 		world(t, nil, interceptor.Funcs{List: refuse(nil)})
-		if _, err := execute(t, "", "status"); err == nil || !strings.Contains(err.Error(), "listing") || strings.Contains(err.Error(), "\n") {
+		if _, err := execute(t, "", "status"); exitCode(err) != 2 || !strings.Contains(err.Error(), "listing") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -248,7 +252,7 @@ func TestStatus_OmitsKindsThatAreNotServed(t *testing.T) {
 		}
 		return c.List(ctx, l, opts...)
 	}})
-	if got, err := execute(t, "", "status", "-A"); err != nil || strings.Contains(got, "memcached") || !strings.Contains(got, "webserver/shop") {
+	if got, err := execute(t, "", "status", "-A"); exitCode(err) > 1 || strings.Contains(got, "memcached") || !strings.Contains(got, "webserver/shop") {
 		t.Errorf("got %v\n%s", err, got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,12 @@ namespace, in which those that need attention come first.
 
 KIND is the name of a kind or its short name, such as webserver or ws. The command
 only reads, with your permissions: types that you may not list are left out, and
-named.`,
+named.
+
+Exit code, except with --watch:
+  0  all objects are ready or paused, or there are none
+  1  an object is in another state
+  2  the object does not exist, the cluster cannot be read, or the command line is invalid`,
 		Example: `  # all objects in the namespace of the context, and in all namespaces
   platform-operator status
   platform-operator status -A
@@ -37,17 +43,17 @@ named.`,
 
   # the names of the objects that are stalled
   platform-operator status -A -o json | jq -r '.objects[] | select(.state == "Stalled") | "\(.namespace)/\(.name)"'`,
-		Args: cobra.MaximumNArgs(2),
+		Args: func(c *cobra.Command, args []string) error { return unclear(cobra.MaximumNArgs(2)(c, args)) },
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
-				return err
+				return unclear(err)
 			}
 			if len(args) > 0 && f.allNamespaces {
-				return errors.New("-A shows all objects: remove it, or the name of the object")
+				return unclear(errors.New("-A shows all objects: remove it, or the name of the object"))
 			}
 			cl, err := connect(f)
 			if err != nil {
-				return err
+				return unclear(err)
 			}
 			if len(args) == 0 {
 				namespace := cl.namespace
@@ -55,7 +61,9 @@ named.`,
 					namespace = ""
 				}
 				read := func(ctx context.Context, i inspect.Inspector) (inspect.Report, error) { return i.List(ctx, namespace) }
-				return show(c, cl, watch, namespace, cl.Kinds, read, func(p inspect.Printer, r inspect.Report) error {
+				healthy := true
+				err := show(c, cl, watch, namespace, cl.Kinds, read, func(p inspect.Printer, r inspect.Report) error {
+					healthy = !slices.ContainsFunc(r.Objects, unhealthy)
 					if output == "json" {
 						return inspect.JSON(c.OutOrStdout(), r)
 					}
@@ -65,27 +73,44 @@ named.`,
 					}
 					return p.Report(c.OutOrStdout(), r, f.allNamespaces)
 				})
+				return verdict(err, healthy || watch)
 			}
 			ref, err := cl.Kinds.Parse(args...)
 			if err != nil {
-				return err
+				return unclear(err)
 			}
 			read := func(ctx context.Context, i inspect.Inspector) (inspect.Object, error) {
 				return i.Object(ctx, cl.namespace, ref)
 			}
-			return show(c, cl, watch, cl.namespace, []inspect.Kind{ref.Kind}, read, func(p inspect.Printer, o inspect.Object) error {
+			healthy := true
+			err = show(c, cl, watch, cl.namespace, []inspect.Kind{ref.Kind}, read, func(p inspect.Printer, o inspect.Object) error {
+				healthy = !unhealthy(o)
 				if output == "json" {
 					return inspect.JSON(c.OutOrStdout(), o)
 				}
 				return p.Object(c.OutOrStdout(), o)
 			})
+			return verdict(err, healthy || watch)
 		},
 		ValidArgsFunction: completeObjects(&f, 1),
 	}
 	f.register(cmd, true)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or empty for text")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print again after each change, until Ctrl-C")
 	return cmd
+}
+
+func unhealthy(o inspect.Object) bool {
+	return o.State != inspect.StateReady && o.State != inspect.StatePaused
+}
+
+// verdict returns the error that has the exit code of status.
+func verdict(err error, healthy bool) error {
+	if err == nil && !healthy {
+		return exit{code: 1}
+	}
+	return unclear(err)
 }
 
 // clear moves the cursor of a terminal to the top, and clears the screen.
