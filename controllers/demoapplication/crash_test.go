@@ -91,13 +91,12 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	if err := r.Get(ctx, client.ObjectKeyFromObject(a), d); err != nil {
 		return err
 	}
-	want, least, unobserved := int32(1), int32(1), int64(0)
+	want, least := int32(1), int32(1)
 	if a.Spec.Replica != nil {
 		want, least = *a.Spec.Replica, *a.Spec.Replica
 	}
 	if as := a.Spec.Autoscaling; as != nil {
 		want, least = *d.Spec.Replicas, *as.MinReplicas // all tests that autoscale set minReplicas
-		unobserved = 1                                  // the last write may only have annotated it
 		if want == 0 {
 			return errors.New("the Deployment is left at no replicas, where an autoscaler does nothing")
 		}
@@ -111,7 +110,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		return fmt.Errorf("the Deployment has image %s", d.Spec.Template.Spec.Containers[0].Image)
 	case *d.Spec.Replicas != want:
 		return fmt.Errorf("the Deployment has %d replicas", *d.Spec.Replicas)
-	case d.Status.ObservedGeneration < d.Generation-unobserved, d.Status.UpdatedReplicas != want, d.Status.AvailableReplicas != want:
+	case !testkit.IsObserved(d, a), d.Status.UpdatedReplicas != want, d.Status.AvailableReplicas != want:
 		return errors.New("the Deployment is not rolled out")
 	}
 	for _, c := range []struct {

@@ -139,7 +139,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		return fmt.Errorf("the Deployment has %d replicas", *d.Spec.Replicas)
 	case !strings.HasPrefix(words, fmt.Sprintf("-m %d ", mib)):
 		return fmt.Errorf("memcached is started with %q", words)
-	case d.Status.ObservedGeneration != d.Generation, d.Status.UpdatedReplicas != m.Spec.Size, d.Status.AvailableReplicas != m.Spec.Size:
+	case !testkit.IsObserved(d, m), d.Status.UpdatedReplicas != m.Spec.Size, d.Status.AvailableReplicas != m.Spec.Size:
 		return errors.New("the Deployment is not rolled out")
 	case s.Spec.ClusterIP != corev1.ClusterIPNone:
 		return fmt.Errorf("the Service has the address %s", s.Spec.ClusterIP)

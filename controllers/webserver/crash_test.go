@@ -200,7 +200,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		return fmt.Errorf("the Deployment has image %s", d.Spec.Template.Spec.Containers[0].Image)
 	case *d.Spec.Replicas != want:
 		return fmt.Errorf("the Deployment has %d replicas", *d.Spec.Replicas)
-	case d.Status.ObservedGeneration != d.Generation, d.Status.UpdatedReplicas != want, d.Status.AvailableReplicas != want:
+	case !testkit.IsObserved(d, w), d.Status.UpdatedReplicas != want, d.Status.AvailableReplicas != want:
 		return errors.New("the Deployment is not rolled out")
 	case s.Spec.Ports[0].Port != port:
 		return fmt.Errorf("the Service has port %d", s.Spec.Ports[0].Port)

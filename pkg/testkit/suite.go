@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -406,6 +407,14 @@ func (e *Env) Namespaces(t *testing.T, s KindUnderTest) {
 	if rs := labs[2].Requests(); len(rs) > 0 {
 		t.Errorf("requests in a namespace that is not watched:\n%s", Lines(rs))
 	}
+}
+
+// IsObserved reports whether the controller of a Deployment has observed what concerns its
+// pods. The last write may only have annotated it, if the replicas were left to an autoscaler
+// or the deletion policy changed: Ready does not wait for that.
+func IsObserved(d *appsv1.Deployment, of converge.Object) bool {
+	annotated := d.Annotations[naming.AnnotationScaledBy] != "" || of.GetDeletionPolicy() == common.DeletionPolicyOrphan
+	return d.Status.ObservedGeneration == d.Generation || annotated && d.Status.ObservedGeneration == d.Generation-1
 }
 
 // IsChild reports whether a child names an object as its owner in the way that the deletion
