@@ -100,6 +100,9 @@ const (
 	// ReasonNotAllowed: the platform configuration does not allow what the spec
 	// asks for.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonCertificateInvalid: the certificate and the key in a Secret do not match, so
+	// that no client can connect by TLS.
+	ReasonCertificateInvalid = "CertificateInvalid"
 	// ReasonAutoscalingFailed: the pods serve, but the autoscaler cannot scale them.
 	ReasonAutoscalingFailed = "AutoscalingFailed"
 	// ReasonRestored: a child that another client changed is as the spec states again.

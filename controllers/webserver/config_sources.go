@@ -66,6 +66,15 @@ func sourcesOf(w *webserverv1.WebServer) sources {
 	return s
 }
 
+// secretNames returns the names of the Secrets that the operator reads if it may.
+func secretNames(w *webserverv1.WebServer) []string {
+	names := configsource.UsedNames(sourcesOf(w).secrets)
+	if t := w.Spec.TLS; t != nil && !slices.Contains(names, t.SecretRef.Name) {
+		names = append(names, t.SecretRef.Name)
+	}
+	return names
+}
+
 // references returns the ConfigMaps to read.
 func (s sources) references() []configsource.Reference {
 	var refs []configsource.Reference

@@ -282,7 +282,7 @@ func TestDesired_ConfigTestMatchesTheServer(t *testing.T) {
 }
 
 // The content of a Secret in a volume affects the pods. That of the certificate
-// does not, because nginx reads it again for each connection.
+// does not, because nginx reads it again for each connection, but it is checked.
 func TestSecrets_OfTheSpec(t *testing.T) {
 	w := sample()
 	w.Spec.ImagePullSecrets = []common.LocalObjectReference{{Name: "registry"}}
@@ -297,7 +297,7 @@ func TestSecrets_OfTheSpec(t *testing.T) {
 	granted := platform
 	granted.RestartOnSecretChange = true
 	k := Kind(granted)
-	if got := k.Secrets(w); !slices.Equal(got, []string{"htpasswd", "key"}) {
+	if got := k.Secrets(w); !slices.Equal(got, []string{"htpasswd", "key", "cert"}) {
 		t.Errorf("got %v", got)
 	}
 	type digests = map[string]configsource.SecretDigest
@@ -316,7 +316,7 @@ func TestSecrets_OfTheSpec(t *testing.T) {
 		t.Errorf("one is missing: %v", err)
 	}
 	unfollowing(w)
-	if got := k.Secrets(w); len(got) != 0 {
+	if got := k.Secrets(w); !slices.Equal(got, []string{"cert"}) {
 		t.Errorf("asked not to: %v", got)
 	}
 	if got := digest(digests{}); got != "" {

@@ -46,7 +46,7 @@ func kind(platform config.Platform) workload.Kind[*webserverv1.WebServer] {
 		PodLabel: webserverv1.PodLabel, FixedPodLabels: map[string]string{"app": "webserver"},
 		Labels: (*webserverv1.WebServer).PodLabels, ServiceName: serviceName, Web: true,
 		ConfigMaps: func(w *webserverv1.WebServer) []configsource.Reference { return sourcesOf(w).references() },
-		Secrets:    func(w *webserverv1.WebServer) []string { return configsource.UsedNames(sourcesOf(w).secrets) },
+		Secrets:    secretNames,
 		Object: func(w *webserverv1.WebServer, o workload.Observed) workload.Object {
 			return newObject(w, o, platform)
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -110,6 +111,17 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 
 // Snapshots returns the ConfigMaps that the pods mount.
 func (x *object) Snapshots() []configsource.Snapshot { return x.material.snapshots() }
+
+// State reports that the certificate in use does not match its key, as far as the operator
+// may read the Secret.
+func (x *object) State(s conditions.State, _ *corev1.Service) conditions.State {
+	if t := x.w.Spec.TLS; t != nil && s.Ready.Status {
+		if cause := x.observed.Secrets[t.SecretRef.Name].Pair; cause != "" {
+			s.Stalled = conditions.Condition{Status: true, Reason: msgPair.Reason(), Message: msgPair.Quoting(cause, t.SecretRef.Name)}
+		}
+	}
+	return s
+}
 
 // Deployment adds the log lines of the legacy operator.
 func (x *object) Deployment(build func(map[string]string) apply.Intent, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {

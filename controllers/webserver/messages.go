@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
@@ -22,6 +23,12 @@ var (
 		In: []string{"ConfigValid=Unknown"}, Kinds: onlyKind, Reasons: []string{webserverv1.ReasonTesting},
 		Text: "No pods with the configuration are serving.",
 		When: "The rollout of the configuration is in progress or failed for another reason, or there are no replicas.",
+	})
+	msgPair = message.Define(message.Message{
+		In: message.Stalls, Kinds: onlyKind, Reasons: []string{common.ReasonCertificateInvalid},
+		Text: "The certificate and the key in Secret \"{name}\" (spec.tls.secretRef) cannot be used.", Quote: "cause",
+		Remedy: "Correct the Secret: HTTPS fails until then.",
+		When:   "Only if the platform configuration allows the operator to read Secrets (restartOnSecretChange).",
 	})
 	msgNoKey = message.Define(message.Message{
 		In: message.Stalls, Kinds: onlyKind, Reasons: []string{reasonConfigMapKeyNotFound},

@@ -19,6 +19,8 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -473,5 +475,34 @@ func TestReport_RecordsTheDefaultServiceType(t *testing.T) {
 	report(w, Observed{}, outcome(nil, nil, liveService(func(*corev1.Service) {})), platform)
 	if got := w.Status.Service.DefaultType; got != corev1.ServiceTypeNodePort {
 		t.Errorf("the default type is %s, want that of the platform configuration", got)
+	}
+}
+
+func TestStatus_NamesACertificateThatDoesNotMatchItsKey(t *testing.T) {
+	ready := conditions.State{Ready: conditions.Condition{Status: true}}
+	waits := conditions.State{}
+	for name, tc := range map[string]struct {
+		state conditions.State
+		tls   *webserverv1.TLS
+		pair  string
+		want  string
+	}{
+		"a pair":         {state: ready, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}},
+		"no TLS":         {state: ready, pair: "no match"},
+		"not a pair":     {state: ready, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}, pair: "no match", want: `The certificate and the key in Secret "pair" (spec.tls.secretRef) cannot be used: no match. Correct the Secret: HTTPS fails until then.`},
+		"another reason": {state: waits, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}, pair: "no match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.TLS = tc.tls
+			o := Observed{Secrets: map[string]configsource.SecretDigest{"pair": {Digest: "1", Pair: tc.pair}}}
+			got := newObject(w, o, platform).State(tc.state, nil)
+			if got.Stalled.Message != tc.want || got.Stalled.Status != (tc.want != "") {
+				t.Errorf("got %+v, want %q", got.Stalled, tc.want)
+			}
+		})
+	}
+	if got := secretNames(&webserverv1.WebServer{Spec: webserverv1.WebServerSpec{TLS: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}}}); !slices.Equal(got, []string{"pair"}) {
+		t.Errorf("Secrets that are read: %v", got)
 	}
 }

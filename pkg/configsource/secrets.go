@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -18,6 +19,9 @@ import (
 // SecretDigest identifies the content of a Secret.
 type SecretDigest struct {
 	Digest string
+	// Pair is why the certificate tls.crt and the key tls.key of the Secret cannot be used
+	// together, or "" if they can, or if the Secret has neither.
+	Pair string
 	// Err is the error of reading it. If it is set, it is unknown whether the
 	// Secret exists.
 	Err error
@@ -28,7 +32,7 @@ type SecretDigest struct {
 // does not affect the others.
 //
 // A Secret is read once per version, for all objects that refer to it, and only
-// the digest is kept. After a restart, each is read once more, because the pods
+// the digest and the state of the pair are kept. After a restart, each is read once more, because the pods
 // carry only a digest.
 func (r *Reader) Secrets(ctx context.Context, owner client.Object, names []string) map[string]SecretDigest {
 	r.secrets.keep(owner, names)
@@ -36,19 +40,19 @@ func (r *Reader) Secrets(ctx context.Context, owner client.Object, names []strin
 	for _, name := range names {
 		d, err := r.secret(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name})
 		if err != nil {
-			err = fmt.Errorf("reading Secret %q: %w", name, err)
+			d.Err = fmt.Errorf("reading Secret %q: %w", name, err)
 		}
-		if d != "" || err != nil {
-			found[name] = SecretDigest{Digest: d, Err: err}
+		if d != (SecretDigest{}) {
+			found[name] = d
 		}
 	}
 	return found
 }
 
-func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (string, error) {
+func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (SecretDigest, error) {
 	at, err := r.current(ctx, "Secret", key)
 	if err != nil {
-		return "", client.IgnoreNotFound(err)
+		return SecretDigest{}, client.IgnoreNotFound(err)
 	}
 	known := r.secrets.of(key)
 	known.mu.Lock() // concurrent callers wait, and then find the digest
@@ -58,9 +62,9 @@ func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (string, erro
 	}
 	live := &corev1.Secret{}
 	if err := r.live.Get(ctx, key, live); err != nil {
-		return "", client.IgnoreNotFound(err) // the cache will observe the deletion
+		return SecretDigest{}, client.IgnoreNotFound(err) // the cache will observe the deletion
 	}
-	known.version, known.digest = versionOf(live), digest(live)
+	known.version, known.digest = versionOf(live), SecretDigest{Digest: digest(live), Pair: pair(live)}
 	for _, content := range live.Data {
 		clear(content)
 	}
@@ -80,6 +84,19 @@ func digest(s *corev1.Secret) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
+// pair returns SecretDigest.Pair. The errors of the parser name kinds of keys and PEM
+// blocks, but not their content.
+func pair(s *corev1.Secret) string {
+	certificate, key := s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]
+	if len(certificate) == 0 && len(key) == 0 {
+		return ""
+	}
+	if _, err := tls.X509KeyPair(certificate, key); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // secrets remembers the digests of the Secrets that objects refer to.
 type secrets struct {
 	mu    sync.Mutex
@@ -94,7 +111,7 @@ type secret struct {
 
 	mu      sync.Mutex
 	version version
-	digest  string
+	digest  SecretDigest
 }
 
 // of returns the state of a Secret that is referred to.

@@ -2,8 +2,14 @@ package configsource
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 	"sync"
@@ -224,4 +230,47 @@ func TestReader_SecretsReportsFailedReads(t *testing.T) {
 	if got := ask(t, r, owner, "db"); got["db"] == "" {
 		t.Error("a failure is remembered")
 	}
+}
+
+func TestReader_ChecksCertificateAndKey(t *testing.T) {
+	certificate, key := pairOf(t)
+	_, another := pairOf(t)
+	for name, tc := range map[string]struct {
+		data texts
+		want string
+	}{
+		"a pair":         {data: texts{"tls.crt": certificate, "tls.key": key}},
+		"no certificate": {data: texts{"password": "a"}},
+		"another key":    {data: texts{"tls.crt": certificate, "tls.key": another}, want: "tls: private key does not match public key"},
+		"no key":         {data: texts{"tls.crt": certificate}, want: "tls: failed to find any PEM data in key input"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, r := newVault()
+			v.put("pair", "u", "5", tc.data)
+			got := r.Secrets(t.Context(), owner, []string{"pair"})["pair"]
+			if got.Digest == "" || got.Pair != tc.want {
+				t.Errorf("got %+v, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// pairOf returns a new certificate and its key.
+func pairOf(t *testing.T) (certificate, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	issued, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issued})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
 }

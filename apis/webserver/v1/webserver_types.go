@@ -275,9 +275,9 @@ type ImageSource struct {
 
 // TLS configures HTTPS.
 type TLS struct {
-	// secretRef is a Secret of type kubernetes.io/tls. The pods mount it; the
-	// operator does not read it. A renewed certificate is in use within about
-	// two minutes, and no connection is closed for it.
+	// secretRef is a Secret of type kubernetes.io/tls, which the pods mount. A
+	// renewed certificate is in use within about two minutes, and no connection
+	// is closed for it.
 	// +required
 	SecretRef SecretReference `json:"secretRef"`
 }
