@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	xterm "golang.org/x/term"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -130,7 +131,12 @@ func kinds() (inspect.Kinds, error) {
 
 // printer returns a printer whose colours fit the output.
 func printer(w io.Writer) inspect.Printer {
-	return inspect.Printer{Now: now(), Color: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	p := inspect.Printer{Now: now()}
+	if isTerminal(w) {
+		p.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		p.Width, _, _ = xterm.GetSize(int(w.(escaped).file.Fd())) // 0 if it is not known
+	}
+	return p
 }
 
 // now is the time that ages refer to. Tests replace it.

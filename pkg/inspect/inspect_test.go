@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -120,5 +121,35 @@ func TestEscape(t *testing.T) {
 		if got := Escape(text); got != want {
 			t.Errorf("%q is written as %q, want %q", text, got, want)
 		}
+	}
+}
+
+// On a terminal, texts are folded between words, and stay in their column.
+func TestPrinter_FoldsLongTexts(t *testing.T) {
+	o := Object{
+		Namespace: "shop", Reference: "webserver/shop", State: StateStalled, Reason: "Conflict",
+		Cause: `Service "shop" exists already and has no owner, so it is not changed. Delete it.`, Remedy: "See https://example.com/a-very-long-address-that-cannot-be-folded",
+	}
+	var out bytes.Buffer
+	if err := (Printer{Width: 50}).Object(&out, o); err != nil {
+		t.Fatal(err)
+	}
+	want := `webserver/shop in namespace shop: Stalled, Conflict
+  Cause:   Service "shop" exists already and has
+           no owner, so it is not changed. Delete
+           it.
+  Remedy:  See
+           https://example.com/a-very-long-address-that-cannot-be-folded
+  Age:     -, generation 0
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	out.Reset()
+	if err := (Printer{Width: 40}).Report(&out, Report{Objects: []Object{o}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\n  Service \"shop\" exists already and has\n  no owner, so it is not changed. Delete\n  it.\n") {
+		t.Errorf("got\n%s", out.String())
 	}
 }

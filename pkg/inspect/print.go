@@ -20,6 +20,9 @@ type Printer struct {
 	Now time.Time
 	// Color reports whether the output is a terminal that shows colours.
 	Color bool
+	// Width is the number of characters in a line of the terminal, or 0 for no limit. Longer
+	// texts continue below, in the same column.
+	Width int
 }
 
 // JSON writes a value as indented JSON.
@@ -99,17 +102,50 @@ func (p Printer) table(b *strings.Builder, indent string, rows []row) {
 	for _, r := range rows {
 		var line strings.Builder
 		line.WriteString(indent)
+		column := utf8.RuneCountInString(indent)
 		for i, c := range r.cells {
-			line.WriteString(p.paint(c.color, c.text))
 			if i < len(r.cells)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
+				line.WriteString(p.paint(c.color, c.text) + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
+				column += widths[i] + 2
+				continue
+			}
+			for n, part := range p.fold(c.text, column) {
+				if n > 0 {
+					line.WriteString("\n" + strings.Repeat(" ", column))
+				}
+				line.WriteString(p.paint(c.color, part))
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 		for _, n := range r.notes {
-			b.WriteString(indent + "  " + n + "\n")
+			for _, part := range p.fold(n, len(indent)+2) {
+				b.WriteString(indent + "  " + part + "\n")
+			}
 		}
 	}
+}
+
+// fewest is how many characters a folded line has at least, on a narrow terminal.
+const fewest = 20
+
+// fold splits a text that begins in a column into lines. Words stay whole.
+func (p Printer) fold(text string, column int) []string {
+	width := max(p.Width-column, fewest)
+	if p.Width == 0 || utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 func cells(texts ...string) []cell {
