@@ -165,3 +165,46 @@ func TestInstall_KindsCanBeDisabled(t *testing.T) {
 		}
 	}
 }
+
+// Evictions are asked about only where the operator has pods that are replaced first.
+func TestKinds_EvictionsOfOthersAreNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set        string
+		want       bool
+		namespaces any
+	}{
+		"all kinds":        {set: "config.maxReplicas=50", want: true},
+		"one of the kinds": {set: "config.kinds={DemoApplication}", want: true},
+		"other kinds":      {set: "config.kinds={Memcached,ImmortalContainer}"},
+		"some namespaces":  {set: "config.watchNamespaces={a,b}", want: true, namespaces: []any{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []any
+			for _, o := range parse(t, template(t, "--set", tc.set)) {
+				hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+				for _, h := range hooks {
+					h := h.(map[string]any)
+					if h["name"] != "evict.pods.platform-operator.io" {
+						if h["namespaceSelector"] != nil {
+							t.Errorf("%s has a selector", h["name"])
+						}
+						continue
+					}
+					values, _, _ := unstructured.NestedFieldNoCopy(h, "namespaceSelector", "matchExpressions")
+					got = append(got, values)
+				}
+			}
+			var want []any
+			switch {
+			case tc.namespaces != nil:
+				want = []any{[]any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": tc.namespaces}}}
+			case tc.want:
+				want = []any{nil}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("namespaces (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -161,6 +161,7 @@ func TestDemoApplication_AuxiliaryResources(t *testing.T) {
 	s.prints("1", "get", "pdb", "web", "-o", "jsonpath={.spec.minAvailable}")
 	s.prints("web", "get", "ingress", "web", "-o", "jsonpath={.spec.rules[0].http.paths[0].backend.service.name}")
 	s.kubectl("patch", "demoapp", "web", "--type=merge", "-p", `{"spec":{"expose":null,"networkPolicy":null,"podDisruptionBudget":null,"replica":1}}`)
-	s.prints("", "get", "ingress,networkpolicy,pdb", "-o", "name")
+	s.prints("", "get", "ingress,networkpolicy", "-o", "name")
+	s.prints("1", "get", "pdb", "web", "-o", "jsonpath={.spec.maxUnavailable}")
 	s.ready()
 }

@@ -9,7 +9,7 @@ const (
 	// AddressCluster is an address inside the cluster.
 	AddressCluster AddressType = "Cluster"
 	// AddressNodePort is a port on every node. Its host is a placeholder,
-	// because the operator has no permission to read Nodes.
+	// because the operator has no permission to list Nodes.
 	AddressNodePort AddressType = "NodePort"
 	// AddressLoadBalancer is the address of a load balancer.
 	AddressLoadBalancer AddressType = "LoadBalancer"

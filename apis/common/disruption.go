@@ -3,8 +3,8 @@ package common
 import "k8s.io/apimachinery/pkg/util/intstr"
 
 // PodDisruptionBudget configures how many pods may be evicted at the same time.
-// If the number of replicas would make every eviction impossible, the budget is
-// relaxed to one pod at a time.
+// If the number of replicas would make every eviction impossible, a pod is replaced
+// before it is evicted, or else the budget is relaxed to one pod at a time.
 //
 // +kubebuilder:validation:ExactlyOneOf=minAvailable;maxUnavailable
 type PodDisruptionBudget struct {

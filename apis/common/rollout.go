@@ -148,7 +148,7 @@ type Revisions struct {
 
 // ActionType is an action that the operator takes without a change of the spec.
 //
-// +kubebuilder:validation:Enum=Rollback;Halt
+// +kubebuilder:validation:Enum=AllowEviction;Halt;Rollback
 type ActionType string
 
 const (
@@ -156,6 +156,8 @@ const (
 	ActionRollback ActionType = "Rollback"
 	// ActionHalt is a failed rollout that was left unchanged.
 	ActionHalt ActionType = "Halt"
+	// ActionAllowEviction is the permission to evict a pod that was not replaced.
+	ActionAllowEviction ActionType = "AllowEviction"
 )
 
 // Action is an action that the operator took without a change of the spec.

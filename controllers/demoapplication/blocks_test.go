@@ -12,7 +12,6 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +58,6 @@ func TestDemoApplication_HandsReplicasToTheAutoscalerAndBack(t *testing.T) {
 	l.Edit(a, "web", func() { a.Spec.Autoscaling = nil })
 	l.Gone(&autoscalingv2.HorizontalPodAutoscaler{}, "web")
 	l.Until("1 replica", d, "web", func() bool { return *d.Spec.Replicas == 1 })
-	l.Gone(&policyv1.PodDisruptionBudget{}, "web")
 	l.Ready(a, "web")
 }
 

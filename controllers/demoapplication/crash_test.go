@@ -118,7 +118,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		wanted bool
 	}{
 		{s, len(a.Spec.Ports) > 0},
-		{&policyv1.PodDisruptionBudget{}, a.Spec.PodDisruptionBudget != nil || least > 1},
+		{&policyv1.PodDisruptionBudget{}, a.Spec.PodDisruptionBudget != nil || least > 0},
 		{&autoscalingv2.HorizontalPodAutoscaler{}, a.Spec.Autoscaling != nil},
 		{&networkingv1.NetworkPolicy{}, a.Spec.NetworkPolicy != nil},
 		{&networkingv1.Ingress{}, a.Spec.Expose != nil},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -49,7 +50,7 @@ func cases(t *testing.T) map[string]func() (*demoapplicationv1.DemoApplication, 
 	for name, docs := range golden.Cases(t) {
 		all[name] = func() (*demoapplicationv1.DemoApplication, Observed) {
 			t.Helper()
-			a, o := &demoapplicationv1.DemoApplication{}, Observed{Offline: len(docs) <= 1}
+			a, o := &demoapplicationv1.DemoApplication{}, Observed{Offline: len(docs) <= 1, Now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)}
 			into(t, docs[0], a)
 			for _, doc := range docs[1:] {
 				live(t, doc, &o)
@@ -78,6 +79,8 @@ func live(t *testing.T, doc string, o *Observed) {
 	switch kind.Kind {
 	case "Deployment":
 		o.Deployment = into(t, doc, &appsv1.Deployment{})
+	case "Pod":
+		o.Pods = append(o.Pods, *into(t, doc, &corev1.Pod{}))
 	case "Service":
 		o.Service = into(t, doc, &corev1.Service{})
 	case "ControllerRevision":

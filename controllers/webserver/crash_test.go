@@ -209,7 +209,7 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		child  client.Object
 		wanted bool
 	}{
-		{&policyv1.PodDisruptionBudget{}, w.Spec.PodDisruptionBudget != nil || least > 1},
+		{&policyv1.PodDisruptionBudget{}, w.Spec.PodDisruptionBudget != nil || least > 0},
 		{&autoscalingv2.HorizontalPodAutoscaler{}, w.Spec.Autoscaling != nil},
 		{&networkingv1.NetworkPolicy{}, w.Spec.NetworkPolicy != nil},
 		{&networkingv1.Ingress{}, w.Spec.Expose != nil},

@@ -440,7 +440,8 @@ func TestDesired_PrunesUnrequestedChildren(t *testing.T) {
 	o, _ = pass(t, all, o, rolledOut)
 	one := sample()
 	one.Spec.Replicas = new(int32(1))
-	one.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
+	// A pod that ends before the next one starts is not replaced before it is evicted.
+	one.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0)), Strategy: appsv1.RecreateDeploymentStrategyType}
 	o, _ = pass(t, one, o, rolledOut) // the previous revision is needed until it serves
 	plan, err = desired(one, o, platform)
 	if err != nil {

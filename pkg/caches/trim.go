@@ -74,13 +74,15 @@ func belongsToUs(o metav1.Object) bool {
 }
 
 // trimPod keeps of a pod, which a ReplicaSet created, its identity and what
-// rollouts and the status depend on: the template, the node, the conditions, and the
-// state of the containers.
+// rollouts and the status depend on: the template, a request to evict it, the node, the
+// conditions, and the state of the containers.
 func trimPod(p *corev1.Pod) {
-	template, ok := p.Annotations[naming.AnnotationTemplate]
+	all := p.Annotations
 	p.Annotations, p.ManagedFields, p.GenerateName = nil, nil, ""
-	if ok {
-		p.Annotations = map[string]string{naming.AnnotationTemplate: template}
+	for _, k := range []string{naming.AnnotationTemplate, naming.AnnotationEvictionRequested} {
+		if v, ok := all[k]; ok {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, k, v)
+		}
 	}
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
 	s := p.Status

@@ -152,6 +152,9 @@ type Reader struct {
 	// Secret that does not exist has no digest. The map is nil if no Secrets
 	// are read.
 	Secrets map[string]configsource.SecretDigest
+	// Now is the time of the reconcile, and zero outside of one. What depends on it
+	// requests another reconcile (Outcome.RequeueAfter).
+	Now time.Time
 	// Offline reports that there is no cluster: a child that is not found now
 	// cannot exist outside the cache either.
 	Offline bool

@@ -156,7 +156,7 @@ func (c *reconciliation) observe(ctx context.Context) (Model, error) {
 	if err := c.adopt(ctx); err != nil {
 		return nil, err
 	}
-	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.unavailable.lacks, claims: c.claims, reads: c.read}, c.refs, c.obj)
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.unavailable.lacks, claims: c.claims, reads: c.read, Now: c.now()}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:
 	case c.kind.Paused(c.obj):

@@ -60,6 +60,12 @@ const (
 	// by the change of a ConfigMap or Secret instead of the object. Its value is
 	// the hash of the pod template.
 	AnnotationSharedRollout = Domain + "/shared-rollout"
+	// AnnotationKeepAvailable is set on a PodDisruptionBudget whose pods are replaced
+	// before they are evicted. Its value is the number of pods that remain available.
+	AnnotationKeepAvailable = Domain + "/keep-available"
+	// AnnotationEvictionRequested is set on a pod that is replaced before it is evicted.
+	// Its value is the time of the first request to evict it.
+	AnnotationEvictionRequested = Domain + "/eviction-requested"
 )
 
 // Indexes of the caches.

@@ -61,7 +61,7 @@ func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj conv
 	if st := obj.GetStatus(); st.ObservedGeneration != obj.GetGeneration() {
 		o.note("the operator that runs now has not yet acted on the latest change of its spec, which is a part of this report")
 	}
-	model, err := k.ObserveModel(ctx, converge.Reader{Reader: w.client}, w.refs, obj)
+	model, err := k.ObserveModel(ctx, converge.Reader{Reader: w.client, Now: time.Now()}, w.refs, obj)
 	if err != nil {
 		o.unread(err)
 		return

@@ -3,6 +3,7 @@ package resources
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,28 +80,31 @@ func TestPodDisruptionBudget(t *testing.T) {
 		replicas int32
 		covered  string
 		want     string // "": none
+		keep     string // the annotation
 	}{
-		"default":                                {"", 3, "", one},
-		"default of one replica":                 {"", 1, "", ""},
-		"default of none":                        {"", 0, "", ""},
-		"default where another selects the pods": {"", 3, "theirs", ""},
-		"asked for in addition to another":       {`maxUnavailable: 1`, 3, "theirs", one},
-		"asked for with one replica":             {`maxUnavailable: 1`, 1, "", one},
-		"maximum":                                {`maxUnavailable: 2`, 3, "", `"maxUnavailable":2`},
-		"maximum in percent":                     {`maxUnavailable: 30%`, 3, "", `"maxUnavailable":"30%"`},
-		"minimum":                                {`minAvailable: 2`, 3, "", `"minAvailable":2`},
-		"minimum in percent":                     {`minAvailable: 50%`, 3, "", `"minAvailable":"50%"`},
-		"minimum of all is eased":                {`minAvailable: 3`, 3, "", one},
-		"minimum of more than all is eased":      {`minAvailable: 4`, 3, "", one},
-		"minimum that rounds to all is eased":    {`minAvailable: 90%`, 3, "", one},
-		"minimum of the only one is eased":       {`minAvailable: 1`, 1, "", one},
+		"default":                                {replicas: 3, want: one},
+		"default of one replica":                 {replicas: 1, want: one, keep: "1"},
+		"default of none":                        {},
+		"default where another selects the pods": {replicas: 3, covered: "theirs"},
+		"one replica where another selects it":   {replicas: 1, covered: "theirs"},
+		"asked for in addition to another":       {spec: `maxUnavailable: 1`, replicas: 3, covered: "theirs", want: one},
+		"one replica that may be unavailable":    {spec: `maxUnavailable: 1`, replicas: 1, want: one},
+		"one replica, none of which has to stay": {spec: `minAvailable: 0`, replicas: 1, want: `"minAvailable":0`},
+		"maximum":                                {spec: `maxUnavailable: 2`, replicas: 3, want: `"maxUnavailable":2`},
+		"maximum in percent":                     {spec: `maxUnavailable: 30%`, replicas: 3, want: `"maxUnavailable":"30%"`},
+		"minimum":                                {spec: `minAvailable: 2`, replicas: 3, want: `"minAvailable":2`},
+		"minimum in percent":                     {spec: `minAvailable: 50%`, replicas: 3, want: `"minAvailable":"50%"`},
+		"minimum of all":                         {spec: `minAvailable: 3`, replicas: 3, want: one, keep: "3"},
+		"minimum of more than all":               {spec: `minAvailable: 4`, replicas: 3, want: one, keep: "3"},
+		"minimum that rounds to all":             {spec: `minAvailable: 90%`, replicas: 3, want: one, keep: "3"},
+		"minimum of the only one":                {spec: `minAvailable: 1`, replicas: 1, want: one, keep: "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var spec *common.PodDisruptionBudget
 			if tc.spec != "" {
 				spec = read[common.PodDisruptionBudget](t, tc.spec)
 			}
-			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, tc.replicas, tc.replicas, tc.covered)
+			in, is := PodDisruptionBudget("web", "ns", labels, selector, spec, Disruption{Least: tc.replicas, Most: tc.replicas, Keep: KeepAvailable(spec, tc.replicas), Covered: tc.covered})
 			if is != (tc.want != "") {
 				t.Fatalf("there is one: %v", is)
 			}
@@ -111,6 +115,13 @@ func TestPodDisruptionBudget(t *testing.T) {
 			want := decoded(t, json.RawMessage(`{`+tc.want+`,"selector":{"matchLabels":{"app":"web"}},"unhealthyPodEvictionPolicy":"AlwaysAllow"}`))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			keep := ""
+			if n := KeepAvailable(spec, tc.replicas); n > 0 {
+				keep = strconv.Itoa(int(n))
+			}
+			if keep != tc.keep {
+				t.Errorf("%q pods remain available, want %q", keep, tc.keep)
 			}
 		})
 	}
@@ -151,7 +162,7 @@ func TestCovered(t *testing.T) {
 // set.
 func children(t *testing.T) map[string]apply.Intent {
 	t.Helper()
-	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, 2, 2, "")
+	budget, _ := PodDisruptionBudget("web", "ns", labels, selector, nil, Disruption{Least: 2, Most: 2})
 	ports := []corev1ac.ContainerPortApplyConfiguration{
 		*corev1ac.ContainerPort().WithContainerPort(80).WithProtocol(corev1.ProtocolTCP),
 		*corev1ac.ContainerPort().WithContainerPort(53).WithProtocol(corev1.ProtocolUDP),
@@ -253,7 +264,7 @@ func TestPodDisruptionBudget_Autoscaled(t *testing.T) {
 		"minimum":                             {minimum, 3, 9, `"minAvailable":2`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in, is := PodDisruptionBudget("web", "ns", labels, selector, tc.spec, tc.least, tc.most, "")
+			in, is := PodDisruptionBudget("web", "ns", labels, selector, tc.spec, Disruption{Least: tc.least, Most: tc.most})
 			if is != (tc.want != "") {
 				t.Fatalf("there is one: %v", is)
 			}

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -15,20 +16,41 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
+
+// Disruption is what a budget depends on, besides the spec.
+type Disruption struct {
+	// Least and Most are the numbers of replicas, which differ with an autoscaler.
+	Least, Most int32
+	// Keep is the number of pods that remain available while one is evicted, which is
+	// replaced first, or 0.
+	Keep int32
+	// Covered is the unowned budget that selects the pods, see Covered.
+	Covered string
+}
+
+// KeepAvailable returns how many of the least number of replicas have to remain available
+// while a pod is evicted, if that requires one more, or else 0: the only one by default,
+// and all of them if minAvailable allows no eviction.
+func KeepAvailable(spec *common.PodDisruptionBudget, least int32) int32 {
+	if spec == nil && least <= 1 || spec != nil && spec.MinAvailable != nil && !lets(*spec.MinAvailable, least) {
+		return least
+	}
+	return 0
+}
 
 // PodDisruptionBudget returns the intent of a PodDisruptionBudget for the
 // selected pods, and whether it should exist. Without a spec it should exist,
-// and allow one disruption at a time, if there may be more than one replica and
-// no unowned budget selects the pods (covered, see Covered). least and most are
-// the numbers of replicas, which differ with an autoscaler.
+// and allow one disruption at a time, if there may be more than one replica, or a pod is
+// replaced before it is evicted, and no unowned budget selects the pods.
 //
 // A budget that would allow no disruption at the least number, such as minAvailable
 // 3 for 3 replicas, is replaced by one that allows one at a time, because it
-// must always be possible to drain a node. Pods that are not ready can always
-// be evicted.
-func PodDisruptionBudget(name, namespace string, labels, selector map[string]string, spec *common.PodDisruptionBudget, least, most int32, covered string) (apply.Intent, bool) {
-	if spec == nil && (most <= 1 || covered != "") {
+// must always be possible to drain a node; the webhook for evictions makes them wait for
+// the replacement. Pods that are not ready can always be evicted.
+func PodDisruptionBudget(name, namespace string, labels, selector map[string]string, spec *common.PodDisruptionBudget, of Disruption) (apply.Intent, bool) {
+	if spec == nil && (of.Most <= 1 && of.Keep == 0 || of.Covered != "") {
 		return apply.Intent{}, false
 	}
 	budget := policyv1ac.PodDisruptionBudgetSpec().
@@ -36,7 +58,7 @@ func PodDisruptionBudget(name, namespace string, labels, selector map[string]str
 		WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow)
 	other := "spec.minAvailable"
 	switch {
-	case spec != nil && spec.MinAvailable != nil && lets(*spec.MinAvailable, least):
+	case spec != nil && spec.MinAvailable != nil && lets(*spec.MinAvailable, of.Least):
 		budget.WithMinAvailable(*spec.MinAvailable)
 		other = "spec.maxUnavailable"
 	case spec != nil && spec.MaxUnavailable != nil:
@@ -44,7 +66,11 @@ func PodDisruptionBudget(name, namespace string, labels, selector map[string]str
 	default:
 		budget.WithMaxUnavailable(intstr.FromInt32(1))
 	}
-	in := apply.New(policyv1ac.PodDisruptionBudget(name, namespace).WithLabels(labels).WithSpec(budget),
+	ac := policyv1ac.PodDisruptionBudget(name, namespace).WithLabels(labels).WithSpec(budget)
+	if of.Keep > 0 {
+		ac.WithAnnotations(map[string]string{naming.AnnotationKeepAvailable: strconv.Itoa(int(of.Keep))})
+	}
+	in := apply.New(ac,
 		func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} })
 	// The API server rejects a budget with both fields: if another client set
 	// the other one, this one could not be restored. An additional label in the

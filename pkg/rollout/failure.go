@@ -142,6 +142,17 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	return f
 }
 
+// Cause describes why pods of the serving revision are not serving, or returns "".
+func (d *Decision) Cause(dep *appsv1.Deployment, pods []corev1.Pod) string {
+	if dep == nil || d.Template == nil {
+		return ""
+	}
+	if f := diagnose(dep, pods, d.Serving.hash, d.containers()); f != nil && f.severity != recovered {
+		return f.summary
+	}
+	return ""
+}
+
 // containers is the set of names of the containers of a pod template. nil contains
 // every name.
 type containers map[string]bool

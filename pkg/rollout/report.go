@@ -258,10 +258,11 @@ func (d *Decision) mountTimeLeft(pods []corev1.Pod, now time.Time) time.Duration
 
 // record prepends the action for a failure to the earlier actions.
 func (d *Decision) record(earlier []common.Action, f failure, now time.Time) []common.Action {
-	return prepend(earlier, common.Action{Type: d.action(), Reason: f.reason, Message: f.message(), Revision: d.Desired.Number, Time: metav1.NewTime(now).Rfc3339Copy()})
+	return Prepend(earlier, common.Action{Type: d.action(), Reason: f.reason, Message: f.message(), Revision: d.Desired.Number, Time: metav1.NewTime(now).Rfc3339Copy()})
 }
 
-func prepend(earlier []common.Action, a common.Action) []common.Action {
+// Prepend returns the actions with a new one, without the oldest if there are too many.
+func Prepend(earlier []common.Action, a common.Action) []common.Action {
 	all := slices.Insert(slices.Clone(earlier), 0, a)
 	return all[:min(len(all), mostActions)]
 }
@@ -288,7 +289,7 @@ func (d *Decision) amend(actions []common.Action, now time.Time) []common.Action
 	case d.RolledBack() == (a.Type == common.ActionHalt):
 		return actions // it was rolled back before the change to Halt, or is not rolled back yet
 	case a.Type == common.ActionRollback:
-		return prepend(actions, a)
+		return Prepend(actions, a)
 	default: // the recorded rollback has not happened
 		actions = slices.Clone(actions)
 		actions[i] = a

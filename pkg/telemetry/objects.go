@@ -256,7 +256,7 @@ func (o *Objects) countRollouts(kind string, before, now Object) {
 		}
 	}
 	for _, a := range is.GetRolloutStatus().LastActions {
-		if !slices.ContainsFunc(was.GetRolloutStatus().LastActions, same(a)) {
+		if a.Type != common.ActionAllowEviction && !slices.ContainsFunc(was.GetRolloutStatus().LastActions, same(a)) {
 			o.failed.WithLabelValues(kind, string(a.Type), known(a.Reason)).Inc()
 		}
 	}

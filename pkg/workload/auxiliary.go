@@ -97,6 +97,9 @@ type Wanted struct {
 	Refused error
 	// MinReplicas and MaxReplicas are the minimum and the maximum number of pods.
 	MinReplicas, MaxReplicas int32
+	// KeepAvailable is the number of pods that remain available while one is evicted,
+	// or 0 if it is not replaced before.
+	KeepAvailable int32
 	// Ports are the ports of the pod that accept connections.
 	Ports []corev1ac.ContainerPortApplyConfiguration
 	// Metrics are the names of the port to scrape, which pods of another revision may
@@ -132,7 +135,9 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	if going { // a child that names its owner no more has to be released
 		others = slices.DeleteFunc(slices.Clone(others), func(b policyv1.PodDisruptionBudget) bool { return b.Name == name })
 	}
-	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, w.MinReplicas, w.MaxReplicas, resources.Covered(others, w.Pods))
+	budget, wanted := resources.PodDisruptionBudget(name, ns, own, own, w.PodDisruptionBudget, resources.Disruption{
+		Least: w.MinReplicas, Most: w.MaxReplicas, Keep: w.KeepAvailable, Covered: resources.Covered(others, w.Pods),
+	})
 	converge.ApplyOrPrune(plan, wanted, func() apply.Intent { return budget }, s.Budget)
 
 	// An Ingress of another class is created again, without the address of that class.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -108,8 +109,9 @@ func podLabels(ctx context.Context, r client.Reader, obj client.Object) map[stri
 // Observed is what exists in the cluster. A child that does not exist, or is not
 // owned by the object, is nil.
 type Observed struct {
-	// Offline reports that no cluster was observed.
+	// Offline reports that no cluster was observed, and Now is when it was.
 	Offline bool
+	Now     time.Time
 	// Observed has all pods that carry the labels of the object, at any time.
 	rollout.Observed
 	Children
@@ -123,7 +125,7 @@ type Observed struct {
 }
 
 func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
-	o := Observed{Offline: r.Offline, Sources: r.Sources, Snapshots: r.Snapshots, Secrets: r.Secrets}
+	o := Observed{Offline: r.Offline, Now: r.Now, Sources: r.Sources, Snapshots: r.Snapshots, Secrets: r.Secrets}
 	var errs [3]error
 	o.Observed, errs[0] = ObserveRollout(ctx, r, obj, obj.GetName(), k.PodLabel, k.Labels(obj))
 	o.Children, errs[1] = observeChildren(ctx, r, obj, k.Web)

@@ -21,6 +21,16 @@ var (
 		Text: "A ConfigMap or Secret changed, and the rollout is held because those of other objects in this namespace failed. Correct the ConfigMap or Secret.",
 		When: "As many rollouts failed as the platform configuration (sharedRollouts) allows at once. The object keeps serving what it had, and continues by itself once the cause is corrected.",
 	})
+	msgEvicting = message.Define(message.Message{
+		In: []string{"Ready=True"}, Kinds: message.Deployments,
+		Text: "A pod is to be evicted, and is replaced first.",
+		When: "It follows another message while a node is drained. There is one pod more until the new one is available, for ten minutes at most.",
+	})
+	msgNotReplaced = message.Define(message.Message{
+		In: []string{message.LastActions}, Kinds: message.Deployments, Reasons: []string{"NotReplaced"},
+		Text: "A pod may be evicted without a replacement, which was not available within ten minutes.",
+		When: "A node is drained, and no other node has room for one more pod, or that pod did not become ready. The cause may follow.",
+	})
 	msgNoRoutes = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonFeatureUnavailable},
 		Text: "HTTPRoute (gateway.networking.k8s.io/v1) is not available in this cluster. Install the Gateway API, or use type Ingress.",

@@ -155,6 +155,7 @@ type Model struct {
 	ports     Ports
 	current   bool // the decision is about what the spec asks for
 	auxiliary Wanted
+	eviction  evicted
 	web       bool
 }
 
@@ -174,9 +175,11 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))
 	in := m.Decision.InUse(o.Pods)
 	m.ports = portsOf(in)
+	m.eviction = m.evicted()
 	m.auxiliary = Wanted{
 		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
-		MinReplicas: s.least(), MaxReplicas: s.most(), Ports: m.ports.open(s.Ports), Autoscaling: resources.Measurable(s.Autoscaling, in.Templates), PodDisruptionBudget: s.PodDisruptionBudget,
+		MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep, Ports: m.ports.open(s.Ports),
+		Autoscaling: resources.Measurable(m.eviction.autoscaling(s.Autoscaling), in.Templates), PodDisruptionBudget: s.PodDisruptionBudget,
 		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
 		Port: s.Port, Monitoring: s.Monitoring,
 	}
@@ -250,7 +253,7 @@ func (m *Model) Deployment(template *corev1ac.PodTemplateSpecApplyConfiguration)
 	owner, live := m.spec.Owner, m.observed.Deployment
 	return m.object.Deployment(func(selector map[string]string) apply.Intent {
 		in := resources.Deployment(resources.Rolling{
-			Name: owner.GetName(), Namespace: owner.GetNamespace(), Replicas: m.spec.Scale(live),
+			Name: owner.GetName(), Namespace: owner.GetNamespace(), Replicas: m.eviction.replicas(m.spec.Scale(live)),
 			Initial:  m.spec.Autoscaling != nil && live == nil,
 			Selector: selector, Template: template, Rollout: m.spec.Rollout,
 		})
@@ -293,7 +296,7 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 		Service:    converge.ChildOrObserved(out, "Service", ns, s.Service, o.Service),
 	}
 	want := s.Wanted(r.Deployment)
-	state := m.state(r.Deployment, want, out)
+	state := m.state(m.eviction.without(r.Deployment, want), want, out)
 	state = m.object.State(state, r.Service)
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
 	resources.OnOneNode(&state, o.Pods)
@@ -304,6 +307,7 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 			out.RequeueAfter(left)
 		}
 	}
+	m.eviction.report(&state, s.RolloutStatus, r.Deployment, func() string { return m.Decision.Cause(r.Deployment, o.Pods) }, out)
 	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Hosts = o.Exposed(m.auxiliary, status, out)
 	m.object.UpdateStatus(r)

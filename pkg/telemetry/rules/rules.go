@@ -17,7 +17,7 @@ const Job = "platform-operator-metrics"
 // WebhookNames returns a regular expression that matches the names of the operator's
 // webhooks and no others. resources are those of the kinds, such as "webservers".
 func WebhookNames(resources []string) string {
-	return `(default|scale|validate)[.](` + strings.Join(resources, "|") + `)[.].+`
+	return `(default|scale|validate)[.](` + strings.Join(resources, "|") + `)[.].+|evict[.]pods[.]platform-operator[.]io`
 }
 
 // Replicas is the number of replicas that should be scraped. The chart replaces it.

@@ -396,7 +396,7 @@ func (w *World) expectChildren(spec map[string]any) map[Ref]bool {
 	if most == -1 {
 		most = int64(maxReplicas(spec))
 	}
-	children[pdbOf(k)] = has(spec, "podDisruptionBudget") || most > 1
+	children[pdbOf(k)] = has(spec, "podDisruptionBudget") || most > 1 || most == 1 && k.Scales // which is replaced before it is evicted
 	if k.Scales {
 		children[hpaOf(k)] = has(spec, "autoscaling")
 		children[ingressOf(k)] = text(spec, "expose", "type") == "Ingress"
