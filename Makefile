@@ -314,8 +314,8 @@ campaign-e2e: ## All end-to-end tests, and which permissions the operator has us
 
 # OPERATOR_TESTS selects some.
 .PHONY: campaign-operator
-campaign-operator: OPERATOR_TESTS ?= ^(TestOperator_|TestPrometheus_)
-campaign-operator: bin/cluster ## What make test shows without a cluster: watched namespaces, a CRD, the certificate and the Lease deleted, Prometheus
+campaign-operator: OPERATOR_TESTS ?= ^(TestOperator_|TestPrometheus_|TestDrain_)
+campaign-operator: bin/cluster ## What make test shows without a cluster: watched namespaces, a CRD, the certificate and the Lease deleted, Prometheus, drains
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	@[ "$$CLUSTER" = current ] || bin/cluster addon --build-only prometheus

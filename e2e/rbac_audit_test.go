@@ -54,6 +54,7 @@ func (r permission) String() string {
 
 // usedInCampaigns are the permissions that only tests of make campaign-operator use.
 var usedInCampaigns = []permission{
+	{"", "nodes", "get", ""},
 	{"", "secrets", "create", "platform-operator-webhook-cert"},
 	{"coordination.k8s.io", "leases", "create", ""},
 }
