@@ -176,11 +176,12 @@ check: $(GOLANGCI_LINT) ## Build, vet, unit tests, and lint of the packages that
 			[ -z "$$packages" ] || (cd $$m && $(GOLANGCI_LINT) run $$packages); \
 		done
 
+# GOGC: a third less CPU for some hundred MiB more.
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(ACTIONLINT) bin/cluster ## Run golangci-lint in every module, and lint the prose (docs/style.md), the workflows and the chart
 	@for m in $(MODULES); do \
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
-		(cd $$m && $(GOLANGCI_LINT) run); done
+		(cd $$m && GOGC=1000 $(GOLANGCI_LINT) run); done
 	$(call say,'lint comments and documentation')
 	@go run ./hack/prose -lint
 	@$(ACTIONLINT) .github/workflows/*.yaml

@@ -48,6 +48,7 @@ func needsPodMonitors(t *testing.T) {
 // children from a child of each type, deletes others, reduces the spec, and deletes
 // the objects. Every type of child is created, read, changed and deleted.
 func TestOperator_FindsUnlabelledAndDeletedChildren(t *testing.T) {
+	campaign(t, "campaign-e2e")
 	needsTraefik(t)
 	needsPodMonitors(t)
 	t.Parallel()
