@@ -63,7 +63,7 @@ func TestCrash(t *testing.T) {
 				return finish(ctx, p, corev1.PodFailed, "Evicted")
 			},
 		},
-		edit("made-anew", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Args = []string{"-v"} }),
+		edit("replace-pod", func(s *immortalv1alpha1.ImmortalContainerSpec) { s.Args = []string{"-v"} }),
 	)...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -108,13 +109,13 @@ func (m model) next() step {
 	switch {
 	case !i.DeletionTimestamp.IsZero():
 		return release
-	case alive && ended(p) && pause(m.observed) > 0 && !i.Spec.Suspend:
+	case alive && podstate.HasEnded(p) && pause(m.observed) > 0 && !i.Spec.Suspend:
 		return wait
 	case alive && gated(p) && !releasable(i, p):
 		return unreleasable(i, p)
 	case i.Spec.Suspend && p == nil:
 		return keep
-	case i.Spec.Suspend, alive && ended(p), alive && outdated(i, p):
+	case i.Spec.Suspend, alive && podstate.HasEnded(p), alive && outdated(i, p):
 		return remove
 	}
 	return run
@@ -135,12 +136,6 @@ func pause(o Observed) time.Duration {
 	return between - max(o.Now.Sub(o.Pod.CreationTimestamp.Time), o.EndedFor)
 }
 
-// ended reports whether a pod will never run again, because it failed, was evicted
-// or completed.
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
-}
-
 // why returns the reason why a pod ended, as a single word.
 func why(p *corev1.Pod) string {
 	if p.Status.Reason != "" {
@@ -152,7 +147,7 @@ func why(p *corev1.Pod) string {
 // releasable reports whether the gate of a pod may be removed once it is counted. A
 // gated pod that is not releasable is deleted, unless spec.paused prevents that.
 func releasable(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {
-	return !i.Spec.Suspend && p.DeletionTimestamp.IsZero() && !ended(p) && madeOf(p, i) && !outdated(i, p)
+	return !i.Spec.Suspend && p.DeletionTimestamp.IsZero() && !podstate.HasEnded(p) && madeOf(p, i) && !outdated(i, p)
 }
 
 func counted(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod) bool {

@@ -13,6 +13,7 @@ import (
 
 	immortalv1alpha1 "github.com/platform-operator/platform-operator/apis/immortalcontainer/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // Observed is the part of the cluster state that the plan and the status depend on.
@@ -46,7 +47,7 @@ type endings struct {
 
 // of returns how long the pod has been known to have ended.
 func (e *endings) of(p *corev1.Pod, now time.Time) time.Duration {
-	if p == nil || !ended(p) {
+	if p == nil || !podstate.HasEnded(p) {
 		return 0
 	}
 	e.mu.Lock()

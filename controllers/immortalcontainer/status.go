@@ -101,7 +101,7 @@ func state(i *immortalv1alpha1.ImmortalContainer, p *corev1.Pod, runs string, ou
 		return suspending(p)
 	case !p.DeletionTimestamp.IsZero(), gated(p) && !releasable(i, p):
 		return notRunning(msgPodDeleted)
-	case ended(p):
+	case podstate.HasEnded(p):
 		return notRunning(msgPodEnded, why(p))
 	case !podstate.Ready(p):
 		return waiting(p, out)

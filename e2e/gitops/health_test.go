@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,14 +108,10 @@ func TestHealth_OfEveryKind(t *testing.T) {
 // customizations returns the data of the ConfigMap for Argo CD.
 func customizations(t *testing.T) map[string]string {
 	t.Helper()
-	raw, err := os.ReadFile("../../config/gitops/argocd-cm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var cm struct {
 		Data map[string]string `json:"data"`
 	}
-	if err := yaml.UnmarshalStrict(raw, &cm); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(read(t, "../../config/gitops/argocd-cm.yaml")), &cm); err != nil {
 		t.Fatal(err)
 	}
 	return cm.Data
@@ -131,11 +126,7 @@ func key(o *unstructured.Unstructured) string {
 // load returns the first object in a file.
 func load(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "---\n"), "\n---\n")
+	first, _, _ := strings.Cut(strings.TrimPrefix(read(t, file), "---\n"), "\n---\n")
 	return parse(t, []byte(first))
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 const (
@@ -49,12 +50,8 @@ func Of(pods []corev1.Pod, now time.Time) Request {
 func of(p *corev1.Pod, now time.Time) Request {
 	at, err := time.Parse(time.RFC3339, p.Annotations[naming.AnnotationEvictionRequested])
 	age := now.Sub(at)
-	if err != nil || p.DeletionTimestamp != nil || hasEnded(p) || age < -Wait || age >= forget {
+	if err != nil || p.DeletionTimestamp != nil || podstate.HasEnded(p) || age < -Wait || age >= forget {
 		return Request{}
 	}
 	return Request{At: at, Over: age >= Wait}
-}
-
-func hasEnded(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }

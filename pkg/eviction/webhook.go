@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // Path is where the webhook is served.
@@ -106,15 +107,7 @@ func (e evictions) leaves(ctx context.Context, pod *corev1.Pod) (bool, error) {
 // isCandidate reports whether a pod may be one of an object's Deployment that serves.
 func isCandidate(p *corev1.Pod) bool {
 	c := metav1.GetControllerOf(p)
-	if !naming.IsLabelled(p) || c == nil || c.Kind != "ReplicaSet" || p.DeletionTimestamp != nil || hasEnded(p) {
-		return false
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return naming.IsLabelled(p) && c != nil && c.Kind == "ReplicaSet" && p.DeletionTimestamp == nil && !podstate.HasEnded(p) && podstate.Ready(p)
 }
 
 // hasSpare reports whether enough pods remain when a pod is evicted. It is also true if

@@ -25,15 +25,7 @@ func TestNew_HandsTheLeaseOverWhenTheLeaderStops(t *testing.T) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	env, err := testkit.StartShared(scheme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	env := testkit.Shared(t, scheme)
 	ns := env.NewNamespace(t)
 	for _, c := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
 		c.SetName(ns)

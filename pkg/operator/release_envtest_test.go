@@ -25,15 +25,7 @@ func TestReleaseIfDeleted_OfADeletedNamespace(t *testing.T) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	env, err := testkit.StartShared(scheme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	env := testkit.Shared(t, scheme)
 	system, team := env.NewNamespace(t), env.NewNamespace(t)
 	w := &webserverv1.WebServer{
 		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "web", Finalizers: []string{naming.Finalizer}},

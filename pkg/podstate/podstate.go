@@ -269,6 +269,12 @@ func DiagnosePod(p *corev1.Pod) Diagnosis {
 	return Diagnosis{Problem: Starting, Reason: string(cmp.Or(p.Status.Phase, corev1.PodPending))}
 }
 
+// HasEnded reports whether a pod will never run again, because it failed, was evicted or
+// completed.
+func HasEnded(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+}
+
 // Ready reports whether the kubelet considers a pod ready. A pod that is being
 // deleted may be ready still.
 func Ready(p *corev1.Pod) bool {

@@ -30,6 +30,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // world is the state that objects are evaluated against.
@@ -311,7 +312,7 @@ var verbs = map[apply.Action]string{apply.Created: "create", apply.Changed: "cha
 func restarts(f apply.Preview) bool {
 	within := "spec.template"
 	if p, ok := f.Live.(*corev1.Pod); ok {
-		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		if podstate.HasEnded(p) {
 			return false
 		}
 		within = "spec"
@@ -353,7 +354,7 @@ func podsOf(live client.Object) int32 {
 	case *appsv1.DaemonSet:
 		return c.Status.DesiredNumberScheduled
 	case *corev1.Pod:
-		if c.Status.Phase == corev1.PodFailed || c.Status.Phase == corev1.PodSucceeded {
+		if podstate.HasEnded(c) {
 			return 0
 		}
 		return 1

@@ -17,6 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // Disruption is what a budget depends on, besides the spec.
@@ -112,7 +113,7 @@ func OnOneNode(s *conditions.State, pods []corev1.Pod) {
 	node, several := "", false
 	for i := range pods {
 		switch p := &pods[i]; {
-		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+		case p.DeletionTimestamp != nil || podstate.HasEnded(p):
 		case node == "":
 			node = p.Spec.NodeName
 		case p.Spec.NodeName != node:

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,6 +116,21 @@ func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 	}
 	e.lock = file
 	return e, nil
+}
+
+// Shared is StartShared for one test: the environment ends with it.
+func Shared(t *testing.T, scheme *runtime.Scheme) *Env {
+	t.Helper()
+	env, err := StartShared(scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return env
 }
 
 // startOn is Start on a running server.
