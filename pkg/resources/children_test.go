@@ -20,7 +20,6 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
-	"github.com/platform-operator/platform-operator/pkg/conditions"
 )
 
 var (
@@ -300,45 +299,5 @@ func TestClaims(t *testing.T) {
 		if len(both) != tc.shared {
 			t.Errorf("%s: %v and %v, both claim %v", name, Claims(tc.a), Claims(tc.b), both)
 		}
-	}
-}
-
-func TestOnOneNode(t *testing.T) {
-	on := func(node string, change ...func(*corev1.Pod)) corev1.Pod {
-		p := corev1.Pod{Spec: corev1.PodSpec{NodeName: node}}
-		for _, c := range change {
-			c(&p)
-		}
-		return p
-	}
-	deleted := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
-	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	for name, tc := range map[string]struct {
-		pods  []corev1.Pod
-		wants bool
-	}{
-		"one pod":                          {pods: []corev1.Pod{on("a")}},
-		"two pods on one node":             {pods: []corev1.Pod{on("a"), on("a")}, wants: true},
-		"two pods on two nodes":            {pods: []corev1.Pod{on("a"), on("b"), on("a")}},
-		"another one is being deleted":     {pods: []corev1.Pod{on("b", deleted), on("a"), on("a")}, wants: true},
-		"another one is that of a rollout": {pods: []corev1.Pod{on("a"), on("a", deleted)}},
-		"another one failed":               {pods: []corev1.Pod{on("a"), on("a"), on("b", failed)}, wants: true},
-		"none":                             {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ready := conditions.State{Ready: conditions.Condition{Status: true, Message: "Ready."}}
-			OnOneNode(&ready, tc.pods)
-			want := "Ready."
-			if tc.wants {
-				want = `Ready. All pods are on node "a". If others can run them, rollout.restartedAt distributes them.`
-			}
-			if diff := cmp.Diff(want, ready.Ready.Message); diff != "" {
-				t.Errorf("message (-want +got):\n%s", diff)
-			}
-			waits := conditions.State{Ready: conditions.Condition{Message: "Waits."}}
-			if OnOneNode(&waits, tc.pods); waits.Ready.Message != "Waits." {
-				t.Errorf("an object that is not ready: %q", waits.Ready.Message)
-			}
-		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
@@ -17,7 +16,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // Disruption is what a budget depends on, besides the spec.
@@ -104,26 +102,6 @@ func Covered(others []policyv1.PodDisruptionBudget, pods map[string]string) stri
 func Unevictable(s *conditions.State, spec *common.PodDisruptionBudget, others []policyv1.PodDisruptionBudget, pods map[string]string) {
 	if name := Covered(others, pods); name != "" && spec != nil && s.Ready.Status {
 		s.Ready.Message = message.Join(s.Ready.Message, msgTwoBudgets.With(name))
-	}
-}
-
-// OnOneNode adds to the message of the Ready condition that all pods are on one node,
-// although there are several.
-func OnOneNode(s *conditions.State, pods []corev1.Pod) {
-	node, several := "", false
-	for i := range pods {
-		switch p := &pods[i]; {
-		case p.DeletionTimestamp != nil || podstate.HasEnded(p):
-		case node == "":
-			node = p.Spec.NodeName
-		case p.Spec.NodeName != node:
-			return
-		default:
-			several = true
-		}
-	}
-	if several && s.Ready.Status {
-		s.Ready.Message = message.Join(s.Ready.Message, msgOneNode.With(node))
 	}
 }
 

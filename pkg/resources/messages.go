@@ -57,11 +57,6 @@ var (
 		Text: "PodDisruptionBudget \"{name}\" selects the pods too, and Kubernetes does not evict pods of two budgets. Remove it, or spec.podDisruptionBudget.",
 		When: "It follows another message. Nodes cannot be drained while two budgets select the pods.",
 	})
-	msgOneNode = message.Define(message.Message{
-		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing},
-		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",
-		When: "It follows another message. Pods are distributed over the nodes only when they are created, so that drains can leave all of them on one. If that node fails, the object does not serve until new pods are ready.",
-	})
 	msgServiceAccount = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonNotAllowed},
 		Text: "The platform configuration does not allow pods to run as service account \"{name}\" (serviceAccounts is false). Remove spec.pod.serviceAccountName.",

@@ -75,6 +75,7 @@ func (k Kind[T]) Converge() converge.AnyKind {
 	if k.ConfigMaps != nil {
 		children = append(children, &corev1.ConfigMap{}) // snapshots
 	}
+	seen := &nodes{}
 	c := converge.Kind[T, Observed]{
 		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Groups: groups, Paused: k.Paused,
 		Children: children, Optional: optional, Labels: k.Labels,
@@ -85,8 +86,12 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		PodLabels:  func(ctx context.Context, r client.Reader, obj T) map[string]string { return podLabels(ctx, r, obj) },
 		References: k.ConfigMaps,
 		Claims:     resources.Claims,
-		Observe:    k.observe,
-		Model:      func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
+		Observe: func(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
+			o, err := k.observe(ctx, r, obj)
+			o.OnlyNode = seen.only(o.Pods)
+			return o, err
+		},
+		Model: func(obj T, o Observed) converge.Model { return k.Model(obj, o) },
 	}
 	if k.Platform.RestartOnSecretChange {
 		c.Secrets = k.Secrets
@@ -116,6 +121,8 @@ type Observed struct {
 	rollout.Observed
 	Children
 	Service *corev1.Service
+	// OnlyNode is the node that all pods are on although others have run pods, or "".
+	OnlyNode string
 	// Sources are the ConfigMaps that the spec refers to, by name, and Snapshots
 	// the snapshots that belong to the object. Secrets are digests of the
 	// Secrets that the spec refers to, nil if none may be read.

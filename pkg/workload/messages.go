@@ -21,6 +21,11 @@ var (
 		Text: "A ConfigMap or Secret changed, and the rollout is held because those of other objects in this namespace failed. Correct the ConfigMap or Secret.",
 		When: "As many rollouts failed as the platform configuration (sharedRollouts) allows at once. The object keeps serving what it had, and continues by itself once the cause is corrected.",
 	})
+	msgOneNode = message.Define(message.Message{
+		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing},
+		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",
+		When: "It follows another message, if the operator has observed pods on other nodes. Pods are distributed over the nodes only when they are created, so that drains can leave all of them on one. If that node fails, the object does not serve until new pods are ready.",
+	})
 	msgEvicting = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments,
 		Text: "A pod is to be evicted, and is replaced first.",

@@ -13,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -299,7 +300,9 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	state := m.state(m.eviction.without(r.Deployment, want), want, out)
 	state = m.object.State(state, r.Service)
 	resources.Unevictable(&state, s.PodDisruptionBudget, o.Budgets, m.Decision.PodLabels(o.Deployment))
-	resources.OnOneNode(&state, o.Pods)
+	if o.OnlyNode != "" && state.Ready.Status {
+		state.Ready.Message = message.Join(state.Ready.Message, msgOneNode.With(o.OnlyNode))
+	}
 	r.Serves = state.Ready.Status && want > 0
 	if s.Autoscaling != nil && want > 0 {
 		autoscaler := converge.ChildOrObserved(out, "HorizontalPodAutoscaler", ns, owner.GetName(), o.Autoscaler)
