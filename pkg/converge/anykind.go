@@ -21,7 +21,7 @@ type AnyKind struct{ Kind[Object, any] }
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := Kind[Object, any]{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned, Selector: k.Selector,
+		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned,
 		Log: k.Log, Groups: k.Groups,
 		Limiter: k.Limiter, Claims: k.Claims,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
@@ -45,11 +45,6 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	}
 	if k.Labels != nil {
 		e.Labels = func(o Object) map[string]string { return k.Labels(o.(T)) }
-	}
-	if k.PodLabels != nil {
-		e.PodLabels = func(ctx context.Context, r client.Reader, o Object) map[string]string {
-			return k.PodLabels(ctx, r, o.(T))
-		}
 	}
 	return AnyKind{e}
 }

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,16 +79,10 @@ type Kind[T Object, S any] struct {
 	// Watches are types that are not children but affect the status, such as
 	// the pods of a Deployment.
 	Watches []Watch
-	// Unowned are types whose unowned objects affect the objects of this kind
-	// in the same namespace whose pods they select, such as a
-	// PodDisruptionBudget. The cache must hold all objects of these types, with
-	// and without the label of children.
+	// Unowned are types whose unowned objects affect all objects of this kind in the
+	// same namespace, such as a PodDisruptionBudget. The cache must hold all objects of
+	// these types, with and without the label of children.
 	Unowned []client.Object
-	// Selector returns the selector of an object of a type in Unowned, and
-	// PodLabels the labels of an object's pods, or nil if the cache does not
-	// show them. They are required if there are such types.
-	Selector  func(unowned client.Object) *metav1.LabelSelector
-	PodLabels func(context.Context, client.Reader, T) map[string]string
 	// Claims returns what a child claims for itself in all namespaces, such as a
 	// host (Reader.Claimants). If it is nil, children claim nothing.
 	Claims func(child client.Object) []string

@@ -174,7 +174,7 @@ func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind strin
 		b.WatchesMetadata(&corev1.Secret{}, refer)
 	}
 	for _, f := range k.Unowned {
-		b.Watches(f, newSelecting(mgr.GetCache(), k, f).handler(), builder.WithPredicates(
+		b.Watches(f, concerned(mgr.GetCache(), k.NewList(), ""), builder.WithPredicates(
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
 			predicate.GenerationChangedPredicate{})) // specs, not status
 	}
@@ -187,23 +187,11 @@ func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind strin
 func ownerOf(kind schema.GroupKind, objects client.Reader, list client.ObjectList) handler.MapFunc {
 	controller := controllerOf(kind)
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		if metav1.GetControllerOfNoCopy(o) != nil {
+		uid := naming.OwnerUID(o)
+		if uid == "" || metav1.GetControllerOfNoCopy(o) != nil {
 			return controller(ctx, o)
 		}
-		uid := naming.OwnerUID(o)
-		if uid == "" {
-			return nil
-		}
-		l := list.DeepCopyObject().(client.ObjectList)
-		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), client.MatchingFields{naming.IndexUID: string(uid)}, client.UnsafeDisableDeepCopy)
-		var owners []reconcile.Request
-		if err == nil {
-			owners, err = requestsOf(l)
-		}
-		if err != nil {
-			log.FromContext(ctx).Error(err, "Looking for the owner of a child failed", "child", client.ObjectKeyFromObject(o).String())
-		}
-		return owners
+		return find(ctx, objects, list, o, client.MatchingFields{naming.IndexUID: string(uid)})
 	}
 }
 
@@ -223,6 +211,25 @@ func controllerOf(kind schema.GroupKind) handler.MapFunc {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
 	}
+}
+
+// find returns a request for each object in the namespace of another one that options
+// select. objects is a cache rather than a client, which would wait for its own writes
+// while events accumulate. list is an empty list of the objects.
+func find(ctx context.Context, objects client.Reader, list client.ObjectList, of client.Object, which ...client.ListOption) []reconcile.Request {
+	l := list.DeepCopyObject().(client.ObjectList)
+	var all []reconcile.Request
+	err := objects.List(ctx, l, append(which, client.InNamespace(of.GetNamespace()), client.UnsafeDisableDeepCopy)...)
+	if err == nil {
+		err = meta.EachListItem(l, func(o runtime.Object) error {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o.(client.Object))})
+			return nil
+		})
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Looking for the objects that a change matters to failed", "changed", client.ObjectKeyFromObject(of).String())
+	}
+	return all
 }
 
 // handler returns the handler that reconciles the object a change affects.
@@ -248,16 +255,6 @@ func indexByOwner(mgr manager.Manager, w Watch) error {
 	return nil
 }
 
-// requestsOf returns a request for each object in a list.
-func requestsOf(list client.ObjectList) ([]reconcile.Request, error) {
-	var all []reconcile.Request
-	err := meta.EachListItem(list, func(o runtime.Object) error {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o.(client.Object))})
-		return nil
-	})
-	return all, err
-}
-
 // referring returns a handler that maps an event of an object to the objects of
 // the kind that refer to it by name. It adds the index that this requires.
 func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) []string) (handler.EventHandler, error) {
@@ -265,62 +262,26 @@ func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) 
 	if err != nil {
 		return nil, fmt.Errorf("indexing what %s refers to: %w", k.Log.Key, err)
 	}
-	return concerned(mgr.GetCache(), k.NewList(), named(index)), nil
-}
-
-// named returns options that select the objects that refer to another one by
-// name.
-func named(index string) func(client.Object) client.ListOption {
-	return func(o client.Object) client.ListOption { return client.MatchingFields{index: o.GetName()} }
+	return concerned(mgr.GetCache(), k.NewList(), index), nil
 }
 
 // concerned enqueues, with fairqueue.PriorityEvent, the objects in a namespace that are
 // affected by the creation, change or deletion of another object, because a
-// user may be waiting for the result. objects is a cache rather than a client,
-// which would wait for its own writes while events accumulate. list is an empty
-// list of the objects to enqueue, and which selects them.
-func concerned(objects client.Reader, list client.ObjectList, which func(client.Object) client.ListOption) handler.EventHandler {
-	add := func(ctx context.Context, o client.Object, q queue) {
-		l := list.DeepCopyObject().(client.ObjectList)
-		err := objects.List(ctx, l, client.InNamespace(o.GetNamespace()), which(o), client.UnsafeDisableDeepCopy)
-		var all []reconcile.Request
-		if err == nil {
-			all, err = requestsOf(l)
+// user may be waiting for the result: those that name it in an index, or all if index is "".
+func concerned(objects client.Reader, list client.ObjectList, index string) handler.EventHandler {
+	return first{others: true, EventHandler: handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		if index == "" {
+			return find(ctx, objects, list, o)
 		}
-		for _, r := range all {
-			raised(q, 0).Add(r)
-		}
-		if err != nil {
-			log.FromContext(ctx).Error(err, "Looking for the objects that a change matters to failed", "changed", client.ObjectKeyFromObject(o).String())
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			// Every object of the kind is reconciled after the initial lists
-			// anyway.
-			if !e.IsInInitialList {
-				add(ctx, e.Object, q)
-			}
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() { // no resync
-				add(ctx, e.ObjectNew, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, e.Object, q) },
-	}
+		return find(ctx, objects, list, o, client.MatchingFields{index: o.GetName()})
+	})}
 }
 
 // handleObject returns the handler of the kind's own objects. It enqueues
 // what a user changed before everything else.
 func handleObject() handler.EventHandler {
 	add := func(o client.Object, priority int, q queue) {
-		r := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
-		if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-			p.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
-			return
-		}
-		q.Add(r)
+		q.(priorityQueue).AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
@@ -361,19 +322,28 @@ func isEdit(before, after client.Object) bool {
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) || !maps.Equal(before.GetLabels(), after.GetLabels())
 }
 
-// first enqueues the requests that changes of a child trigger with
+// first enqueues the requests that changes of another object trigger with
 // fairqueue.PriorityEvent.
 type first struct {
 	handler.EventHandler
 	// after delays the requests, so that one serves several events.
 	after time.Duration
+	// others reports that the object is no child: its creation is as urgent as a change.
+	// Every object of the kind is reconciled after the initial lists anyway.
+	others bool
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+type (
+	queue         = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	priorityQueue = priorityqueue.PriorityQueue[reconcile.Request]
+)
 
 // Create keeps the priority of the event, which is low for the initial list.
 func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queue) {
-	if f.after > 0 && !e.IsInInitialList {
+	if f.others && e.IsInInitialList {
+		return
+	}
+	if f.others || f.after > 0 && !e.IsInInitialList {
 		q = raised(q, f.after)
 	}
 	f.EventHandler.Create(ctx, e, q)
@@ -381,11 +351,10 @@ func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Objec
 
 // Update raises the priority of all events except resyncs.
 func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
-	if e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-		f.EventHandler.Update(ctx, e, q) // a resync: not urgent
-		return
+	if e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
+		q = raised(q, f.after)
 	}
-	f.EventHandler.Update(ctx, e, raised(q, f.after))
+	f.EventHandler.Update(ctx, e, q)
 }
 
 // Delete raises the priority, because a service may be down.
@@ -395,15 +364,10 @@ func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Objec
 
 // raised returns a queue that adds requests with fairqueue.PriorityEvent, after a
 // delay.
-func raised(q queue, after time.Duration) queue {
-	if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		return prioritised{p, after}
-	}
-	return q
-}
+func raised(q queue, after time.Duration) queue { return prioritised{q.(priorityQueue), after} }
 
 type prioritised struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
+	priorityQueue
 	after time.Duration
 }
 
@@ -419,5 +383,5 @@ func (p prioritised) AddWithOpts(o priorityqueue.AddOpts, rs ...reconcile.Reques
 		o.Priority = new(fairqueue.PriorityEvent)
 	}
 	o.After = cmp.Or(o.After, p.after)
-	p.PriorityQueue.AddWithOpts(o, rs...)
+	p.priorityQueue.AddWithOpts(o, rs...)
 }

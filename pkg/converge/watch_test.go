@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -114,14 +113,6 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 			t.Errorf("got %d", q.got[0])
 		}
 	})
-	t.Run("a queue without priorities does", func(t *testing.T) {
-		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-		defer q.ShutDown()
-		f.Update(t.Context(), event.TypedUpdateEvent[client.Object]{ObjectOld: version("1"), ObjectNew: version("2")}, q)
-		if q.Len() != 1 {
-			t.Errorf("%d requests", q.Len())
-		}
-	})
 }
 
 // A pod that starts changes about five times.
@@ -193,13 +184,6 @@ func TestHandleObject_PrioritizesEdits(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a queue without priorities", func(t *testing.T) {
-		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-		defer q.ShutDown()
-		if update(edit)(q); q.Len() != 1 {
-			t.Errorf("%d requests", q.Len())
-		}
-	})
 }
 
 // TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace counts the reconciles
@@ -250,7 +234,7 @@ func TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
+func TestConcerned_EnqueuesTheObjectsThatAreAffected(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := webserverv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -263,7 +247,7 @@ func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
 		WithIndex(&webserverv1.WebServer{}, naming.IndexReferences, func(o client.Object) []string {
 			return []string{o.(*webserverv1.WebServer).Spec.Image}
 		}).Build()
-	h := concerned(objects, &webserverv1.WebServerList{}, named(naming.IndexReferences))
+	h := concerned(objects, &webserverv1.WebServerList{}, naming.IndexReferences)
 	version := func(name, rv string) client.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: rv}}
 	}
@@ -276,13 +260,13 @@ func TestRequestsOf_EnqueuesObjectsThatReferToAConfigMap(t *testing.T) {
 		"it changed": {func(q queue) {
 			h.Update(t.Context(), event.UpdateEvent{ObjectOld: version("cfg", "1"), ObjectNew: version("cfg", "2")}, q)
 		}, 2},
-		"a resync": {func(q queue) {
-			h.Update(t.Context(), event.UpdateEvent{ObjectOld: version("cfg", "1"), ObjectNew: version("cfg", "1")}, q)
-		}, 0},
 		"the initial list": {func(q queue) {
 			h.Create(t.Context(), event.CreateEvent{Object: version("cfg", "1"), IsInInitialList: true}, q)
 		}, 0},
 		"it is not referenced": {func(q queue) { h.Create(t.Context(), event.CreateEvent{Object: version("nobodys", "1")}, q) }, 0},
+		"it matters to all": {func(q queue) {
+			concerned(objects, &webserverv1.WebServerList{}, "").Create(t.Context(), event.CreateEvent{Object: version("budget", "1")}, q)
+		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &prioritiesOf{}

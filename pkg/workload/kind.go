@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -82,8 +81,6 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		Workload:   &appsv1.Deployment{},
 		Watches:    []converge.Watch{Pods(k.PodLabel, k.FixedPodLabels)},
 		Unowned:    []client.Object{&policyv1.PodDisruptionBudget{}},
-		Selector:   func(o client.Object) *metav1.LabelSelector { return o.(*policyv1.PodDisruptionBudget).Spec.Selector },
-		PodLabels:  func(ctx context.Context, r client.Reader, obj T) map[string]string { return podLabels(ctx, r, obj) },
 		References: k.ConfigMaps,
 		Claims:     resources.Claims,
 		Observe: func(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
@@ -100,15 +97,6 @@ func (k Kind[T]) Converge() converge.AnyKind {
 		c.Limiter = limiter{rolloutlimit.New(limit)}
 	}
 	return converge.Erase(c)
-}
-
-// podLabels returns the labels of the pods of an object's Deployment.
-func podLabels(ctx context.Context, r client.Reader, obj client.Object) map[string]string {
-	d := &appsv1.Deployment{}
-	if r.Get(ctx, client.ObjectKeyFromObject(obj), d) != nil {
-		return nil // it does not exist yet
-	}
-	return d.Spec.Template.Labels
 }
 
 // Observed is what exists in the cluster. A child that does not exist, or is not
