@@ -73,12 +73,12 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(errs...)
 }
 
-// Setup registers the controllers of all kinds with the manager. renew ends them, so that
-// they are set up again (converge.Options).
-func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform, renew func()) error {
+// Setup registers the controllers of all kinds with the manager. await is that of
+// converge.Options.
+func Setup(mgr manager.Manager, a *apply.Applier, platform config.Platform, await func(available func() bool)) error {
 	var errs []error
 	for _, k := range Kinds(platform) {
-		errs = append(errs, converge.Register(mgr, k, a, converge.Options{Workers: platform.Workers, Namespaces: platform.WatchNamespaces, Renew: renew}))
+		errs = append(errs, converge.Register(mgr, k, a, converge.Options{Workers: platform.Workers, Namespaces: platform.WatchNamespaces, Await: await}))
 	}
 	return errors.Join(errs...)
 }

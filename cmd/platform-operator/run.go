@@ -155,21 +155,21 @@ func run(cmd *cobra.Command, f *runFlags) error {
 func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.Options, platform config.Platform, measured *telemetry.Metrics) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	log := ctrl.Log.WithName("setup")
 	served, missing, err := operator.Served(cfg, s, o.Kinds)
 	if err != nil {
 		return err
 	}
 	measured.SetUnserved(names(s, missing))
+	var awaited []func() bool
 	if len(missing) > 0 {
-		log.Error(nil, "Kinds are not managed because their CRDs are missing. They will be when the CRDs are installed", "kinds", names(s, missing))
-		go func() {
-			operator.AwaitServed(ctx, cfg, s, missing, log)
-			stop()
-		}()
+		ctrl.Log.WithName("setup").Error(nil, "Kinds are not managed because their CRDs are missing. They will be when the CRDs are installed", "kinds", names(s, missing))
+		awaited = append(awaited, func() bool {
+			served, _, _ := operator.Served(cfg, s, missing) // an error: it is looked up again
+			return len(served) > 0
+		})
 	}
 	if len(served) == 0 {
-		<-ctx.Done()
+		operator.Await(ctx, awaited...)
 		return nil
 	}
 	platform.Kinds = names(s, served)
@@ -180,9 +180,13 @@ func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.O
 	if err := errors.Join(measured.NewTerm(metrics.Registry, mgr.Elected()), measured.Objects.Watch(mgr.GetCache(), s, served)); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform, stop); err != nil {
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform, func(is func() bool) { awaited = append(awaited, is) }); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
+	go func() {
+		operator.Await(ctx, awaited...)
+		stop()
+	}()
 	return mgr.Start(ctx) //nolint:wrapcheck // the caller says what ended
 }
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -115,37 +114,13 @@ func checkList(r client.Reader, namespaces []string, kind, of schema.GroupVersio
 	return nil
 }
 
-// renewal ends the controllers when a type that they lack has become available.
-type renewal struct {
-	lacking  unavailable
-	mapper   meta.RESTMapper
-	listable func(schema.GroupVersionKind) error
-	renew    func()
-}
-
-// renewEvery is how often it is looked up whether a type is available, at the cost of
-// one request of the API server for each type and kind that lacks it.
-const renewEvery = 30 * time.Second
-
-// NeedLeaderElection returns false: a replica that waits for the Lease has
-// caches, too.
-func (renewal) NeedLeaderElection() bool { return false }
-
-// Start calls renew when one of the types is available, unless ctx ends before.
-func (r renewal) Start(ctx context.Context) error {
-	if wait.PollUntilContextCancel(ctx, renewEvery, false, r.arrived) == nil {
-		r.renew()
-	}
-	return nil
-}
-
-// arrived reports whether a type has become available. It returns no error: an API server
-// that does not answer is asked again.
-func (r renewal) arrived(context.Context) (bool, error) {
-	for _, t := range r.lacking {
-		if why, err := examine(r.mapper, t.gvk, r.listable); why == nil && err == nil {
-			return true, nil
+// available reports whether one of the types has become available. It returns no error: an
+// API server that does not answer is asked again.
+func (u unavailable) available(m meta.RESTMapper, listable func(schema.GroupVersionKind) error) bool {
+	for _, t := range u {
+		if why, err := examine(m, t.gvk, listable); why == nil && err == nil {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }

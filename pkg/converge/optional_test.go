@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +29,7 @@ func (g *gateway) RESTMapping(gk schema.GroupKind, v ...string) (*meta.RESTMappi
 	return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: v}
 }
 
-func TestRenewal_ATypeBecomesAvailable(t *testing.T) {
+func TestUnavailable_ATypeBecomesAvailable(t *testing.T) {
 	route := schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}
 	refused := errors.New("no answer")
 	for name, tc := range map[string]struct {
@@ -44,19 +43,11 @@ func TestRenewal_ATypeBecomesAvailable(t *testing.T) {
 		"neither of the two": {serves: false, list: refused, want: false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, stop := context.WithTimeout(t.Context(), 10*renewEvery)
-				defer stop()
-				renewed := false
-				r := renewal{
-					unavailable{"HTTPRoute": {route, msgNotAvailable}},
-					&gateway{serves: tc.serves},
-					func(schema.GroupVersionKind) error { return tc.list }, func() { renewed = true },
-				}
-				if err := r.Start(ctx); err != nil || renewed != tc.want {
-					t.Errorf("renewed %v, want %v; %v", renewed, tc.want, err)
-				}
-			})
+			u := unavailable{"HTTPRoute": {route, msgNotAvailable}}
+			got := u.available(&gateway{serves: tc.serves}, func(schema.GroupVersionKind) error { return tc.list })
+			if got != tc.want {
+				t.Errorf("available %v, want %v", got, tc.want)
+			}
 		})
 	}
 }

@@ -82,9 +82,9 @@ type Options struct {
 	Workers int
 	// Namespaces are those that the caches of the manager hold. None are all.
 	Namespaces []string
-	// Renew ends the controllers, so that they are registered again: a child type that the
-	// cluster lacked has become available. nil disregards such types.
-	Renew func()
+	// Await is called if the cluster lacks child types. When one has become available, the
+	// controllers are to be registered again. nil disregards such types.
+	Await func(available func() bool)
 }
 
 // Register adds the controller of one kind to the manager.
@@ -136,11 +136,8 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("making the controller of %s: %w", k.Log.Key, err)
 	}
-	if len(lacking) == 0 || o.Renew == nil {
-		return nil
-	}
-	if err := mgr.Add(renewal{lacking, mgr.GetRESTMapper(), listable, o.Renew}); err != nil {
-		return fmt.Errorf("waiting for what %s lacks: %w", k.Log.Key, err)
+	if len(lacking) > 0 && o.Await != nil {
+		o.Await(func() bool { return lacking.available(mgr.GetRESTMapper(), listable) })
 	}
 	return nil
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -94,18 +94,15 @@ func Served(cfg *rest.Config, scheme *runtime.Scheme, kinds []telemetry.Object) 
 	return served, missing, nil
 }
 
-// servedAgain is how often it is looked up whether a kind is served that was missing.
-const servedAgain = 10 * time.Second
+// awaitEvery is how often it is looked up whether something is available that was missing, at
+// the cost of a request or two for each kind, and for each type of children of a kind.
+const awaitEvery = 30 * time.Second
 
-// AwaitServed returns when one of the kinds is served, or ctx ends.
-func AwaitServed(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, missing []telemetry.Object, logger logr.Logger) {
+// Await returns when one of the functions returns true, or ctx ends.
+func Await(ctx context.Context, available ...func() bool) {
 	// It ends without an error, or with that of ctx.
-	_ = wait.PollUntilContextCancel(ctx, servedAgain, false, func(context.Context) (bool, error) {
-		served, _, err := Served(cfg, scheme, missing)
-		if err != nil {
-			logger.V(1).Info("Cannot look up which kinds are served", "error", err.Error())
-		}
-		return len(served) > 0, nil
+	_ = wait.PollUntilContextCancel(ctx, awaitEvery, false, func(context.Context) (bool, error) {
+		return slices.ContainsFunc(available, func(is func() bool) bool { return is() }), nil
 	})
 }
 

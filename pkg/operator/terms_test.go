@@ -40,3 +40,20 @@ func TestTerms(t *testing.T) {
 		})
 	}
 }
+
+func TestAwait_ReturnsWhenSomethingIsAvailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, asked := time.Now(), 0
+		never := func() bool { return false }
+		Await(t.Context(), never, func() bool { asked++; return asked == 2 })
+		if got := time.Since(began); got != 2*awaitEvery {
+			t.Errorf("it took %s, want %s", got, 2*awaitEvery)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*awaitEvery)
+		defer cancel()
+		Await(ctx, never)
+		if ctx.Err() == nil {
+			t.Error("it returned although nothing is available")
+		}
+	})
+}
