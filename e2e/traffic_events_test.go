@@ -109,7 +109,7 @@ func (c *campaignTraffic) events() []trafficEvent {
 	add(app, "restart", restart(app))
 	add(app, "scale", c.scale(app, 5, 2, 3))
 	add(app, "container killed", func() error {
-		ip, err := c.podOf(app, "{.items[0].status.podIP}")
+		ip, err := c.podOf(app, ".status.podIP")
 		if err == nil {
 			_, _ = page(c.ctx, "http://"+ip+":"+map[bool]string{false: "8080", true: "8081"}[c.on[app+port]]+"/exit")
 			c.sleep(3 * time.Second)
@@ -182,17 +182,24 @@ func (c *campaignTraffic) scale(object string, sizes ...int) func() error {
 	}
 }
 
-// podOf prints a part of the pods of an object.
-func (c *campaignTraffic) podOf(object, path string) (string, error) {
+// podOf returns a field of a pod of an object, and not of one that is being deleted: such a
+// pod serves for some more seconds, and then what an event waits for never happens.
+func (c *campaignTraffic) podOf(object, field string) (string, error) {
 	resource, name, _ := strings.Cut(object, "/")
 	label := map[string]string{"webserver": "webserver_cr", "demoapp": "demoapplication_cr", "immortal": "immortalcontainer_cr", "memcached": "memcached_cr"}[resource]
-	return c.kubectl("get", "pods", "-l", label+"="+name, "--field-selector=status.phase=Running", "-o", "jsonpath="+path)
+	found, err := c.kubectl("get", "pods", "-l", label+"="+name, "--field-selector=status.phase=Running", "-o",
+		"go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{"+field+"}} {{end}}{{end}}")
+	if err == nil && strings.TrimSpace(found) == "" {
+		return "", fmt.Errorf("%s has no running pod", object)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(found), " ")
+	return first, err
 }
 
 // onPod runs kubectl on a pod of an object. The name of the pod replaces "", or is added at the end.
 func (c *campaignTraffic) onPod(object string, args ...string) func() error {
 	return func() error {
-		pod, err := c.podOf(object, "{.items[0].metadata.name}")
+		pod, err := c.podOf(object, ".metadata.name")
 		if err != nil {
 			return err
 		}
@@ -215,7 +222,7 @@ func (c *campaignTraffic) onPod(object string, args ...string) func() error {
 
 // sicken makes the liveness probe of a pod fail until its container is restarted.
 func (c *campaignTraffic) sicken(object string) error {
-	pod, err := c.podOf(object, "{.items[0].metadata.name}")
+	pod, err := c.podOf(object, ".metadata.name")
 	if err != nil {
 		return err
 	}
