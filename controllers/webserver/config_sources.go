@@ -57,7 +57,7 @@ func sourcesOf(w *webserverv1.WebServer) sources {
 	if generated(w) {
 		s.site = &site{tls: w.Spec.TLS != nil, monitoring: monitored(w)}
 		if c := w.Spec.Config; c != nil {
-			s.site.snippet, s.config = c.Inline, c.ConfigMapRef
+			s.site.snippet, s.site.http, s.config = c.Inline, c.HTTP, c.ConfigMapRef
 		}
 	}
 	if c := w.Spec.Content; c != nil && c.Image == nil {

@@ -18,6 +18,7 @@ const (
 	serverFile  = nginxconf.ServerFile  // the configuration that is used
 	testFile    = "default.conf.test"   // the same with constant paths of certificate and key
 	snippetFile = nginxconf.SnippetFile // the user's snippet
+	httpFile    = nginxconf.HTTPFile    // the user's text for the http block
 	ipv6File    = "ipv6.snippet"        // what the server listens on if the kernel has IPv6
 
 	drainingFile = "/run/draining"
@@ -27,6 +28,7 @@ const (
 // site contains what the generated nginx configuration depends on.
 type site struct {
 	snippet    string // of the user; "" for none
+	http       string // of the user, for the http block; "" for none
 	tls        bool
 	monitoring bool
 }
@@ -41,6 +43,9 @@ func (s site) files() map[string]string {
 	}
 	if s.snippet != "" {
 		f[snippetFile] = s.snippet
+	}
+	if s.http != "" {
+		f[httpFile] = s.http
 	}
 	return f
 }
@@ -62,7 +67,9 @@ func (s site) ipv6() string {
 func (s site) text(tls string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	theirs, _ := nginxconf.Directives(s.snippet) // nginx reports errors in the snippet
+	theirs, _ := nginxconf.Directives(s.snippet) // nginx reports errors in the texts
+	inHTTP, _ := nginxconf.Directives(s.http)
+	theirs = append(theirs, inHTTP...)
 	unlessTheirs := func(name, value string) {
 		if !slices.Contains(theirs, name) {
 			line("    %s %s;", name, value)
@@ -70,6 +77,9 @@ func (s site) text(tls string) string {
 	}
 
 	line("# Made by platform-operator from a WebServer.")
+	if s.http != "" {
+		line("include %s/%s;", configPath, httpFile)
+	}
 	if s.tls {
 		// "set" is evaluated after the handshake, which is too late.
 		line("# With a variable in their paths, certificate and key are read at each handshake.")

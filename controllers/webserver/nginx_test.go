@@ -60,6 +60,24 @@ server {
     include /etc/nginx/conf.d/server.snippet;
 }
 `},
+		"the http block": {site{http: "index a.html; upstream a { server b; }", snippet: "root /srv;"}, `# Made by platform-operator from a WebServer.
+include /etc/nginx/conf.d/http.snippet;
+map $server_protocol $webserver_close {
+    HTTP/1.0 close;
+    HTTP/1.1 close;
+}
+server {
+    listen 80;
+    # Without IPv6 in the kernel, nginx would not start, and this pattern matches no file.
+    include /proc/sys/net/ipv6/../../../../etc/nginx/conf.d/ipv6.snippe[t];
+    set $webserver_draining '';
+    if (-f /run/draining) {
+        set $webserver_draining $webserver_close;
+    }
+    add_header Connection $webserver_draining always;
+    include /etc/nginx/conf.d/server.snippet;
+}
+`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.site.files()[serverFile]); diff != "" {

@@ -11,9 +11,8 @@ import (
 // luaBlock ends the names of directives that contain Lua.
 const luaBlock = "_by_lua_block"
 
-// inOtherContexts reports whether nginx accepts a directive, but not in a server
-// block.
-func inOtherContexts(directive string) bool {
+// outsideHTTP reports whether nginx accepts a directive only outside of the http block.
+func outsideHTTP(directive string) bool {
 	switch directive {
 	case "events", "http", "mail", "stream", "user", "daemon", "env", "load_module",
 		"lock_file", "master_process", "pcre_jit", "pid", "thread_pool", "timer_resolution", "worker_connections",
@@ -21,7 +20,7 @@ func inOtherContexts(directive string) bool {
 		"worker_shutdown_timeout", "working_directory", "accept_mutex", "multi_accept":
 		return true
 	}
-	return inHTTPBlock(directive)
+	return false
 }
 
 // inHTTPBlock reports whether nginx accepts a directive only in the http block.
@@ -36,17 +35,60 @@ func inHTTPBlock(directive string) bool {
 	return false
 }
 
+// inServerBlock reports whether nginx accepts a directive in a server block, and not in the
+// http block.
+func inServerBlock(directive string) bool {
+	switch directive {
+	case "location", "listen", "server_name", "try_files", "return", "rewrite", "set", "if", "break", "alias", "internal",
+		"proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "stub_status":
+		return true
+	}
+	return false
+}
+
+const ownServers = "%q is not possible: the operator writes the server block; to use others, remove spec.config, and mount files for the http block at " + Folder
+
 // ServerBlock returns why nginx would reject text as the content of a server block, as
 // far as it does not depend on the modules.
 func ServerBlock(text string) error {
+	return checkNames(text, func(name string) error {
+		switch {
+		case name == "server":
+			return fmt.Errorf(ownServers, name)
+		case inHTTPBlock(name):
+			return fmt.Errorf("%q is not allowed in a server block: put it into spec.config.http", name)
+		case outsideHTTP(name):
+			return fmt.Errorf("%q is not allowed in a server block", name)
+		}
+		return nil
+	})
+}
+
+// HTTPBlock returns why nginx would reject text as a part of the http block, as far as it
+// does not depend on the modules, or why the configuration of the operator excludes it.
+func HTTPBlock(text string) error {
+	return checkNames(text, func(name string) error {
+		switch {
+		case name == "server":
+			return fmt.Errorf(ownServers, name)
+		case name == "add_header":
+			return fmt.Errorf("%q has no effect here, because the server block sets headers, too: put it into the server block, spec.config.inline", name)
+		case inServerBlock(name):
+			return fmt.Errorf("%q is not allowed in the http block: put it into the server block, spec.config.inline", name)
+		case outsideHTTP(name):
+			return fmt.Errorf("%q is not allowed in the http block", name)
+		}
+		return nil
+	})
+}
+
+func checkNames(text string, check func(name string) error) error {
 	names, err := Directives(text)
 	for _, name := range names {
-		switch {
-		case inHTTPBlock(name):
-			return fmt.Errorf("%q is not allowed in a server block: to use it, remove spec.config, and mount files for the http block at %s", name, Folder)
-		case inOtherContexts(name):
-			return fmt.Errorf("%q is not allowed in a server block", name)
-		case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }):
+		if err := check(name); err != nil {
+			return err
+		}
+		if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
 			return fmt.Errorf("%q is not the name of a directive", name)
 		}
 	}

@@ -19,10 +19,11 @@ const (
 	ExporterPort = 9113
 	// Folder contains only the files of the operator.
 	Folder = "/etc/nginx/conf.d"
-	// ServerFile is the configuration that nginx uses, and SnippetFile the user's
-	// text, which it includes.
+	// ServerFile is the configuration that nginx uses. It includes the user's texts for
+	// its server block and for the http block.
 	ServerFile  = "default.conf"
 	SnippetFile = "server.snippet"
+	HTTPFile    = "http.snippet"
 )
 
 // The folders that nginx writes to, which are volumes, because the root file
@@ -92,6 +93,30 @@ func (s Surroundings) Conflicts(text string) []string {
 	})
 	for _, d := range all {
 		c.check(d)
+	}
+	return c.found
+}
+
+// HTTPConflicts returns why nginx would reject a text that HTTPBlock accepts. It returns
+// only what is certain.
+func (s Surroundings) HTTPConflicts(text string) []string {
+	all, _, err := parse(text)
+	if err != nil {
+		return nil
+	}
+	c := conflicts{Surroundings: s}
+	for _, d := range all {
+		switch d.name() {
+		case "include":
+			if len(d.words) == 2 {
+				c.include(d)
+			}
+		case "default_type", "sendfile", "keepalive_timeout":
+			// https://github.com/nginx/docker-nginx: nginx.conf
+			if d.block == 0 && s.Known {
+				c.add(d, "nginx.conf of the image sets %q for the http block already: put it into the server block, spec.config.inline", d.name())
+			}
+		}
 	}
 	return c.found
 }
@@ -259,7 +284,7 @@ func (c *conflicts) include(d directive) {
 	own := path.Dir(pattern) == Folder
 	if strings.ContainsAny(pattern, "*?[") {
 		// A pattern that no file matches is not an error.
-		own = slices.ContainsFunc([]string{ServerFile, SnippetFile}, func(file string) bool {
+		own = slices.ContainsFunc([]string{ServerFile, SnippetFile, HTTPFile}, func(file string) bool {
 			matches, err := path.Match(strings.ReplaceAll(pattern, "[!", "[^"), Folder+"/"+file)
 			return err == nil && matches
 		})

@@ -99,7 +99,7 @@ func TestSurroundings_Conflicts(t *testing.T) {
 		"the port of the status":          {monitored, "listen 127.0.0.1:9180;", []string{"line 1: the metrics exporter reads the status of nginx from 127.0.0.1:9180: use another port, or disable spec.monitoring"}},
 		"the port of the status, not its": {monitored, "listen 9180; listen 9114;", nil},
 		"files of the image":              {official, "include mime.types; include /etc/nginx/snippets/*.conf; location / { include fastcgi_params; }", nil},
-		"files that do not match":         {official, "include conf.d/x*.conf; include /etc/nginx/conf.d/[!ds]*;", nil},
+		"files that do not match":         {official, "include conf.d/x*.conf; include /etc/nginx/conf.d/[!dhs]*;", nil},
 		"its own folder": {official, "include conf.d/*;", []string{
 			"line 1: include conf.d/* is not possible, because /etc/nginx/conf.d contains only this configuration and the server block that includes it: mount the files in another folder, and include them from there",
 		}},

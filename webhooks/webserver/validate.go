@@ -26,12 +26,9 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 			fmt.Sprintf("must be between %d and %d, the node ports of this cluster", platform.NodePortRange.From, platform.NodePortRange.To)))
 	}
 	if c := w.Spec.Config; c != nil {
-		if err := nginxconf.ServerBlock(c.Inline); err != nil {
-			errs = append(errs, field.Invalid(spec.Child("config", "inline"), excerpt(c.Inline), "nginx cannot read it: "+err.Error()))
-		}
-		for _, conflict := range surroundings(w).Conflicts(c.Inline) {
-			errs = append(errs, field.Invalid(spec.Child("config", "inline"), excerpt(c.Inline), conflict))
-		}
+		around := surroundings(w)
+		errs = append(errs, texts(spec.Child("config", "inline"), c.Inline, nginxconf.ServerBlock(c.Inline), around.Conflicts(c.Inline))...)
+		errs = append(errs, texts(spec.Child("config", "http"), c.HTTP, nginxconf.HTTPBlock(c.HTTP), around.HTTPConflicts(c.HTTP))...)
 	}
 	ports := []string{"http"}
 	if w.Spec.TLS != nil {
@@ -42,6 +39,18 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), nginxconf.CacheFolder, nginxconf.RunFolder, nginxconf.TemporaryFolder)...)
 	errs = append(errs, mounts(w, spec.Child("pod", "volumeMounts"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
+}
+
+// texts returns the errors of a text of nginx.
+func texts(at *field.Path, text string, err error, conflicts []string) field.ErrorList {
+	var errs field.ErrorList
+	if err != nil {
+		errs = append(errs, field.Invalid(at, excerpt(text), "nginx cannot read it: "+err.Error()))
+	}
+	for _, conflict := range conflicts {
+		errs = append(errs, field.Invalid(at, excerpt(text), conflict))
+	}
+	return errs
 }
 
 // validateUpdate rejects a change of the class of a load balancer that exists because

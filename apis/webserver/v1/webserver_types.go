@@ -185,10 +185,11 @@ type WebServerSpec struct {
 	DeletionPolicy common.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// ConfigSource is the source of the content of the nginx server block: exactly
-// one of inline and configMapRef.
+// ConfigSource is the source of the content of the nginx server block, inline or
+// configMapRef, and of further directives of the http block.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.inline) != has(self.configMapRef)",message="exactly one of inline and configMapRef must be set"
+// +kubebuilder:validation:XValidation:rule="!(has(self.inline) && has(self.configMapRef))",message="at most one of inline and configMapRef must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.inline) || has(self.configMapRef) || has(self.http)",message="one of inline, configMapRef and http must be set"
 type ConfigSource struct {
 	// inline is the configuration text, such as location blocks.
 	// +optional
@@ -200,6 +201,15 @@ type ConfigSource struct {
 	// configMapRef selects a key of a ConfigMap in this namespace.
 	// +optional
 	ConfigMapRef *ConfigMapKeyReference `json:"configMapRef,omitempty"`
+
+	// http is configuration text for the http block, such as upstream, map,
+	// log_format, limit_req_zone and proxy_cache_path, which the server block
+	// can then use.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\x00')",message="must not contain NUL characters"
+	HTTP string `json:"http,omitempty"`
 }
 
 // ConfigMapKeyReference refers to a key of a ConfigMap in the same namespace.

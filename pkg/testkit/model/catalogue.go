@@ -266,6 +266,7 @@ func webOps() []Op {
 		set("restart-on-change-off", `{"rollout":{"restartOnConfigChange":false}}`, web),
 
 		set("config", `{"config":{"inline":"location /a { return 204; }","configMapRef":null}}`, nginx),
+		set("config-http", `{"config":{"http":"map $uri $a { default b; }"}}`, nginx),
 		set("config-wrong", `{"config":{"inline":"location /a { retrun 204; }","configMapRef":null}}`, nginx),
 		set("config-cm", `{"config":{"inline":null,"configMapRef":{"name":"cm"}}}`, nginx),
 		set("config-unset", `{"config":null}`, nginx),
