@@ -133,14 +133,14 @@ type Applier struct {
 	now     func() time.Time
 
 	mu     sync.Mutex
-	owners map[types.UID]*memory
+	owners map[types.UID]children
 }
 
 // NewApplier returns an Applier that reads from the cache of c, and from live
 // the objects that the cache does not hold because they lack the operator's
 // label.
 func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
-	return &Applier{client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]*memory{}}
+	return &Applier{client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]children{}}
 }
 
 // Apply creates or updates one child so that it matches the intent. It sends no
@@ -274,7 +274,7 @@ func checkOwnership(owner Owner, in Intent, live client.Object) error {
 		return nil
 	}
 	uid, holder, tool := owner.Object.GetUID(), metav1.GetControllerOf(live), managedElsewhere(live)
-	earlier := holder != nil && holder.Kind == owner.GVK.Kind && holder.Name == owner.Object.GetName() && sameGroup(holder.APIVersion, owner.GVK.Group)
+	earlier := isName(owner, holder)
 	switch {
 	case holder != nil && !ours && !earlier:
 		return fault.Stalled(msgOtherOwner, in, holder.Kind, holder.Name)
@@ -314,7 +314,11 @@ func managedElsewhere(live client.Object) string {
 	return ""
 }
 
-func sameGroup(apiVersion, group string) bool {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	return err == nil && gv.Group == group
+// isName reports whether a reference names the owner, whatever its UID and version are.
+func isName(owner Owner, ref *metav1.OwnerReference) bool {
+	if ref == nil || ref.Kind != owner.GVK.Kind || ref.Name != owner.Object.GetName() {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && gv.Group == owner.GVK.Group
 }

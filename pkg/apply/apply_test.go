@@ -219,35 +219,6 @@ func TestApplier_DoesNotWriteUnownedObjects(t *testing.T) {
 	}
 }
 
-func TestApplier_RequestsAnUnownedChildOnceInFiveSeconds(t *testing.T) {
-	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "foreign"}})
-	now := time.Now()
-	w.applier.now = func() time.Time { return now }
-	try := func(what string, want ...string) error {
-		t.Helper()
-		w.writes = nil
-		_, err := w.applier.Apply(t.Context(), owner(), deployment())
-		diff(t, what, want, w.writes)
-		return err
-	}
-	first := fault.Classify(try("the first time", "apply"))
-	now = now.Add(retryUnowned - time.Second)
-	again := fault.Classify(try("soon afterwards"))
-	diff(t, "message", first.Message, again.Message)
-	diff(t, "requeued after", time.Second, again.Result.RequeueAfter)
-
-	if err := w.server.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}); err != nil {
-		t.Fatal(err)
-	}
-	now = now.Add(time.Second)
-	if err := try("after it was deleted", "apply"); err != nil {
-		t.Error(err)
-	}
-	if w.applier.recall(owner(), deployment()).unowned != nil {
-		t.Error("the child is remembered as unowned")
-	}
-}
-
 func TestApplier_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	w := newWorld(t)
 	labels := map[string]string{"app": "web"}

@@ -96,7 +96,7 @@ func prepare(tb testing.TB) map[string]func() {
 		}
 		return func() {
 			if m := a.owners[ownerUID]; m != nil && cached == nil {
-				clear(m.children) // a child that was created and is missing would be suspected
+				clear(m) // a child that was created and is missing would be suspected
 			}
 			if child, err := a.Apply(ctx, owner, in()); err != nil || child.Action != want || child.Live.GetUID() != live.UID {
 				tb.Fatal(child, err)

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -98,9 +99,6 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 // nevertheless, it is unowned, or it lacks the operator's label, or the cache
 // has not observed the operator's own write yet.
 func (t *attempt) create(ctx context.Context) (Child, error) {
-	if err := t.recallUnowned(); err != nil {
-		return Child{}, err
-	}
 	if t.in.Exists {
 		return t.adopt(ctx)
 	}
@@ -136,7 +134,6 @@ func (t *attempt) create(ctx context.Context) (Child, error) {
 func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	live, err := t.readLive(ctx)
 	if err != nil {
-		t.rememberUnowned(err)
 		return Child{}, err
 	}
 	e, err := t.evaluate(live)
@@ -283,23 +280,11 @@ func (t *attempt) unstated(refused error) []string {
 // into lists.
 func (t *attempt) lacks(field string) (path string, missing bool) {
 	steps := strings.Split(field, ".")
-	if steps[0] != "spec" || strings.Contains(field, "[") {
-		return field, false
-	}
-	stated := any(t.fields)
 	for i, step := range steps {
 		steps[i] = strings.ToLower(step[:min(1, len(step))]) + step[min(1, len(step)):]
-		if missing {
-			continue
-		}
-		m, ok := stated.(map[string]any)
-		if !ok {
-			return field, false
-		}
-		stated, ok = m[steps[i]]
-		missing = !ok
 	}
-	return strings.Join(steps, "."), missing
+	_, stated, err := unstructured.NestedFieldNoCopy(t.fields, steps...)
+	return strings.Join(steps, "."), steps[0] == "spec" && !strings.Contains(field, "[") && err == nil && !stated
 }
 
 // sendWithout applies the intent so that fields that other clients have set are removed.
@@ -404,7 +389,6 @@ func (t *attempt) wrote(act Action, before, answer client.Object) Child {
 	if t.in.KeepsPods != nil && before != nil && t.in.KeepsPods(before, answer) {
 		known.written.from, known.written.to = before.GetGeneration(), answer.GetGeneration()
 	}
-	known.unowned = nil
 	if t.drift == DriftFields {
 		known.repairs = &repairs{known.repairs.recent(t.now()).count + 1, t.now(), t.differs}
 	}

@@ -44,7 +44,7 @@ func TestApplier_ForgetsChildrenThatThePlanDoesNotName(t *testing.T) {
 func (a *Applier) remembered() int {
 	n := 0
 	for _, m := range a.owners {
-		n += len(m.children)
+		n += len(m)
 	}
 	return n
 }

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -9,15 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
-// memory is what is remembered about the children of an owner. Correctness does not
+// children is what is remembered about the children of an owner. Correctness does not
 // depend on it, so a restart may lose it.
-type memory struct {
-	children map[childKey]facts
-}
+type children map[childKey]facts
 
 type childKey struct {
 	kind string
@@ -40,9 +35,6 @@ type facts struct {
 	// refused is the beginning of a series of refusals of an intent with a fallback.
 	// Losing it delays the fallback by at most Intent.FallbackAfter.
 	refused time.Time
-	// unowned is the last error of a child that the owner does not own, or nil. Losing it
-	// costs one refused request and one read.
-	unowned *unowned
 }
 
 // memo is the last write of a child.
@@ -64,18 +56,6 @@ func (m memo) keptSince(live client.Object) int64 {
 	return m.from
 }
 
-// unowned is an object with the name of a child that the owner does not own.
-type unowned struct {
-	err fault.Error
-	at  time.Time
-}
-
-// retryUnowned is how long a child is not requested again after the API server
-// holds an unowned object with its name. Nothing in the cache reports that such an
-// object exists, and an object may be reconciled many times a second, because of
-// its pods.
-const retryUnowned = 5 * time.Second
-
 // Forget drops the state that is remembered about a deleted owner.
 func (a *Applier) Forget(owner types.UID) {
 	a.mu.Lock()
@@ -90,11 +70,9 @@ func (a *Applier) Forget(owner types.UID) {
 func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m := a.owners[owner.Object.GetUID()]; m != nil {
-		maps.DeleteFunc(m.children, func(key childKey, _ facts) bool {
-			return !slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
-		})
-	}
+	maps.DeleteFunc(a.owners[owner.Object.GetUID()], func(key childKey, _ facts) bool {
+		return !slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
+	})
 }
 
 // Remembered returns the number of an owner's children of a kind whose last
@@ -103,36 +81,19 @@ func (a *Applier) Remembered(owner types.UID, kind string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
-	if m := a.owners[owner]; m != nil {
-		for key, f := range m.children {
-			if key.kind == kind && f.written.version != "" {
-				n++
-			}
+	for key, f := range a.owners[owner] {
+		if key.kind == kind && f.written.version != "" {
+			n++
 		}
 	}
 	return n
-}
-
-// of returns the memory for an owner, and creates it if necessary. The caller
-// holds mu.
-func (a *Applier) of(owner Owner) *memory {
-	uid := owner.Object.GetUID()
-	m := a.owners[uid]
-	if m == nil {
-		m = &memory{children: map[childKey]facts{}}
-		a.owners[uid] = m
-	}
-	return m
 }
 
 // recall returns what is remembered about a child.
 func (a *Applier) recall(owner Owner, in Intent) facts {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m := a.owners[owner.Object.GetUID()]; m != nil {
-		return m.children[keyOf(in)]
-	}
-	return facts{}
+	return a.owners[owner.Object.GetUID()][keyOf(in)]
 }
 
 // remember replaces what is remembered about a child. No other worker does so
@@ -140,7 +101,11 @@ func (a *Applier) recall(owner Owner, in Intent) facts {
 func (a *Applier) remember(owner Owner, in Intent, known facts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of(owner).children[keyOf(in)] = known
+	uid := owner.Object.GetUID()
+	if a.owners[uid] == nil {
+		a.owners[uid] = children{}
+	}
+	a.owners[uid][keyOf(in)] = known
 }
 
 // forgetChild drops the state that is remembered about a child that was deleted
@@ -148,37 +113,11 @@ func (a *Applier) remember(owner Owner, in Intent, known facts) {
 func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	m := a.owners[owner.Object.GetUID()]
-	if m == nil {
-		return
-	}
-	delete(m.children, childKey{kind, key})
-	if len(m.children) == 0 {
+	all := a.owners[owner.Object.GetUID()]
+	delete(all, childKey{kind, key})
+	if len(all) == 0 {
 		delete(a.owners, owner.Object.GetUID())
 	}
-}
-
-// rememberUnowned remembers the error of a child if it is unowned.
-func (t *attempt) rememberUnowned(err error) {
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Class == fault.Stall {
-		known := t.recall(t.owner, t.in)
-		known.unowned = &unowned{*f, t.now()}
-		t.remember(t.owner, t.in, known)
-	}
-}
-
-// recallUnowned returns the error of a child that was unowned a moment ago, with the
-// time after which it is requested again, or nil.
-func (t *attempt) recallUnowned() error {
-	known := t.recall(t.owner, t.in).unowned
-	if known == nil {
-		return nil
-	}
-	f := known.err
-	if f.After = retryUnowned - t.now().Sub(known.at); f.After <= 0 {
-		return nil
-	}
-	return &f
 }
 
 // isNewerThan reports whether the remembered write is later than the child in the

@@ -87,16 +87,9 @@ func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists boo
 }
 
 // OwnedUncached is Owned for a child that the cache does not hold, because it
-// is unowned or its label was removed by hand. It costs one request, unless the child was
-// unowned a moment ago.
+// is unowned or its label was removed by hand. It costs one request.
 func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
-	t := &attempt{Applier: a, owner: owner, in: in}
-	if err := t.recallUnowned(); err != nil {
-		return true, err
-	}
-	exists, err = readOwned(ctx, a.live, owner, in)
-	t.rememberUnowned(err)
-	return exists, err
+	return readOwned(ctx, a.live, owner, in)
 }
 
 func readOwned(ctx context.Context, from client.Reader, owner Owner, in Intent) (exists bool, err error) {
