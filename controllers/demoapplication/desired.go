@@ -249,7 +249,7 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string, p
 	}
 	var ports []*corev1ac.ServicePortApplyConfiguration
 	for _, p := range a.Spec.Ports {
-		ac := corev1ac.ServicePort().WithProtocol(protocol(p)).WithPort(p.Port).WithTargetPort(pods.Target(*portIn(targets, p)))
+		ac := corev1ac.ServicePort().WithProtocol(protocol(p)).WithPort(p.Port).WithTargetPort(pods.Target(*portIn(targets, p), targets))
 		if p.Name != "" {
 			ac.WithName(p.Name)
 		}

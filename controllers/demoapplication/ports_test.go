@@ -75,6 +75,26 @@ func TestService_RoutesToThePortsOfEachPod(t *testing.T) {
 			first: ports{to(80, 8080)}, second: ports{to(81, 8080)}, ready: []int{1, 2},
 			revisions: revisions{Current: 2, LastHealthy: 1},
 		},
+		"both ports change, no new pod is ready": {
+			first: ports{to(80, nil)}, second: ports{to(81, nil)}, ready: []int{1}, starting: []int{2},
+			revisions: revisions{Current: 2, LastHealthy: 1},
+		},
+		"both ports change, rolled back": {
+			first: ports{to(80, nil)}, second: ports{to(81, nil)}, ready: []int{1},
+			revisions: revisions{Current: 1, LastHealthy: 1, Failed: 2},
+		},
+		"both ports change, pinned": {
+			first: ports{to(80, nil)}, second: ports{to(81, nil)}, ready: []int{1}, pinned: 1,
+			revisions: revisions{Current: 2, LastHealthy: 2},
+		},
+		"both ports of several change, rolled back": {
+			first: ports{to(80, 8080), to(81, nil)}, second: ports{to(82, nil), to(80, 8081)}, ready: []int{1},
+			revisions: revisions{Current: 1, LastHealthy: 1, Failed: 2},
+		},
+		"a port is new, rolled back": {
+			first: ports{to(80, 8080)}, second: ports{to(80, 8080), to(81, 8081)}, ready: []int{1},
+			revisions: revisions{Current: 1, LastHealthy: 1, Failed: 2}, unreached: []string{"pod 1 on 81"},
+		},
 		"two ports to one": {
 			first: ports{to(80, 8080)}, second: ports{to(80, 8080), to(81, 8080)}, ready: []int{1, 2},
 			revisions: revisions{Current: 2, LastHealthy: 1},

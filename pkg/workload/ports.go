@@ -35,11 +35,12 @@ func portsOf(in rollout.InUse) Ports {
 	return p
 }
 
-// Target returns the target port of a Service for a container port of the spec. It is
-// the name, which each pod resolves to its own number, except where only the number
-// reaches all pods: an earlier version of the operator named no ports, and users may
-// change the name.
-func (p Ports) Target(want containerPort) intstr.IntOrString {
+// Target returns the target port of a Service for a container port of the spec, which is
+// one of those asked for. It is the name, which each pod resolves to its own number, unless
+// only the number reaches all pods: an earlier version of the operator named no ports, and
+// users may change the name. If they change the port of the Service too, the ports that
+// clients reach have neither, and are those that are asked for now in the same order.
+func (p Ports) Target(want containerPort, asked []*containerPort) intstr.IntOrString {
 	number := intstr.FromInt32(*want.ContainerPort)
 	if want.Name == nil {
 		return number
@@ -53,6 +54,8 @@ func (p Ports) Target(want containerPort) intstr.IntOrString {
 		return intstr.FromString(*want.Name)
 	case p.all(same):
 		return number
+	case p.successor(want, asked) != nil:
+		return intstr.FromInt32(*p.successor(want, asked).ContainerPort)
 	case p.complete && p.all(func(c containerPort) bool { return c.Name != nil }):
 		return intstr.FromString(*want.Name)
 	}
@@ -63,6 +66,29 @@ func (p Ports) Target(want containerPort) intstr.IntOrString {
 		}
 	}
 	return number
+}
+
+// successor returns the port that clients reach now and that a port which is asked for
+// replaces, or nil.
+func (p Ports) successor(want containerPort, asked []*containerPort) *containerPort {
+	is := func(a, b *containerPort) bool {
+		return a.Name == nil || b.Name == nil || *a.Name == *b.Name || *a.ContainerPort == *b.ContainerPort && *a.Protocol == *b.Protocol
+	}
+	without := func(ports, others []*containerPort) []*containerPort {
+		return slices.DeleteFunc(slices.Clone(ports), func(a *containerPort) bool {
+			return *a.Protocol != *want.Protocol || slices.ContainsFunc(others, func(b *containerPort) bool { return is(a, b) })
+		})
+	}
+	var reached []*containerPort
+	for i := range p.of[p.reached] {
+		reached = append(reached, &p.of[p.reached][i])
+	}
+	fresh, gone := without(asked, reached), without(reached, asked)
+	i := slices.IndexFunc(fresh, func(a *containerPort) bool { return is(a, &want) })
+	if i < 0 || len(fresh) != len(gone) {
+		return nil
+	}
+	return gone[i]
 }
 
 // all reports whether every template has such a port.
