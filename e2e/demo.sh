@@ -80,6 +80,59 @@ ip=$(bin/cluster exec -- kubectl get pods -l memcached_cr=example-memcached -o '
 # bash speaks TCP by itself.
 inside bash -c "exec 3<>/dev/tcp/$ip/11211; printf 'stats\r\nquit\r\n' >&3; grep -aE 'version|limit_maxbytes|curr_connections' <&3"
 
+# visit requests the page of the WebServer five times a second, for three minutes at most,
+# and writes a line for each answer.
+answers=$(mktemp)
+visitor=''
+trap '[ -z "$visitor" ] || kill "$visitor" 2>/dev/null || true; rm -f "$answers"' EXIT
+visit() {
+  bin/cluster exec -- timeout 180 bash -c \
+    'while sleep 0.2; do curl -s -o /dev/null -m 5 -w "%{http_code}\n" "$0" || true; done' "http://$node:30010" >"$answers" &
+  visitor=$!
+}
+visited() {
+  kill "$visitor" 2>/dev/null && wait "$visitor" 2>/dev/null || true
+  visitor=''
+  printf '  %d requests meanwhile, %d of them failed\n' "$(wc -l <"$answers")" "$(grep -cv '^200$' "$answers" || true)"
+}
+patch() { inside kubectl patch webserver webserver-sample --type=merge --patch "{\"spec\":$1}"; }
+reason() { inside kubectl wait --for="jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=$1" webserver/webserver-sample --timeout=2m; }
+
+step '10. An image that does not exist: the operator returns to the revision that works, and says why'
+visit
+patch '{"image":"nginx:1.23.100"}'
+reason RolledBack
+inside bin/kubectl-platform status webserver/webserver-sample || true # 1: it is not ready
+visited
+patch '{"image":"nginx:1.23.1"}'
+reason Serving
+
+step '11. A configuration with a typing error: nginx tests it before it serves'
+visit
+patch '{"config":{"inline":"location /health { retrun 200; }"}}'
+inside kubectl wait --for=condition=ConfigValid=False webserver/webserver-sample --timeout=2m
+inside kubectl get webserver webserver-sample -o 'jsonpath={.status.conditions[?(@.type=="ConfigValid")].message}{"\n"}'
+visited
+patch '{"config":{"inline":"location /health { return 200; }"}}'
+reason Serving
+page 30010/health
+
+step '12. A Service that somebody has led elsewhere: the operator repairs it'
+inside kubectl patch service webserver-sample-service --type=merge --patch '{"spec":{"selector":{"app":"another"}}}'
+inside kubectl wait --for='jsonpath={.spec.selector.app}=webserver' service/webserver-sample-service --timeout=1m
+inside kubectl get events --field-selector 'involvedObject.name=webserver-sample,reason=Restored' \
+  --sort-by=.lastTimestamp -o 'custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message'
+
+step '13. What the dashboards read'
+inside kubectl -n "$namespace" create serviceaccount demo-reader --dry-run=client -o yaml | inside kubectl apply -f -
+inside kubectl create clusterrolebinding platform-operator-demo-reader --clusterrole=platform-operator-metrics-reader \
+  --serviceaccount="$namespace:demo-reader" --dry-run=client -o yaml | inside kubectl apply -f -
+token=$(bin/cluster exec -- kubectl -n "$namespace" create token demo-reader)
+ip=$(bin/cluster exec -- kubectl -n "$namespace" get pods -l app.kubernetes.io/name=platform-operator -o 'jsonpath={.items[0].status.podIP}')
+echo "  \$ curl https://$ip:8443/metrics" >&2
+bin/cluster exec -- curl -sk -m 10 -H "Authorization: Bearer $token" "https://$ip:8443/metrics" |
+  grep -E '^platform_operator_(objects|rollouts_failed_total|object_conditions\{.*Ready.*"True"|drift)' | head -n 20
+
 in='bin/cluster exec -- ' stop='make demo-down'
 dns=$'  bin/cluster up   # adds DNS, so that Services have names; the demo works without\n'
 if [ "${CLUSTER:-}" = current ]; then
