@@ -93,9 +93,10 @@ func owned(owner Owner, live client.Object, bound bool) (changed client.Object, 
 // reference if the child is not bound, or adds it if binds is true.
 func setOwner(owner Owner, changed client.Object, bound, binds bool) {
 	annotations := changed.GetAnnotations()
-	refs := slices.DeleteFunc(changed.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return isNamespace(r) || !bound && r.UID == owner.Object.GetUID()
-	})
+	refs := changed.GetOwnerReferences()
+	if !bound {
+		refs = withoutOwner(refs, owner)
+	}
 	if binds {
 		refs = append(refs, *metav1.NewControllerRef(owner.Object, schema.GroupVersionKind(owner.GVK)))
 	}
@@ -126,9 +127,9 @@ func (a *Applier) SetOwnerOf(ctx context.Context, owner Owner, in Intent) error 
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// isNamespace reports whether a reference is to a Namespace. Earlier versions of the operator
-// let the Namespace own the children that outlive their owner.
-func isNamespace(r metav1.OwnerReference) bool { return r.APIVersion == "v1" && r.Kind == "Namespace" }
+func withoutOwner(refs []metav1.OwnerReference, owner Owner) []metav1.OwnerReference {
+	return slices.DeleteFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == owner.Object.GetUID() })
+}
 
 // Release removes the owner references and all labels and annotations of the
 // operator from a child that is kept when the owner is deleted. A child that the
@@ -145,14 +146,11 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 		return "", fmt.Errorf("reading %s: %w", in, err)
 	}
 	bound := metav1.IsControlledBy(live, owner.Object)
-	outlives := orphans(owner.Object) || !bound || slices.ContainsFunc(live.GetOwnerReferences(), isNamespace)
-	if !bound && !handedOver(live, owner) || !outlives || !live.GetDeletionTimestamp().IsZero() {
+	if bound && !orphans(owner.Object) || !bound && !handedOver(live, owner) || !live.GetDeletionTimestamp().IsZero() {
 		return Unchanged, nil
 	}
 	before := live.DeepCopyObject().(client.Object)
-	live.SetOwnerReferences(slices.DeleteFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return isNamespace(r) || r.UID == owner.Object.GetUID()
-	}))
+	live.SetOwnerReferences(withoutOwner(live.GetOwnerReferences(), owner))
 	live.SetLabels(withoutMarks(live.GetLabels()))
 	live.SetAnnotations(withoutMarks(live.GetAnnotations()))
 	if in.OnRelease != nil {

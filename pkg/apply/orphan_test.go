@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -51,25 +49,6 @@ func owners(w *world) []string {
 }
 
 var bound, free = []string{"WebServer"}, []string{"orphan of WebServer.my.domain/web"}
-
-// byAnEarlierVersion makes the Namespace an owner of the child, too.
-func byAnEarlierVersion(w *world, manager string) {
-	w.t.Helper()
-	namespace := metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "ns", UID: "ns-1"}
-	if manager == naming.FieldManager {
-		in := deployment(func(d *appsv1ac.DeploymentApplyConfiguration) {
-			d.WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("Namespace").WithName("ns").WithUID("ns-1"))
-		})
-		w.pass(in)
-		return
-	}
-	d := stored(w, "web", &appsv1.Deployment{})
-	before := d.DeepCopy()
-	d.OwnerReferences = append(d.OwnerReferences, namespace)
-	if err := w.server.Patch(w.t.Context(), d, client.MergeFrom(before), client.FieldOwner(manager)); err != nil {
-		w.t.Fatal(err)
-	}
-}
 
 // withPolicyWorld counts the uncached reads of the owner in the returned value.
 func withPolicyWorld(t *testing.T) (*world, *int) {
@@ -176,48 +155,6 @@ func TestApplier_SetOwnerNamesTheOwnerOfAChildWithoutAnnotations(t *testing.T) {
 	diff(t, "owners", free, owners(w))
 	if d := stored(w, "web", &appsv1.Deployment{}); !Owns(owner().Object, d) {
 		t.Errorf("nothing names its owner: %v", d.ObjectMeta)
-	}
-}
-
-// Children of objects whose policy was Orphan when an earlier version wrote them are
-// converted by one request.
-func TestApplier_ConvertsChildrenOfEarlierVersions(t *testing.T) {
-	for name, tc := range map[string]struct {
-		manager string
-		applied []string
-		policy  common.DeletionPolicy
-		set     []string
-		owners  []string
-	}{
-		"applied":             {manager: naming.FieldManager, policy: common.DeletionPolicyOrphan, applied: []string{"apply"}, owners: free},
-		"not applied":         {manager: naming.FieldManager, policy: common.DeletionPolicyOrphan, set: []string{patched}, owners: free},
-		"retained separately": {manager: naming.FieldManager + "-retain", policy: common.DeletionPolicyOrphan, set: []string{patched}, owners: free},
-		"no longer Orphan":    {manager: naming.FieldManager + "-retain", policy: common.DeletionPolicyDelete, set: []string{patched}, owners: bound},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, _ := withPolicyWorld(t)
-			byAnEarlierVersion(w, tc.manager)
-			diff(t, "owners before", 2, len(owners(w)))
-			w.writes = nil
-			if tc.applied != nil {
-				if _, err := w.applier.Apply(t.Context(), ownerWith(tc.policy), deployment()); err != nil {
-					t.Fatal(err)
-				}
-				w.wrote(tc.applied...)
-			}
-			if err := w.setOwner(tc.policy); err != nil {
-				t.Fatal(err)
-			}
-			w.wrote(tc.set...)
-			diff(t, "owners", tc.owners, owners(w))
-			if _, err := w.applier.Apply(t.Context(), ownerWith(tc.policy), deployment()); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.setOwner(tc.policy); err != nil {
-				t.Fatal(err)
-			}
-			diff(t, "owners in the end", tc.owners, owners(w))
-		})
 	}
 }
 

@@ -62,7 +62,6 @@ func TestApplier_ReleasesTheMarksOfAChildWhoseOwnerReferenceWasRemoved(t *testin
 // The object was deleted before a change of its policy was reconciled. A child without an
 // owner reference is kept, because that loses nothing.
 func TestApplier_ReleasesWhatOutlivesItsOwner(t *testing.T) {
-	namespace := metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "ns", UID: "n"}
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	orphan := func(o *metav1.ObjectMeta) {
 		o.Annotations = map[string]string{naming.AnnotationOwner: string(ownerUID), naming.AnnotationOrphanOf: "WebServer.my.domain/web"}
@@ -73,11 +72,10 @@ func TestApplier_ReleasesWhatOutlivesItsOwner(t *testing.T) {
 		child  []func(*metav1.ObjectMeta)
 		want   Action
 	}{
-		"Orphan, without a reference":             {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){orphan}, Released},
-		"Orphan, with a reference":                {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){controlled}, Released},
-		"Delete, without a reference":             {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){orphan}, Released},
-		"Delete, with a reference":                {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){controlled}, Unchanged},
-		"Delete, retained by an earlier operator": {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){controlled, func(o *metav1.ObjectMeta) { o.OwnerReferences = append(o.OwnerReferences, namespace) }}, Released},
+		"Orphan, without a reference": {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){orphan}, Released},
+		"Orphan, with a reference":    {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){controlled}, Released},
+		"Delete, without a reference": {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){orphan}, Released},
+		"Delete, with a reference":    {common.DeletionPolicyDelete, []func(*metav1.ObjectMeta){controlled}, Unchanged},
 		"of another object": {common.DeletionPolicyOrphan, []func(*metav1.ObjectMeta){orphan, func(o *metav1.ObjectMeta) {
 			o.Annotations = map[string]string{naming.AnnotationOwner: "other", naming.AnnotationOrphanOf: "WebServer.my.domain/other"}
 		}}, Unchanged},

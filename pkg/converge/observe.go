@@ -2,7 +2,6 @@ package converge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -67,14 +65,14 @@ func GetOwnedIfServed[L client.Object](ctx context.Context, r client.Reader, own
 		return child, true, nil
 	}
 	child, err = GetOwned(ctx, r, owner, name, into)
-	if _, uncached := errors.AsType[*cache.ErrResourceNotCached](err); uncached || meta.IsNoMatchError(err) || notRegistered(err) {
+	if meta.IsNoMatchError(err) { // of preflight
 		return child, true, nil
 	}
 	return child, false, err
 }
 
 // ListUnowned lists the objects of a type in owner's namespace that owner does not
-// own. The type must be one of the kind's ListUnowned. into is an empty list.
+// own. The type must be one of the kind's Unowned. into is an empty list.
 func ListUnowned(ctx context.Context, r client.Reader, owner client.Object, into client.ObjectList) error {
 	err := r.List(ctx, into, client.InNamespace(owner.GetNamespace()), client.MatchingFields{naming.IndexUnowned: naming.Unowned})
 	if err != nil {
@@ -89,14 +87,4 @@ func ListUnowned(ctx context.Context, r client.Reader, owner client.Object, into
 		// The reconcile restores the owner reference of a child that lost it.
 		return err != nil || metav1.IsControlledBy(m, owner) || m.GetAnnotations()[naming.AnnotationOwner] == string(owner.GetUID())
 	}))
-}
-
-// notRegistered is runtime.IsNotRegisteredError for a wrapped error.
-func notRegistered(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if runtime.IsNotRegisteredError(err) {
-			return true
-		}
-	}
-	return false
 }

@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -145,20 +144,17 @@ func Run(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, kinds []
 
 func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Options) Report {
 	r := Report{Version: o.Version, Configuration: o.Configuration, Objects: []Object{}}
-	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[schema.GroupVersionKind]*held{}, indexes: map[string]client.IndexerFunc{}}
+	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[listed]*held{}, indexes: map[string]client.IndexerFunc{}}
 	w := world{
 		client: s, applier: apply.NewApplier(s, c, apply.NoRecorder{}), now: time.Now(),
-		refs: configsource.NewReader(&versions{Client: c, namespaces: o.Namespaces}, c),
+		refs: configsource.NewReader(s, c),
 	}
 	load := func(t client.Object, opts ...client.ListOption) *held {
-		gvk, err := apiutil.GVKForObject(t, c.Scheme())
-		if err == nil {
-			err = s.load(ctx, gvk, opts...)
-		}
+		h, err := s.load(ctx, t, opts...)
 		if err != nil {
 			r.Unread = append(r.Unread, reason(err))
 		}
-		return s.types[gvk]
+		return h
 	}
 	for _, ns := range o.MustExist {
 		// Without permission to read the namespace, its objects decide.
@@ -200,15 +196,12 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 		r.Unread = append(r.Unread, "the API server serves no kind of this operator: check the context, or install the CRDs")
 	}
 	for _, k := range o.Disabled {
-		gvk, err := apiutil.GVKForObject(k.New(), c.Scheme())
-		if err == nil {
-			err = s.load(ctx, gvk)
-		}
+		h, err := s.load(ctx, k.New())
 		if err != nil { // which pods restart is known nevertheless
 			r.Unmanaged = append(r.Unmanaged, fmt.Sprintf("%s is disabled: %s.", k.Name(), reason(err)))
 			continue
 		}
-		r.disabled(k.Name(), s.types[gvk].byKey)
+		r.disabled(k.Name(), h.byKey)
 	}
 	r.sum()
 	return r

@@ -433,10 +433,10 @@ func TestSnapshot_AnswersLikeTheCaches(t *testing.T) {
 		}}}
 	}
 	mine := map[string]string{naming.LabelManagedBy: naming.ManagedBy, "app": "web"}
-	s := &snapshot{Client: newServer(t, child("a", "x", mine), child("b", "y", mine), child("foreign", "x", nil)), types: map[schema.GroupVersionKind]*held{}, indexes: map[string]client.IndexerFunc{
+	s := &snapshot{Client: newServer(t, child("a", "x", mine), child("b", "y", mine), child("foreign", "x", nil)), types: map[listed]*held{}, indexes: map[string]client.IndexerFunc{
 		"by-name": func(o client.Object) []string { return []string{o.GetName()} },
 	}}
-	if err := s.load(ctx, appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), ours); err != nil {
+	if _, err := s.load(ctx, &appsv1.ControllerRevision{}, ours); err != nil {
 		t.Fatal(err)
 	}
 	names := func(opts ...client.ListOption) string {

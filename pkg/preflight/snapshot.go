@@ -25,18 +25,26 @@ import (
 
 // snapshot is a client that answers reads from lists that were read once, as
 // the operator reads from its caches. An object that is not in a list is not
-// found: of the children, it holds only those with the operator's label.
+// found: of the children, it holds only those with the operator's label. Of the users'
+// ConfigMaps and Secrets that objects refer to, only the metadata is listed.
 //
 // It is not safe for concurrent use.
 type snapshot struct {
 	client.Client
 	namespaces []string
-	types      map[schema.GroupVersionKind]*held
+	types      map[listed]*held
 	indexes    map[string]client.IndexerFunc // those that the kinds declare
+}
+
+// listed identifies a list.
+type listed struct {
+	schema.GroupVersionKind
+	metadata bool
 }
 
 // held are the objects of one type.
 type held struct {
+	gvk   schema.GroupVersionKind
 	err   error // why it could not be read
 	byKey map[client.ObjectKey]client.Object
 	byNS  map[string][]client.Object
@@ -46,33 +54,42 @@ var ours = client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}
 
 // load lists one type, unless it was listed before. A failure is returned to
 // the first caller only, and is the error of every later read of the type.
-func (s *snapshot) load(ctx context.Context, gvk schema.GroupVersionKind, opts ...client.ListOption) error {
-	if _, known := s.types[gvk]; known {
-		return nil
+func (s *snapshot) load(ctx context.Context, of runtime.Object, opts ...client.ListOption) (*held, error) {
+	gvk, err := apiutil.GVKForObject(of, s.Scheme())
+	if err != nil {
+		return nil, err
 	}
-	h := &held{byKey: map[client.ObjectKey]client.Object{}, byNS: map[string][]client.Object{}}
-	s.types[gvk] = h
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	_, metadata := of.(*metav1.PartialObjectMetadata)
+	if h := s.types[listed{gvk, metadata}]; h != nil {
+		return h, nil
+	}
+	h := &held{gvk: gvk, byKey: map[client.ObjectKey]client.Object{}, byNS: map[string][]client.Object{}}
+	s.types[listed{gvk, metadata}] = h
 	for _, ns := range each(s.namespaces) {
-		if err := s.list(ctx, gvk, ns, h, opts); err != nil {
+		if err := s.list(ctx, listed{gvk, metadata}, ns, h, opts); err != nil {
 			h.err = fmt.Errorf("listing %s: %w", plural(gvk), err)
 			if meta.IsNoMatchError(err) && !s.served(gvk.GroupKind()) {
-				return nil // the API is not served, so there are no objects
+				return h, nil // the API is not served, so there are no objects
 			}
-			return h.err
+			return h, h.err
 		}
 	}
-	return nil
+	return h, nil
 }
 
-func (s *snapshot) list(ctx context.Context, gvk schema.GroupVersionKind, ns string, h *held, opts []client.ListOption) error {
+func (s *snapshot) list(ctx context.Context, of listed, ns string, h *held, opts []client.ListOption) error {
+	gvk := of.GroupVersion().WithKind(of.Kind + "List")
 	pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
-		empty, err := s.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err != nil {
-			return nil, err
-		}
-		list, ok := empty.(client.ObjectList)
-		if !ok {
-			return nil, fmt.Errorf("%T is not a list", empty)
+		partial := &metav1.PartialObjectMetadataList{}
+		partial.SetGroupVersionKind(gvk)
+		list := client.ObjectList(partial)
+		if !of.metadata {
+			empty, err := s.Scheme().New(gvk)
+			if err != nil {
+				return nil, err
+			}
+			list = empty.(client.ObjectList)
 		}
 		return list, s.Client.List(ctx, list, append([]client.ListOption{client.InNamespace(ns), client.Limit(o.Limit), client.Continue(o.Continue)}, opts...)...)
 	}))
@@ -89,62 +106,6 @@ func (s *snapshot) list(ctx context.Context, gvk schema.GroupVersionKind, ns str
 		h.byNS[key.Namespace] = append(h.byNS[key.Namespace], obj)
 		return nil
 	})
-}
-
-// versions is a client that reads the metadata of the ConfigMaps and Secrets
-// that objects refer to. They belong to users and do not have the operator's
-// label. Each type is listed once, when it is first read.
-type versions struct {
-	client.Client
-	namespaces []string
-	all        map[schema.GroupVersionKind]map[client.ObjectKey]*metav1.PartialObjectMetadata
-}
-
-// Get reads the metadata of one object.
-func (v *versions) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	out, ok := into.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return fmt.Errorf("%T is not metadata", into)
-	}
-	gvk := out.GroupVersionKind()
-	if v.all[gvk] == nil {
-		if err := v.list(ctx, gvk); err != nil {
-			return err
-		}
-	}
-	found, ok := v.all[gvk][key]
-	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: plural(gvk)}, key.Name)
-	}
-	found.DeepCopyInto(out)
-	return nil
-}
-
-func (v *versions) list(ctx context.Context, gvk schema.GroupVersionKind) error {
-	all := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
-	for _, ns := range each(v.namespaces) {
-		pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-			return list, v.List(ctx, list, client.InNamespace(ns), client.Limit(o.Limit), client.Continue(o.Continue))
-		}))
-		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-			m, ok := o.(*metav1.PartialObjectMetadata)
-			if !ok {
-				return fmt.Errorf("%T is not metadata", o)
-			}
-			all[client.ObjectKeyFromObject(m)] = m
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("listing the metadata of %s: %w", plural(gvk), err)
-		}
-	}
-	if v.all == nil {
-		v.all = map[schema.GroupVersionKind]map[client.ObjectKey]*metav1.PartialObjectMetadata{}
-	}
-	v.all[gvk] = all
-	return nil
 }
 
 // each returns the namespaces to list one by one, or "" for all.
@@ -164,28 +125,27 @@ func (s *snapshot) served(gk schema.GroupKind) bool {
 // of returns the objects of a type. A type that no kind declares is listed when
 // it is first read, because a kind may read types that not every cluster
 // serves.
-func (s *snapshot) of(ctx context.Context, o runtime.Object) (schema.GroupVersionKind, *held, error) {
-	gvk, err := apiutil.GVKForObject(o, s.Scheme())
+func (s *snapshot) of(ctx context.Context, o runtime.Object) (*held, error) {
+	opts := []client.ListOption{ours}
+	if _, metadata := o.(*metav1.PartialObjectMetadata); metadata {
+		opts = nil
+	}
+	h, err := s.load(ctx, o, opts...)
 	if err != nil {
-		return gvk, nil, err
+		return nil, err
 	}
-	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	if err := s.load(ctx, gvk, ours); err != nil {
-		return gvk, nil, err
-	}
-	h := s.types[gvk]
-	return gvk, h, h.err
+	return h, h.err
 }
 
 // Get reads one object.
 func (s *snapshot) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	gvk, h, err := s.of(ctx, into)
+	h, err := s.of(ctx, into)
 	if err != nil {
 		return err
 	}
 	found, ok := h.byKey[key]
 	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: plural(gvk)}, key.Name)
+		return apierrors.NewNotFound(schema.GroupResource{Group: h.gvk.Group, Resource: plural(h.gvk)}, key.Name)
 	}
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(found.DeepCopyObject()).Elem())
 	return nil
@@ -193,7 +153,7 @@ func (s *snapshot) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 
 // List lists objects by namespace, labels and the indexes of the caches.
 func (s *snapshot) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	_, h, err := s.of(ctx, into)
+	h, err := s.of(ctx, into)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -242,28 +241,6 @@ func (e *Env) PolicyChanged(t *testing.T, s KindUnderTest) {
 	}
 	follow(true)
 	l.Expect("the policy Orphan: the finalizer, each child, and the status", append(s.each(name, "patch", "200"), "patch "+s.Resource+" 200", s.status())...)
-	namespace := &corev1.Namespace{}
-	if err := l.Admin.Get(t.Context(), client.ObjectKey{Name: l.Namespace}, namespace); err != nil {
-		t.Fatal(err)
-	}
-	gvk, err := apiutil.GVKForObject(obj, l.Admin.Scheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, child := range s.Children(name) {
-		l.Get(child, child.GetName())
-		before := child.DeepCopyObject().(client.Object)
-		child.SetOwnerReferences([]metav1.OwnerReference{
-			*metav1.NewControllerRef(obj, gvk),
-			{APIVersion: "v1", Kind: "Namespace", Name: l.Namespace, UID: namespace.UID},
-		})
-		if err := l.Admin.Patch(t.Context(), child, client.MergeFrom(before), client.FieldOwner(naming.FieldManager+"-retain")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, child := range s.Children(name) {
-		l.Until("the child to be converted", child, child.GetName(), func() bool { return len(child.GetOwnerReferences()) == 0 })
-	}
 	follow(false)
 	follow(true)
 	if err := l.Admin.Delete(t.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
