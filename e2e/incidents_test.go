@@ -119,7 +119,7 @@ func incidentsOfObjects() []incident {
 				return r.kubectl("patch", "immortal", "worker", "--type=merge", "-p", `{"spec":{"image":"nginx:crash"}}`)
 			},
 			undo:  func(r *incidentRun) error { return r.kubectl("delete", "immortal", "worker") },
-			shows: []string{"this image always fails|The container keeps exiting"},
+			shows: []string{"this image always fails|The container exits with code"},
 			note:  "the alert lasts until the oldest of three ends of the container is an hour ago; here the object is deleted",
 			explained: map[string]string{
 				"PlatformOperatorObjectStalled":  "the object cannot become Ready",

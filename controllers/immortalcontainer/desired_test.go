@@ -502,9 +502,9 @@ func TestImmortalContainer_ReportsConditions(t *testing.T) {
 			p.Status.Conditions = nil
 			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{
 				Name: "acontainer", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}},
 			}
-		}), message: "The container keeps exiting. Run kubectl logs --previous to see why."},
+		}), message: "The container exits with code 137 (OOMKilled). Run kubectl logs --previous to see why."},
 		"lost node": {pod: livePod(lostNode), message: `Node "node1" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.`},
 		"lost node, and being deleted": {
 			pod:     livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }),

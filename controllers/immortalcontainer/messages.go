@@ -99,7 +99,12 @@ var (
 	msgKeepsExiting = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
 		Text: "The container keeps exiting. Run kubectl logs --previous to see why.",
-		When: "The kubelet restarts the container again and again.",
+		When: "The kubelet restarts the container again and again, and does not report its exit code.",
+	})
+	msgExits = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		Text: "The container exits with code {code and reason}. Run kubectl logs --previous to see why.",
+		When: "The kubelet restarts the container again and again. OOMKilled means that it needs more memory than its limit.",
 	})
 	msgStarting = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},

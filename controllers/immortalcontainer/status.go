@@ -191,6 +191,8 @@ func waitsFor(p *corev1.Pod) conditions.Condition {
 		return conditions.Condition{Reason: msgReferenceMissing.Reason(), Message: msgReferenceMissing.Quoting(d.Text)}
 	case d.Problem == podstate.NotCreated:
 		return conditions.False(msgNotCreated)
+	case d.Problem == podstate.Crash && d.Exit != nil:
+		return conditions.False(msgExits, d.ExitCode())
 	case d.Problem == podstate.Crash:
 		return conditions.False(msgKeepsExiting)
 	case d.Problem == podstate.NotReady && c.Started != nil && *c.Started:

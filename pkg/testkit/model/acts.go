@@ -180,25 +180,6 @@ func (w *World) deletePods(ctx context.Context, most int) error {
 	return nil
 }
 
-// endPod terminates the pod of an ImmortalContainer.
-func (w *World) endPod(ctx context.Context, phase corev1.PodPhase) error {
-	pods, err := w.pods(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range pods {
-		p := &pods[i]
-		if len(p.Spec.SchedulingGates) > 0 {
-			continue
-		}
-		before := p.DeepCopy()
-		p.Status.Phase = phase
-		setPodCondition(p, corev1.PodReady, corev1.ConditionFalse, "PodCompleted")
-		return client.IgnoreNotFound(w.env.Admin.Status().Patch(ctx, p, client.MergeFrom(before)))
-	}
-	return errSkip
-}
-
 func (w *World) deleteRevisions(ctx context.Context) error {
 	if !w.memory.historyDeleted {
 		w.memory.historyDeleted = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -48,12 +49,18 @@ var needs = map[string][]string{
 // last, the model can expect little, and what happens in between is rarely combined
 // with them by chance.
 var ends = map[string]string{
-	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "pin-1": "unpin", "pin-99": "unpin",
+	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "quota-limits": "quota-off", "limit-range": "quota-off", "webhook-down": "quota-off",
+	"account-gone": "quota-off", "quota-timeout": "quota-off", "nodes-full": "nodes-added", "nodes-full-1": "nodes-added",
+	"node-lost": "node-back", "metrics-lost": "metrics-back", "pin-1": "unpin", "pin-99": "unpin",
 	"halt": "rollback", "policy-orphan": "policy-delete", "autoscale": "autoscale-off-3", "autoscale-4": "autoscale-off",
 	"clock-back": "", "clock-forth": "", "two-namespaces": "",
 	"foreign-service": "foreign-service-gone", "foreign-ingress": "foreign-ingress-gone", "foreign-hpa": "foreign-hpa-gone",
 	"foreign-pdb": "foreign-pdb-gone", "foreign-policy": "foreign-policy-gone",
 }
+
+// opBrief is for chains in which a revision is healthy after a minute, as in a cluster: in
+// others, it is healthy at once.
+const opBrief = "image-brief"
 
 // For reports whether the operation applies to a kind.
 func (o Op) For(k *Kind) bool { return len(o.Kinds) == 0 || slices.Contains(o.Kinds, k.Name) }
@@ -163,7 +170,7 @@ func ofPods(o Op) Op { o.fields = []string{fieldPods}; return touches(o) }
 
 // Catalogue returns all operations.
 func Catalogue() []Op {
-	all := slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), faultOps())
+	all := slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), foreignOps(), clusterOps(), surroundingOps(), faultOps())
 	for i := range all {
 		all[i].needs = needs[all[i].Name]
 		all[i].end, all[i].lasts = ends[all[i].Name]
@@ -193,6 +200,8 @@ func specOps() []Op {
 		set("image-3", `{"image":"$IMAGE:1.27.3"}`, nil),
 		set("image-latest", `{"image":"$IMAGE:latest"}`, nil),
 		set("image-crash", `{"image":"$IMAGE:crash"}`, nil),
+		set(opBrief, `{"image":"$IMAGE:brief"}`, deployed),
+		set("image-late", `{"image":"$IMAGE:late"}`, nil),
 		set("image-missing", `{"image":"$IMAGE:missing"}`, nil),
 		set("pull-always", `{"imagePullPolicy":"Always"}`, nil),
 		set("pull-unset", `{"imagePullPolicy":null}`, nil),
@@ -226,6 +235,7 @@ func specOps() []Op {
 		set("pull-secrets", `{"imagePullSecrets":[{"name":"registry"}]}`, nil),
 		set("pull-secrets-unset", `{"imagePullSecrets":null}`, nil),
 		set("min-ready", `{"rollout":{"minReadySeconds":1,"progressDeadlineSeconds":2}}`, deployed),
+		set("deadline-long", `{"rollout":{"progressDeadlineSeconds":600}}`, deployed),
 		set("budget-percent", `{"podDisruptionBudget":{"minAvailable":"50%","maxUnavailable":null}}`, deployed),
 		set("isolate-range", `{"networkPolicy":{"preset":"Isolated","from":[{"ipBlock":{"cidr":"192.0.2.0/24"}}]}}`, nil),
 		set("resources-unset", `{"resources":null}`, nil),
@@ -268,6 +278,7 @@ func webOps() []Op {
 		set("config", `{"config":{"inline":"location /a { return 204; }","configMapRef":null}}`, nginx),
 		set("config-http", `{"config":{"http":"map $uri $a { default b; }"}}`, nginx),
 		set("config-wrong", `{"config":{"inline":"location /a { retrun 204; }","configMapRef":null}}`, nginx),
+		set("config-late", `{"config":{"inline":"location /a { proxy_pass http://late-upstream; }","configMapRef":null}}`, nginx),
 		set("config-cm", `{"config":{"inline":null,"configMapRef":{"name":"cm"}}}`, nginx),
 		set("config-unset", `{"config":null}`, nginx),
 		set("content", `{"content":{"files":{"index.html":"hello"},"configMapRef":null}}`, nginx),
@@ -305,8 +316,8 @@ func immortalOps() []Op {
 		set("i-volume", `{"pod":{"volumes":[{"name":"t","emptyDir":{}}],"volumeMounts":[{"name":"t","mountPath":"/t"}]}}`, immortal),
 		set("i-restricted", `{"security":{"profile":"Restricted","runAsUser":101}}`, immortal),
 		set("i-command", `{"command":["sleep"],"args":["1"]}`, immortal),
-		ofPods(other("pod-fails", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Failed") })),
-		ofPods(other("pod-succeeds", immortal, func(ctx context.Context, w *World) error { return w.endPod(ctx, "Succeeded") })),
+		touches(life("pod-fails", immortal, 1, func(_ *Cluster, p *corev1.Pod) { end(p, corev1.PodFailed, "", 1) })),
+		touches(life("pod-succeeds", immortal, 1, func(_ *Cluster, p *corev1.Pod) { end(p, corev1.PodSucceeded, "", 0) })),
 		set("memory", `{"memory":{"size":"128Mi"}}`, mc),
 		set("memory-unset", `{"memory":null}`, mc),
 		set("connections", `{"maxConnections":2048}`, mc),
@@ -396,8 +407,6 @@ func clusterOps() []Op {
 		ofHistory(other("delete-revisions", deployed, func(ctx context.Context, w *World) error { return w.deleteRevisions(ctx) })),
 		ofHistory(other("erase-status", deployed, func(ctx context.Context, w *World) error { return w.eraseStatus(ctx) })),
 		ofHistory(other("falsify-status", nil, func(ctx context.Context, w *World) error { return w.falsifyStatus(ctx) })),
-		early(other("quota", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = true; return nil })),
-		early(other("quota-off", deployed, func(_ context.Context, w *World) error { w.cluster.Quota = false; return nil })),
 		early(other("load-5", web, func(_ context.Context, w *World) error { w.cluster.Load = 5; return nil })),
 		early(other("load-off", web, func(_ context.Context, w *World) error { w.cluster.Load = 0; return nil })),
 	}

@@ -43,15 +43,15 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 					return err
 				}
 			}
-			if err := w.gone(ctx, u, 20*time.Second); err != nil {
+			if err := w.gone(ctx, u); err != nil {
 				return err
 			}
-			return orSkipNil(w.create(ctx))
+			return w.create(ctx)
 		}
 		if err := w.endFaults(ctx); err != nil {
 			return err
 		}
-		if err := w.gone(ctx, u, 20*time.Second); err != nil {
+		if err := w.gone(ctx, u); err != nil {
 			return err
 		}
 		if orphans || how == metav1.DeletePropagationOrphan {
@@ -64,8 +64,6 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		return w.clear(ctx)
 	}
 }
-
-func orSkipNil(err error) error { return err }
 
 // owned returns the children of an object.
 func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
@@ -83,7 +81,8 @@ func (w *World) owned(ctx context.Context, u *unstructured.Unstructured) ([]unst
 }
 
 // gone waits until an object is deleted.
-func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long time.Duration) error {
+func (w *World) gone(ctx context.Context, u *unstructured.Unstructured) error {
+	const long = 20 * time.Second
 	began := time.Now()
 	for {
 		live := u.DeepCopy()
@@ -114,7 +113,7 @@ func (w *World) gone(ctx context.Context, u *unstructured.Unstructured, long tim
 // collected checks that all children of an object are deleted.
 func (w *World) collected(ctx context.Context, before []unstructured.Unstructured) error {
 	for _, c := range before {
-		if err := w.gone(ctx, &c, 20*time.Second); err != nil {
+		if err := w.gone(ctx, &c); err != nil {
 			return err
 		}
 	}

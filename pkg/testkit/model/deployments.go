@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -29,8 +30,7 @@ type Cluster struct {
 	// Load is how many pods an autoscaler considers necessary; 0 means the current
 	// number.
 	Load int32
-	// Quota prevents new pods of Deployments from being created.
-	Quota bool
+	surroundings
 
 	client    client.Client
 	namespace string
@@ -49,7 +49,7 @@ type replicaSet struct {
 }
 
 func newCluster(c client.Client, namespace string) *Cluster {
-	return &Cluster{client: c, namespace: namespace, sets: map[types.UID][]replicaSet{}}
+	return &Cluster{client: c, namespace: namespace, sets: map[types.UID][]replicaSet{}, surroundings: surroundings{lost: map[types.UID]bool{}}}
 }
 
 // snapshot is the state of a namespace at one time.
@@ -148,7 +148,7 @@ func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev
 	var fresh, old []*corev1.Pod
 	for i := range all {
 		p := &all[i]
-		if owner := metav1.GetControllerOf(p); owner == nil || owner.UID != d.UID || !p.DeletionTimestamp.IsZero() {
+		if owner := metav1.GetControllerOf(p); owner == nil || owner.UID != d.UID || !p.DeletionTimestamp.IsZero() || podstate.HasEnded(p) {
 			continue
 		}
 		if p.Labels[hashLabel] == hash {
@@ -183,7 +183,7 @@ func (c *Cluster) replace(ctx context.Context, d *appsv1.Deployment, hash string
 		unavailable = want // all pods end before the first new one is created
 	}
 	for len(fresh) < want && len(fresh)+len(old) < want+surge {
-		if c.Quota {
+		if c.refusal != "" {
 			refused = true
 			break
 		}
@@ -257,7 +257,7 @@ func (c *Cluster) status(d *appsv1.Deployment, fresh, old []*corev1.Pod, known, 
 		setCondition(&st, appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "")
 	}
 	if refused {
-		setCondition(&st, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", "pods is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1")
+		setCondition(&st, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", fmt.Sprintf("pods %q is forbidden: %s", d.Name, c.refusal))
 	} else {
 		st.Conditions = slices.DeleteFunc(slices.Clone(st.Conditions), func(k appsv1.DeploymentCondition) bool { return k.Type == appsv1.DeploymentReplicaFailure })
 	}

@@ -106,6 +106,8 @@ type expectation struct {
 	orReason string
 	// mayBeReady reports whether Ready may be True.
 	mayBeReady bool
+	// innocent reports whether the spec is not to blame, whatever its pods suffer.
+	innocent bool
 	// serves reports whether pods must serve, of this spec or an earlier one.
 	serves bool
 	// image is what the pods must run, "" if that is not known, and orImage is what
@@ -189,9 +191,9 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 	case pinned:
 		e.why = "a revision is pinned"
 		e.replicas = -1
-	case w.cluster.Quota:
-		e.why = "the quota lets no pod in"
-		e.serves = false
+	case w.cluster.keepsPodsOut():
+		e.why = "the cluster does not run the pods"
+		e.innocent = works && !conflict && !w.mayBeTooLate(spec, in)
 	case !w.restarts(spec) && (has(spec, "config", "configMapRef") || has(spec, "content", "configMapRef")) && m.changedFor == inputsOf(spec, nil):
 		e.why = "a change of the ConfigMap waits for the next change of the spec"
 	case works && !conflict && w.mayBeTooLate(spec, in):
@@ -230,8 +232,11 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 	if !available && m.healthy == nil {
 		e.replicas = -1 // there never was a template to scale
 	}
-	if w.kind.Scales && has(spec, "autoscaling") && want == -1 {
+	if has(spec, "autoscaling") {
 		e.replicas = -1
+		if w.cluster.dead && e.mayBeReady {
+			e.ready, e.mayBeReady, e.why = false, false, e.why+", and its autoscaler gets no metrics"
+		}
 	}
 	return e
 }

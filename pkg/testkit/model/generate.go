@@ -132,7 +132,7 @@ func newGenerator(r *rand.Rand, k *Kind, without []string) *generator {
 	g := &generator{r: r, kind: k, without: without, chain: Chain{kind: k.Name}, byField: map[string][]string{}, spec: k.base()}
 	for _, o := range catalogue() {
 		switch {
-		case o.Name == "create" || !g.allows(&o):
+		case o.Name == "create" || o.Name == opBrief || !g.allows(&o):
 		case o.Fault:
 			g.faults = append(g.faults, o.Name)
 		default:

@@ -11,21 +11,29 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // The tag of an image determines what it does.
 const (
 	tagCrashes = "crash"   // the container terminates as soon as it starts
 	tagMissing = "missing" // no registry has the image
+	tagBrief   = "brief"   // the container is ready, and then terminates each time
+	tagLate    = "late"    // the container terminates twice, and then runs
 	// wrongConfig is a word that nginx -t rejects.
 	wrongConfig = "retrun"
+	// lateConfig is a word that it rejects twice: what it names is not there yet.
+	lateConfig = "late-upstream"
 	// nginxSays is the error of nginx for that word.
 	nginxSays = `nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 )
 
+const crashLoop = "CrashLoopBackOff"
+
 // runs reports whether a container of an image runs.
 func runs(image string) bool {
-	return !strings.Contains(image, tagCrashes) && !strings.Contains(image, tagMissing)
+	return !slices.ContainsFunc([]string{tagCrashes, tagMissing, tagBrief}, func(tag string) bool { return strings.Contains(image, tag) })
 }
 
 // inputs are the ConfigMaps and Secrets of a namespace, as "ConfigMap/name".
@@ -43,7 +51,7 @@ func (c *Cluster) kubelet(ctx context.Context, p *corev1.Pod, in inputs) (bool, 
 		}
 		return true, nil
 	}
-	if !p.DeletionTimestamp.IsZero() || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+	if !p.DeletionTimestamp.IsZero() || podstate.HasEnded(p) || c.lost[p.UID] {
 		return false, nil
 	}
 	before := p.DeepCopy()
@@ -53,6 +61,13 @@ func (c *Cluster) kubelet(ctx context.Context, p *corev1.Pod, in inputs) (bool, 
 		st.ObservedGeneration = p.Generation
 		setPodCondition(p, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated)
 		return c.writePod(ctx, before, p)
+	}
+	if c.full && !podIs(p, corev1.PodScheduled) {
+		if c.room == 0 {
+			setPodCondition(p, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
+			return c.writePod(ctx, before, p)
+		}
+		c.room--
 	}
 	setPodCondition(p, corev1.PodScheduled, corev1.ConditionTrue, "")
 	for _, s := range st.ContainerStatuses {
@@ -97,9 +112,12 @@ func (c *Cluster) initialise(p *corev1.Pod, in inputs) bool {
 			continue
 		}
 		s := c.container(p, spec, was, true, in)
-		refused := readsWrongConfig(spec, p, in)
-		if s.State.Running != nil && refused {
-			s = crashing(spec, s, nginxSays)
+		switch {
+		case s.State.Running == nil:
+		case c.outage && len(spec.VolumeMounts) > 0, configures(spec, p, in, wrongConfig):
+			s = crashing(spec, max(2, s.RestartCount), nginxSays)
+		case s.RestartCount < 2 && configures(spec, p, in, lateConfig):
+			s = crashing(spec, s.RestartCount, nginxSays)
 		}
 		if s.State.Running != nil {
 			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
@@ -123,9 +141,9 @@ func (c *Cluster) container(p *corev1.Pod, spec *corev1.Container, was []corev1.
 		if w.State.Running != nil && w.Image == spec.Image && runs(spec.Image) {
 			return w
 		}
-		s.RestartCount = w.RestartCount
-		if w.State.Running != nil {
-			s.RestartCount++ // it is stopped because of another image
+		s.RestartCount, s.LastTerminationState = w.RestartCount, w.LastTerminationState
+		if again := w.State.Waiting != nil && w.State.Waiting.Reason == crashLoop && w.RestartCount < 2; again || w.State.Running != nil {
+			s.RestartCount++ // it is stopped because of another image, or starts again
 		}
 	}
 	no := false
@@ -146,7 +164,9 @@ func (c *Cluster) container(p *corev1.Pod, spec *corev1.Container, was []corev1.
 	case strings.Contains(spec.Image, tagMissing):
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image " + spec.Image}
 	case strings.Contains(spec.Image, tagCrashes):
-		return crashing(spec, s, "no such file")
+		return crashing(spec, max(3, s.RestartCount), "no such file")
+	case strings.Contains(spec.Image, tagBrief) && s.RestartCount > 0, strings.Contains(spec.Image, tagLate) && s.RestartCount < 2:
+		return crashing(spec, s.RestartCount, "no database")
 	default:
 		yes := true
 		s.Started, s.Ready = &yes, true
@@ -157,11 +177,12 @@ func (c *Cluster) container(p *corev1.Pod, spec *corev1.Container, was []corev1.
 	return s
 }
 
-func crashing(spec *corev1.Container, s corev1.ContainerStatus, says string) corev1.ContainerStatus {
+// crashing returns the status of a container that has exited once more than it was restarted.
+func crashing(spec *corev1.Container, restarts int32, says string) corev1.ContainerStatus {
 	no := false
 	return corev1.ContainerStatus{
-		Name: spec.Name, Image: spec.Image, RestartCount: max(3, s.RestartCount), Started: &no,
-		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		Name: spec.Name, Image: spec.Image, RestartCount: restarts, Started: &no,
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: crashLoop}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: says}},
 	}
 }
@@ -232,9 +253,9 @@ func missingEnv(c *corev1.Container, in inputs) string {
 	return ""
 }
 
-// readsWrongConfig reports whether nginx -t finds the wrong word in what a
-// container mounts as its configuration.
-func readsWrongConfig(c *corev1.Container, p *corev1.Pod, in inputs) bool {
+// configures reports whether what a container mounts as its configuration contains a
+// word.
+func configures(c *corev1.Container, p *corev1.Pod, in inputs, word string) bool {
 	for _, m := range c.VolumeMounts {
 		if !strings.HasPrefix(m.MountPath, "/etc/nginx/conf.d") {
 			continue
@@ -245,7 +266,7 @@ func readsWrongConfig(c *corev1.Container, p *corev1.Pod, in inputs) bool {
 			}
 			for _, name := range configMaps(v) {
 				for _, text := range in["ConfigMap/"+name] {
-					if strings.Contains(text, wrongConfig) {
+					if strings.Contains(text, word) {
 						return true
 					}
 				}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/telemetry"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
@@ -115,6 +116,17 @@ func TestChain_WithARestartBetweenAnyTwoSteps(t *testing.T) {
 		all = append(all, restarted)
 	}
 	runAll(t, all, func(t *testing.T, _ Chain, f Found) { t.Errorf("%s", f) })
+}
+
+// TestChain_AVersionThatRanForAMoment runs a version whose pods are all ready at one instant.
+func TestChain_AVersionThatRanForAMoment(t *testing.T) {
+	rollout.HealthyAfter = time.Minute
+	defer func() { rollout.HealthyAfter = 0 }()
+	c, err := ParseChain("demoapplication: deadline-long create ports-none " + opBrief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runAll(t, []Chain{c}, func(t *testing.T, _ Chain, f Found) { t.Errorf("%s", f) })
 }
 
 // TestRun_FindsADefect runs a chain with an operator that deletes no child.

@@ -14,12 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -54,6 +58,9 @@ func (w *World) lookAt(ctx context.Context, all *snapshot) (*scene, error) {
 		}
 	}
 	for _, p := range all.pods {
+		if w.kind.hasDeployment() && podstate.HasEnded(&p) {
+			continue
+		}
 		if s.deployment != nil && metav1.IsControlledBy(&p, s.deployment) || !w.kind.hasDeployment() && p.Name == w.kind.Workload.Name {
 			s.pods = append(s.pods, *p.DeepCopy())
 		}
@@ -61,9 +68,9 @@ func (w *World) lookAt(ctx context.Context, all *snapshot) (*scene, error) {
 	return s, nil
 }
 
-// says reports whether a condition is True for the current generation.
-func (s *scene) says(condition string) bool {
-	return s.status.ObservedGeneration == s.object.GetGeneration() && meta.IsStatusConditionTrue(s.status.Conditions, condition)
+// isReady reports whether Ready is True for the current generation.
+func (s *scene) isReady() bool {
+	return s.status.ObservedGeneration == s.object.GetGeneration() && meta.IsStatusConditionTrue(s.status.Conditions, common.ConditionReady)
 }
 
 func (s *scene) ready() int {
@@ -156,7 +163,7 @@ func (w *World) remember(ctx context.Context) error {
 	w.memory.edited, w.memory.perhaps = nil, nil
 	works, _ := w.works(s.spec, s.in)
 	switch {
-	case works && !w.mayBeTooLate(s.spec, s.in) || s.says(common.ConditionReady):
+	case works && !w.mayBeTooLate(s.spec, s.in) || s.isReady():
 		w.memory.tooLate = ""
 	case works:
 		w.memory.tooLate = inputsOf(s.spec, s.in)
@@ -328,7 +335,7 @@ func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, stri
 // judgeStatus checks that the status is true.
 func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ...any)) {
 	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
-	isReady := s.says(common.ConditionReady)
+	isReady := s.isReady()
 	switch {
 	case ready == nil:
 		bad("status", "there is no condition Ready")
@@ -340,7 +347,13 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 	case !e.mayBeReady && isReady:
 		bad("ready", "Ready is True (%s: %s): %s", ready.Reason, ready.Message, e.why)
 	}
+	if e.innocent || e.ready && e.orReason == "" {
+		w.judgeBlame(s, e.why, bad)
+	}
 	serving := s.ready()
+	if n, counts := number(s.object.Object, "status", "readyReplicas"); counts && int(n) != serving {
+		bad("truth", "status.readyReplicas is %d, and %d pods are ready", n, serving)
+	}
 	available := meta.IsStatusConditionTrue(s.status.Conditions, common.ConditionAvailable)
 	switch {
 	case available && serving == 0:
@@ -348,6 +361,39 @@ func (w *World) judgeStatus(s *scene, e expectation, bad func(string, string, ..
 	case !available && serving > 0:
 		bad("available", "Available is not True, and %d pods are ready", serving)
 	}
+}
+
+// judgeBlame checks that a spec is blamed only for failures that it causes.
+func (w *World) judgeBlame(s *scene, why string, bad func(string, string, ...any)) {
+	ready := meta.FindStatusCondition(s.status.Conditions, common.ConditionReady)
+	valid := meta.FindStatusCondition(s.status.Conditions, webserverv1.ConditionConfigValid)
+	switch {
+	case ready != nil && (ready.Reason == common.ReasonRolledBack || ready.Reason == common.ReasonRolloutFailed):
+		bad("blame", "Ready is %s (%s: %s): %s", ready.Status, ready.Reason, ready.Message, why)
+	case valid != nil && valid.Status == metav1.ConditionFalse:
+		bad("blame", "ConfigValid is False (%s: %s): %s", valid.Reason, valid.Message, why)
+	}
+}
+
+// unreachable returns a port of a Service that leads to no ready pod that listens on it, or
+// "". A container listens on the ports that it states.
+func (s *scene) unreachable(service *unstructured.Unstructured) string {
+	var svc corev1.Service
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(service.Object, &svc); err != nil {
+		return err.Error()
+	}
+	for _, to := range svc.Spec.Ports {
+		if !slices.ContainsFunc(s.pods, func(p corev1.Pod) bool {
+			return podIs(&p, corev1.PodReady) && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+				return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool {
+					return to.TargetPort == intstr.FromString(port.Name) || to.TargetPort == intstr.FromInt32(port.ContainerPort)
+				})
+			})
+		}) {
+			return fmt.Sprintf("%d (%s)", to.Port, to.TargetPort.String())
+		}
+	}
+	return ""
 }
 
 // workload returns the child that runs the pods, nil if there is none.
@@ -497,6 +543,11 @@ func (w *World) judgeChildren(s *scene, e expectation, children map[Ref]*unstruc
 		case want && isBound(c) == (text(s.spec, "deletionPolicy") == string(common.DeletionPolicyOrphan)):
 			bad("ownership", "the owner references of %s are %v: the deletion policy is %q", ref, c.GetOwnerReferences(), text(s.spec, "deletionPolicy"))
 		}
+		if port := ""; c != nil && ref.Kind == "Service" && s.ready() > 0 && want {
+			if port = s.unreachable(c); port != "" {
+				bad("reachable", "port %s of %s leads to no pod; %s", port, ref, s.summary())
+			}
+		}
 		if c != nil && ref.Kind == "Service" && strings.Contains(mustJSON(c.Object["spec"]), `"port":1234`) {
 			bad("drift", "%s has a port that another client set", ref)
 		}
@@ -536,7 +587,7 @@ func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 	}
 	paused := s.spec["paused"] == true
 	pinned := has(s.spec, "rollout", "pinnedRevision")
-	reported := s.says(common.ConditionReady) && !equality.Semantic.DeepEqual(s.status.Conditions, w.memory.falsified)
+	reported := s.isReady() && !equality.Semantic.DeepEqual(s.status.Conditions, w.memory.falsified)
 	if image := text(s.spec, "image"); reported && image != "" && !pinned && !paused && !w.memory.touched {
 		for other := range s.running(w.kind.Container) {
 			if other != image {
