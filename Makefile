@@ -357,6 +357,13 @@ campaign-causes: bin/cluster ## Let pods fail: how soon objects name the cause, 
 	$(call say,'causes of failed rollouts')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=1h -parallel=8 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignCauses$$' -v ./e2e/
 
+.PHONY: campaign-assets
+campaign-assets: bin/cluster ## Load pages and their assets while the content of WebServers changes, with and without content.keep; 15 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	$(call say,'assets of pages while the content changes')
+	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=1h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignAssets$$' -v ./e2e/
+
 # TRAFFIC_SEED, which it prints, chooses the order; TRAFFIC_EVENTS='web image,tls restart' selects some.
 .PHONY: campaign-traffic
 campaign-traffic: TRAFFIC_TIME ?= 30m

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,4 +83,28 @@ func TestWebServer_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 	}
 	l.Until("nothing to be told", w, "web", func() bool { return !told() })
 	l.Expect("the other is deleted, the owned one stays", status)
+}
+
+// A kept content costs one write of the Deployment more.
+func TestWebServer_RequestBudgetOfKeptContent(t *testing.T) {
+	t.Parallel()
+	l := env.NewSandbox(t, subject()).Start()
+	w := webServer(l.Namespace, "web")
+	publishing("v1")(&w.Spec)
+	l.Create(w)
+	l.Ready(w, "web")
+	l.Requests()
+	l.Edit(w, "web", func() { publishing("v2")(&w.Spec) })
+	l.Ready(w, "web")
+	written := map[string]int{}
+	for _, r := range l.Requests() {
+		if r.IsWrite() && r.Resource != "webservers/status" { // pods that are ready at once need one of it
+			written[r.Resource]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"configmaps": 1, "controllerrevisions": 1, "deployments": 2}, written); diff != "" {
+		t.Errorf("another content: writes (-want +got):\n%s", diff)
+	}
+	l.Restart()
+	l.Expect("restart")
 }

@@ -102,9 +102,20 @@ func TestCrash(t *testing.T) {
 			s.Service = &webserverv1.ServiceSpec{Port: new(int32(8080))}
 		}),
 		followed(s),
+		from("change-kept-content", publishing("v1"), publishing("v2")),
 		from("furnish-no-more", furnished, func(s *webserverv1.WebServerSpec) { s.Autoscaling, s.Expose, s.NetworkPolicy = nil, nil, nil }),
 		failing,
 	)...)
+}
+
+// publishing sets a content that is kept for later ones.
+func publishing(page string) func(*webserverv1.WebServerSpec) {
+	return func(s *webserverv1.WebServerSpec) {
+		s.Content = &webserverv1.ContentSource{
+			Files: map[string]webserverv1.FileText{"index.html": webserverv1.FileText(page)},
+			Keep:  &webserverv1.Keep{Revisions: 2, Paths: []webserverv1.KeptPath{"/assets/"}},
+		}
+	}
 }
 
 // is waits until Ready is False for that reason, and that image serves.
@@ -227,7 +238,28 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 	if c := w.Spec.Config; c != nil && c.Inline != "" {
 		return mounts(ctx, r, d, c.Inline)
 	}
+	if c := w.Spec.Content; c != nil && c.Keep != nil && c.Files["index.html"] == "v2" {
+		return errors.Join(mountsPage(ctx, r, d, "content", "v2"), mountsPage(ctx, r, d, "content-1", "v1"))
+	}
 	return nil
+}
+
+// mountsPage returns an error if a volume of the pods of a Deployment has not that page.
+func mountsPage(ctx context.Context, r client.Reader, d *appsv1.Deployment, volume, page string) error {
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if v.Name != volume {
+			continue
+		}
+		c := &corev1.ConfigMap{}
+		if err := r.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: v.ConfigMap.Name}, c); err != nil {
+			return err
+		}
+		if got := c.Data["index.html"]; got != page {
+			return fmt.Errorf("the volume %s has the page %q", volume, got)
+		}
+		return nil
+	}
+	return fmt.Errorf("the volume %s is not mounted", volume)
 }
 
 // mounts returns an error if the pods of a Deployment do not mount that text.

@@ -82,7 +82,7 @@ func (x *object) Spec() workload.Spec {
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: w.PodLabels(), Container: containerName,
 		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
-		Scratch: scratch,
+		Scratch: scratch, Carried: &carried,
 		IgnoreLogLines: []string{
 			`the "user" directive makes sense only`, // every nginx logs it that does not run as root
 			"/nginx.conf test failed",               // it follows every error in the configuration

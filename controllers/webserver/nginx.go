@@ -2,9 +2,11 @@ package webserver
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 )
 
@@ -13,6 +15,7 @@ import (
 const (
 	configPath  = nginxconf.Folder
 	contentPath = "/usr/share/nginx/html"
+	keptPath    = "/usr/share/nginx/kept" // the content of other revisions
 	tlsPath     = "/etc/nginx/tls"
 
 	serverFile  = nginxconf.ServerFile  // the configuration that is used
@@ -31,6 +34,7 @@ type site struct {
 	http       string // of the user, for the http block; "" for none
 	tls        bool
 	monitoring bool
+	keep       *webserverv1.Keep // nil for no content of other revisions
 }
 
 // files returns the content of the ConfigMap that is mounted at configPath. The
@@ -91,6 +95,15 @@ func (s site) text(tls string) string {
 	line("    HTTP/1.0 close;")
 	line("    HTTP/1.1 close;")
 	line("}")
+	if s.keep != nil {
+		line("map $uri $webserver_kept {")
+		line("    volatile;")
+		line("    default '';")
+		for _, path := range s.keep.Paths {
+			line(`    "~^%s" $uri;`, regexp.QuoteMeta(string(path)))
+		}
+		line("}")
+	}
 	line("server {")
 	line("    listen %d;", nginxPort)
 	if s.tls {
@@ -101,7 +114,20 @@ func (s site) text(tls string) string {
 	}
 	line("    # Without IPv6 in the kernel, nginx would not start, and this pattern matches no file.")
 	line("    include /proc/sys/net/ipv6/../../../..%s/%s[t];", configPath, strings.TrimSuffix(ipv6File, "t"))
-	unlessTheirs("root", contentPath)
+	if s.keep == nil {
+		unlessTheirs("root", contentPath)
+	} else {
+		line("    set $webserver_root %s;", contentPath)
+		for _, version := range slices.Backward(carried.Versions(int(s.keep.Revisions))) {
+			line("    if (-f %[1]s/%[2]s$webserver_kept) {", keptPath, version)
+			line("        set $webserver_root %[1]s/%[2]s;", keptPath, version)
+			line("    }")
+		}
+		line("    if (-f %s$uri) {", contentPath)
+		line("        set $webserver_root %s;", contentPath)
+		line("    }")
+		unlessTheirs("root", "$webserver_root")
+	}
 	unlessTheirs("index", "index.html")
 	// A terminating pod tells its clients to close their connections. In HTTP/2 and
 	// HTTP/3 this header makes a response malformed. nginx does not send headers with

@@ -3,6 +3,7 @@ package webserver
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,10 +12,15 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
+
+// carried is the volume with the content, of which pods also mount other versions if the
+// spec asks for that.
+var carried = rollout.Carried{Volume: "content", Folder: keptPath}
 
 // scratch are the empty volumes of every pod.
 var scratch = []string{cacheVolume, runVolume, tmpVolume}
@@ -67,6 +73,9 @@ func template(w *webserverv1.WebServer, m material, platform config.Platform) *c
 		pod.WithContainers(exporter(w, platform.WebServer.ExporterImage))
 	}
 	t := resources.Template(resources.PodLabels(w.Spec.Pod, w.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(w.Spec.Pod, scratch...))
+	if k := keep(w); k != nil {
+		t.WithAnnotations(map[string]string{naming.AnnotationKeep: strconv.Itoa(int(k.Revisions))})
+	}
 	return rollout.Restarted(rollout.WithSecrets(t, m.secrets), w.Spec.Rollout)
 }
 
@@ -77,7 +86,7 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 			ImagePullPolicy: w.Spec.ImagePullPolicy, ImagePullSecrets: w.Spec.ImagePullSecrets, Probes: w.Spec.Probes,
 		},
 		Resources: w.Spec.Resources, Pod: w.Spec.Pod,
-		ReadinessPort: nginxPort, Selector: w.PodLabels(), Reserved: reserved(m),
+		ReadinessPort: nginxPort, Selector: w.PodLabels(), Reserved: reserved(w, m),
 		Rename: func(name string) string {
 			if c, ok := m.volumes[name]; ok {
 				return c.Name
@@ -87,13 +96,21 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 	}
 }
 
-// reserved returns the names of the volumes that configTest adds.
-func reserved(m material) []string {
-	if m.config == nil || m.config.Data[testFile] == "" {
-		return nil
+// reserved returns the names of the volumes that are added later.
+func reserved(w *webserverv1.WebServer, m material) []string {
+	var names []string
+	if k := keep(w); k != nil {
+		names = carried.Names(int(k.Revisions))
 	}
-	return []string{testVolume}
+	if testsConstantPaths(m) {
+		names = append(names, testVolume)
+	}
+	return names
 }
+
+// testsConstantPaths reports whether another configuration is tested than the one that
+// is used.
+func testsConstantPaths(m material) bool { return m.config != nil && m.config.Data[testFile] != "" }
 
 // serverPorts returns the ports of the container that serves.
 func serverPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
@@ -135,7 +152,7 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 	test.ImagePullPolicy, test.Resources, test.SecurityContext = server.ImagePullPolicy, server.Resources, server.SecurityContext
 	test.VolumeMounts = slices.Clone(server.VolumeMounts)
-	if len(reserved(m)) == 0 {
+	if !testsConstantPaths(m) {
 		return test
 	}
 	// nginx -t does not resolve a variable in the path of a certificate. Therefore

@@ -79,7 +79,7 @@ func belongsToUs(o metav1.Object) bool {
 func trimPod(p *corev1.Pod) {
 	all := p.Annotations
 	p.Annotations, p.ManagedFields, p.GenerateName = nil, nil, ""
-	for _, k := range []string{naming.AnnotationTemplate, naming.AnnotationEvictionRequested} {
+	for _, k := range []string{naming.AnnotationTemplate, naming.AnnotationContents, naming.AnnotationEvictionRequested} {
 		if v, ok := all[k]; ok {
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, k, v)
 		}

@@ -50,6 +50,12 @@ const (
 	// it uses changes. Its value is a digest of the content of these Secrets at
 	// the time of the pod's creation.
 	AnnotationSecrets = Domain + "/secrets"
+	// AnnotationKeep is set on a pod template whose pods also mount the content of
+	// earlier revisions. Its value is how many.
+	AnnotationKeep = Domain + "/keep"
+	// AnnotationContents is set on the pods of such a template. Its value lists hashes
+	// that identify what they mount, their own content first.
+	AnnotationContents = Domain + "/contents"
 	// AnnotationFailedRevision is set on a Deployment that was rolled back. Its
 	// value is the name of the revision that failed.
 	AnnotationFailedRevision = Domain + "/failed-revision"

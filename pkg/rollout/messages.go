@@ -25,6 +25,11 @@ var (
 		Text: "Node \"{name}\" does not respond, and its pods may still be running there.",
 		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods 30 seconds later, unless spec.pod.tolerations or the platform configuration states another time.",
 	})
+	msgPreparing = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+		Text: "All pods have the content of revision {number}, which follows when the earlier pods have ended.",
+		When: "Only with spec.content.keep of a WebServer: between the two rollouts of a change of the content.",
+	})
 	msgPinned = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing, common.ReasonScaledToZero},
 		Text: "Revision {number} is pinned.",

@@ -155,7 +155,7 @@ func (p *progress) fails() bool {
 func (p *progress) certain() bool {
 	f, d := p.failure, p.decision
 	return f != nil && f.certain && !f.transient && (d.back != nil || f.severity == rejected) &&
-		!p.memory.healthy.is(d.Serving) && !slices.ContainsFunc(podsOf(p.pods, d.Serving.hash), podstate.Ready) && p.had(f.within)
+		(d.preparing || !p.memory.healthy.is(d.Serving)) && !slices.ContainsFunc(podsOf(p.pods, d.Serving.hash), podstate.Ready) && p.had(f.within)
 }
 
 // had reports whether the pod that fails has had that much time, and otherwise requests a

@@ -43,6 +43,7 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	state := resources.DeploymentState(dep, want)
 	status.PendingChanges = d.pending
+	pods = d.prepared(pods)
 	m := d.recall()
 	complete := state.Ready.Status
 	proven := complete && dep.Status.AvailableReplicas > 0
@@ -60,6 +61,8 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 		story := d.story(*status, dep, d.instead(state, dep, pods, want))
 		state.Stalled = conditions.Condition{Status: true, Reason: common.ReasonRolloutFailed, Message: story}
 		state.Ready = conditions.Condition{Reason: common.ReasonRolledBack, Message: story}
+	case complete && d.preparing:
+		state.Ready = conditions.False(msgPreparing, d.next)
 	case proven || complete && !m.failed.is(d.Serving):
 		if d.pinned {
 			state.Ready.Message = message.Join(state.Ready.Message, msgPinned.With(d.Serving.Number))

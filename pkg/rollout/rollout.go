@@ -88,6 +88,8 @@ type Input struct {
 	IgnoreLogLines []string
 	// SnapshotSizes are the sizes of the live snapshots in bytes, by name.
 	SnapshotSizes map[string]int64
+	// Carried is the volume of which pods mount other versions too. It may be nil.
+	Carried *Carried
 	// Adopted reports that Template contains values of a stored template.
 	Adopted bool
 }
@@ -176,6 +178,11 @@ type Decision struct {
 	// reports that the revision that should serve is not available, so the
 	// current one is kept.
 	pinned, held bool
+	// preparing reports that Serving serves only until all pods mount the volume of the
+	// revision with the number next. continues reports that the rollout is the second
+	// step after that.
+	preparing, continues bool
+	next                 int64
 	// shared reports that the change of a shared object starts the rollout.
 	shared bool
 	// unasked reports that the inputs of the spec are not known.
@@ -278,6 +285,9 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 	}
 	var err error
 	if d.Template, err = d.Serving.Template(); err != nil {
+		return errors.Join(missing, err)
+	}
+	if err := d.carry(candidates, seen); err != nil {
 		return errors.Join(missing, err)
 	}
 	if ok && (d.Serving.name == lost.name || d.isLastCopy(lost, history)) {
@@ -493,7 +503,7 @@ func (d *Decision) PodLabels(live *appsv1.Deployment) map[string]string {
 // RolledBack reports whether an earlier revision should serve because the one
 // that the spec asks for failed.
 func (d *Decision) RolledBack() bool {
-	return !d.pinned && !d.held && d.Serving.name != d.Desired.name
+	return !d.pinned && !d.held && !d.preparing && d.Serving.name != d.Desired.name
 }
 
 func (d *Decision) onFailure() common.FailurePolicy {

@@ -13,7 +13,10 @@ import (
 // revision do not count: they restore what is known. Neither does the repair of
 // a template that another client changed after it was rolled out.
 func (d *Decision) StartsRollout(live *appsv1.Deployment) bool {
-	if live == nil || d.Template == nil || d.pinned || d.Serving.name != d.Desired.name || d.memory.failed.is(d.Desired) {
+	if live != nil && d.startsPreparing(live) && !d.pinned && !d.memory.failed.is(d.Desired) {
+		return true
+	}
+	if live == nil || d.Template == nil || d.continues || d.pinned || d.Serving.name != d.Desired.name || d.memory.failed.is(d.Desired) {
 		return false
 	}
 	if r := d.question.Status.Revisions; r != nil && r.CurrentName == d.Desired.name {

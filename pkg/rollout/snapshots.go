@@ -29,6 +29,7 @@ func (d *Decision) Snapshots(asked []configsource.Snapshot, live []*corev1.Confi
 		}
 		mentioned(t, used)
 	}
+	mentioned(d.Template, used)
 	fresh := map[string]bool{}
 	namespace := d.question.Namespace
 	for _, c := range asked {

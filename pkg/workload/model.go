@@ -94,6 +94,9 @@ type Spec struct {
 	// Ports are the ports of the pods that clients may connect to.
 	Ports []*corev1ac.ContainerPortApplyConfiguration
 
+	// Carried is the volume of which pods mount other versions too. It may be nil.
+	Carried *rollout.Carried
+
 	// Of kinds for the web. Service is the name of the Service, Port its port
 	// that hosts are routed to, 0 for none, and Metrics the name of the port
 	// that is scraped, "" for none.
@@ -170,7 +173,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	q := rollout.Input{
 		Kind: s.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Labels: s.Labels,
 		SnapshotSizes: configsource.Sizes(o.Snapshots),
-		Rollout:       s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, IgnoreLogLines: s.IgnoreLogLines,
+		Rollout:       s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Carried: s.Carried, IgnoreLogLines: s.IgnoreLogLines,
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))

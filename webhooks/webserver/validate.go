@@ -29,6 +29,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		around := surroundings(w)
 		errs = append(errs, texts(spec.Child("config", "inline"), c.Inline, nginxconf.ServerBlock(c.Inline), around.Conflicts(c.Inline))...)
 		errs = append(errs, texts(spec.Child("config", "http"), c.HTTP, nginxconf.HTTPBlock(c.HTTP), around.HTTPConflicts(c.HTTP))...)
+		errs = append(errs, keptRoot(w, spec.Child("config", "inline"))...)
 	}
 	ports := []string{"http"}
 	if w.Spec.TLS != nil {
@@ -51,6 +52,17 @@ func texts(at *field.Path, text string, err error, conflicts []string) field.Err
 		errs = append(errs, field.Invalid(at, excerpt(text), conflict))
 	}
 	return errs
+}
+
+// keptRoot rejects a root of the server, which would replace the one of kept content.
+func keptRoot(w *webserverv1.WebServer, at *field.Path) field.ErrorList {
+	text := w.Spec.Config.Inline
+	names, _ := nginxconf.Directives(text) // the error is reported elsewhere
+	if w.Spec.Content == nil || w.Spec.Content.Keep == nil || !slices.Contains(names, "root") {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, excerpt(text),
+		"root must not be set outside of locations if content.keep is set, which selects the root of a file")}
 }
 
 // validateUpdate rejects a change of the class of a load balancer that exists because

@@ -69,6 +69,7 @@ type WebServer struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr(/share(/nginx(/html(/.*)?)?)?)?/?$'))",message="/usr/share/nginx/html contains the content; use another mountPath, or remove content",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc/nginx/tls(/.*)?/?$'))",message="/etc/nginx/tls contains the certificate; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.service) || !has(self.service.port) || self.service.port != 443",message="port 443 of the Service is HTTPS if tls is set; use another port for HTTP",fieldPath=".service.port",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.content.keep) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr/share/nginx/kept(/.*)?/?$'))",message="/usr/share/nginx/kept contains the content of other revisions if content.keep is set; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 type WebServerSpec struct {
 	// image is the container image: the official nginx image, or an image based
 	// on it that listens on port 80. It runs as user 101 with a read-only root
@@ -252,7 +253,36 @@ type ContentSource struct {
 	// Kubernetes 1.35 or newer.
 	// +optional
 	Image *ImageSource `json:"image,omitempty"`
+
+	// keep serves files of earlier contents too, and those of a new content before
+	// its pages. Unset serves only the current content.
+	// +optional
+	Keep *Keep `json:"keep,omitempty"`
 }
+
+// Keep defines which files of other contents are served.
+type Keep struct {
+	// revisions is how many earlier contents are kept.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=5
+	Revisions int32 `json:"revisions"`
+
+	// paths are how the paths of the files begin, such as /assets/ or, for files and
+	// configMapRef, which have no folders, /app. or just /.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Paths []KeptPath `json:"paths"`
+}
+
+// KeptPath is the beginning of paths of files.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^/[-._~a-zA-Z0-9/]*$`
+type KeptPath string
 
 // FileText is the content of a file.
 //
