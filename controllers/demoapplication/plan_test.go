@@ -21,13 +21,13 @@ func TestDesired_OrdersWhatDependsOnEachOther(t *testing.T) {
 	}{
 		"nothing is refused": {"", false, kinds{"ControllerRevision", "NetworkPolicy", "Deployment", "Service", "PodDisruptionBudget"}},
 		"no pod is created before its NetworkPolicy": {
-			"NetworkPolicy", false, kinds{"ControllerRevision", "Service", "PodDisruptionBudget"},
+			"NetworkPolicy", false, kinds{"ControllerRevision"},
 		},
 		"running pods are still managed": {
 			"NetworkPolicy", true, kinds{"ControllerRevision", "Deployment", "Service", "PodDisruptionBudget"},
 		},
 		"no pod is created of a revision that is not recorded": {
-			"ControllerRevision", false, kinds{"NetworkPolicy", "Service", "PodDisruptionBudget"},
+			"ControllerRevision", false, kinds{"NetworkPolicy"},
 		},
 		"an unowned Service does not keep pods from being isolated": {
 			"Service", false, kinds{"ControllerRevision", "NetworkPolicy", "Deployment", "PodDisruptionBudget"},

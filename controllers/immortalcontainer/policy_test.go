@@ -41,7 +41,7 @@ func TestDesired_PodWaitsForItsNetworkPolicy(t *testing.T) {
 			}
 			var written []string
 			owned := func(_ context.Context, in apply.Intent) (bool, error) { return in.Kind == "Pod" && tc.pod != nil, nil }
-			err = converge.ForEachChild(t.Context(), plan, owned, nil, func(in apply.Intent) error {
+			err = converge.ForEachChild(t.Context(), plan, owned, func(in apply.Intent) error {
 				written = append(written, in.Kind)
 				if in.Kind == "NetworkPolicy" && tc.refused {
 					return fault.Stalled(messages.New(common.ReasonConflict, "it belongs to another object"))

@@ -918,48 +918,6 @@ func TestApplier_WritesARecordOnlyTogetherWithAnotherChange(t *testing.T) {
 	diff(t, "after another change", "3", record())
 }
 
-func TestApplier_NeverCreatesAChildKnownToExist(t *testing.T) {
-	w := newWorld(t)
-	in := deployment()
-	in.Exists = true
-	w.retries(in) // deleted in the meantime
-	w.wrote()
-
-	w.pass(deployment())
-	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { delete(d.Labels, naming.LabelManagedBy) })
-	w.writes = nil
-	in = deployment()
-	in.Exists = true
-	w.pass(in)
-	w.wrote("apply")
-}
-
-func TestApplier_OwnedUncached(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change   func(*appsv1.Deployment)
-		conflict bool
-	}{
-		"without label":      {func(d *appsv1.Deployment) { d.Labels = nil }, false},
-		"without owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, false},
-		"another controller": {func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Name = "other", "other" }, true},
-		"given away":         {func(d *appsv1.Deployment) { d.OwnerReferences, d.Annotations = nil, nil }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if exists, err := w.applier.OwnedUncached(t.Context(), owner(), deployment()); exists || err != nil {
-				t.Errorf("before it is created: exists %v, error %v", exists, err)
-			}
-			w.pass(deployment())
-			byHand(w, "web", &appsv1.Deployment{}, tc.change)
-			exists, err := w.applier.OwnedUncached(t.Context(), owner(), deployment())
-			f, _ := errors.AsType[*fault.Error](err)
-			if conflict := f != nil && f.Reason == common.ReasonConflict; !exists || conflict != tc.conflict || (err != nil) != tc.conflict {
-				t.Errorf("exists %v, error %v; want a conflict: %v", exists, err, tc.conflict)
-			}
-		})
-	}
-}
-
 func TestOwns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*appsv1.Deployment)

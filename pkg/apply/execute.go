@@ -99,9 +99,6 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 // nevertheless, it is unowned, or it lacks the operator's label, or the cache
 // has not observed the operator's own write yet.
 func (t *attempt) create(ctx context.Context) (Child, error) {
-	if t.in.Exists {
-		return t.adopt(ctx)
-	}
 	last := t.recall(t.owner, t.in).written
 	if (t.owner.Reconciled || last.version != "") && !t.in.NeverCreated {
 		if err := t.ownerExists(ctx, t.owner); err != nil {

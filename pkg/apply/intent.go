@@ -115,9 +115,6 @@ type Intent struct {
 	// right for a new child may be wrong for one that serves requests. If nil,
 	// the intent does not change.
 	IfExists func(live client.Object) Intent
-	// Exists reports that the child exists although the cache does not hold it.
-	// It is never created.
-	Exists bool
 	// Changes are log messages about the changes of this intent. They are written
 	// only if the intent is sent.
 	Changes []Change

@@ -83,18 +83,8 @@ func isEarlier(live client.Object, owner Owner, labels map[string]string) bool {
 // Owned reports whether the cache holds the child. The error explains why Apply
 // would not write the live object, for example because it has another owner.
 func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
-	return readOwned(ctx, a.client, owner, in)
-}
-
-// OwnedUncached is Owned for a child that the cache does not hold, because it
-// is unowned or its label was removed by hand. It costs one request.
-func (a *Applier) OwnedUncached(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
-	return readOwned(ctx, a.live, owner, in)
-}
-
-func readOwned(ctx context.Context, from client.Reader, owner Owner, in Intent) (exists bool, err error) {
 	live := in.newLive()
-	if err := from.Get(ctx, in.Key(), live); err != nil {
+	if err := a.client.Get(ctx, in.Key(), live); err != nil {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}

@@ -125,13 +125,7 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 // in the order of the plan and as permitted by their dependencies.
 func (c *reconciliation) forEachChild(ctx context.Context, plan Plan, do func(apply.Intent) error) error {
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return c.applier.Owned(ctx, c.owner, in) }
-	uncached := func(ctx context.Context, in apply.Intent) (bool, error) {
-		if !c.unavailable.has(in.Kind) {
-			return false, nil
-		}
-		return c.applier.OwnedUncached(ctx, c.owner, in)
-	}
-	return ForEachChild(ctx, plan, owned, uncached, func(in apply.Intent) error {
+	return ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
 		if err := c.unavailable.check(in.Kind); err != nil {
 			if in.Optional {
 				return nil

@@ -14,10 +14,9 @@ import (
 // that must not be written because of the result of another child, and returns
 // all errors, joined. A failed child blocks only the children that depend on
 // it, except that no child is written after the deletion of the owner was found.
-// owned is Applier.Owned for the owner of the plan. uncached is
-// Applier.OwnedUncached, or nil to use only the cache.
-func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
-	d := dependencies{owned: owned, uncached: uncached, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}, blocked: map[apply.Ref]bool{}}
+// owned is Applier.Owned for the owner of the plan.
+func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
+	d := dependencies{owned: owned, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}, blocked: map[apply.Ref]bool{}}
 	for _, in := range plan.Apply {
 		d.planned[in.Ref()] = in
 	}
@@ -46,10 +45,9 @@ func ForEachChild(ctx context.Context, plan Plan, owned, uncached func(context.C
 
 // dependencies holds the results of the children that were handled so far.
 type dependencies struct {
-	owned    func(context.Context, apply.Intent) (bool, error)
-	uncached func(context.Context, apply.Intent) (bool, error)
-	planned  map[apply.Ref]apply.Intent
-	results  map[apply.Ref]error
+	owned   func(context.Context, apply.Intent) (bool, error)
+	planned map[apply.Ref]apply.Intent
+	results map[apply.Ref]error
 	// blocked are the children that were not attempted because of another child.
 	// Their result is the result of that child.
 	blocked map[apply.Ref]bool
@@ -70,7 +68,7 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	if err != nil || missing == nil && late == nil {
 		return in, nil, err
 	}
-	in, exists, err := d.find(ctx, in)
+	exists, err := d.owned(ctx, in)
 	switch {
 	case exists && err != nil:
 		return in, nil, nil //nolint:nilerr // do reports why it may not be written
@@ -83,56 +81,42 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 }
 
 // refused returns why no child may be written that accompanies what in accompanies, or nil.
+// A child that does not exist is not created while one that it accompanies does not exist and
+// was not attempted, or was not written because of another client: both may be unowned.
 func (d dependencies) refused(ctx context.Context, in apply.Intent) error {
 	for _, ref := range in.Accompanies {
 		err := d.ownership(ctx, ref)
 		if isConflict(err) {
 			return err
 		}
-		if fault.Classify(err).LostRace {
-			if exists, unread := d.owned(ctx, in); unread == nil && !exists {
-				return err
+		if d.blocked[ref] {
+			if exists, _ := d.owned(ctx, d.planned[ref]); !exists {
+				err = d.results[ref]
 			}
+		} else if !fault.Classify(err).LostRace {
+			continue
+		}
+		if exists, unread := d.owned(ctx, in); unread == nil && !exists && err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// find reports whether a child exists, and records it in the intent if the cache did not
-// show it: a child that lost its label is not in the cache. Without that read it
-// would be blocked for as long as another child fails. An unowned object
-// is not in the cache either, and blocks the children that accompany it.
-func (d dependencies) find(ctx context.Context, in apply.Intent) (found apply.Intent, exists bool, err error) {
-	exists, err = d.owned(ctx, in)
-	if err != nil || exists || d.uncached == nil {
-		return in, exists, err
-	}
-	if exists, err = d.uncached(ctx, in); err != nil {
-		return in, false, err
-	}
-	in.Exists = exists
-	return in, exists, nil
 }
 
 // alternative returns what to apply if a child that in requires is missing.
 func alternative(in apply.Intent, missing error) (resolved apply.Intent, blocked, err error) {
 	if missing != nil && in.Otherwise != nil {
 		if other, ok := in.Otherwise(); ok {
-			other.Exists = in.Exists
 			return other, nil, nil
 		}
 	}
 	return in, missing, nil
 }
 
-// conflict returns the error of a child that was not attempted, if that belongs to another
-// owner, too.
+// conflict returns the error of a child that was not attempted, if the cache shows that it
+// belongs to another owner, too.
 func (d dependencies) conflict(ctx context.Context, in apply.Intent) error {
-	exists, err := d.owned(ctx, in)
-	if err == nil && !exists && d.uncached != nil {
-		_, err = d.uncached(ctx, in)
-	}
-	if isConflict(err) {
+	if _, err := d.owned(ctx, in); isConflict(err) {
 		return err
 	}
 	return nil

@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -143,33 +141,5 @@ func TestReconciler_PrunesNoOrphanOfADeletedOwner(t *testing.T) {
 	}
 	if err := a.Delete(t.Context(), apply.Owner{Object: stale}, "ConfigMap", c); err == nil || !e.existsStill() {
 		t.Errorf("deleted, error %v", err)
-	}
-}
-
-func TestForEachChild_FindsAChildThatTheCacheDoesNotHold(t *testing.T) {
-	named := func(kind string) apply.Intent {
-		in := apply.New(corev1ac.ConfigMap("web", "ns"), func() *corev1.ConfigMap { return &corev1.ConfigMap{} })
-		in.Kind = kind
-		return in
-	}
-	policy, pod := named("NetworkPolicy"), named("Pod")
-	pod.StartAfter = []apply.Ref{policy.Ref()}
-	for _, unlabelled := range []bool{false, true} {
-		var got []string
-		absent := func(context.Context, apply.Intent) (bool, error) { return false, nil }
-		uncached := func(_ context.Context, in apply.Intent) (bool, error) { return unlabelled && in.Kind == "Pod", nil }
-		err := ForEachChild(t.Context(), Plan{Apply: []apply.Intent{policy, pod}}, absent, uncached, func(in apply.Intent) error {
-			if in.Kind == "NetworkPolicy" {
-				return apierrors.NewBadRequest("refused")
-			}
-			got = append(got, in.Kind)
-			if !in.Exists {
-				t.Error("the Pod may be created")
-			}
-			return nil
-		})
-		if err == nil || (len(got) == 1) != unlabelled {
-			t.Errorf("unlabelled %v: wrote %v, error %v", unlabelled, got, err)
-		}
 	}
 }

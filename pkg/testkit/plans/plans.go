@@ -15,7 +15,7 @@ import (
 func Written(plan converge.Plan, refused string, exists func(apply.Intent) bool) []apply.Intent {
 	var written []apply.Intent
 	owned := func(_ context.Context, in apply.Intent) (bool, error) { return exists(in), nil }
-	_ = converge.ForEachChild(context.Background(), plan, owned, nil, func(in apply.Intent) error {
+	_ = converge.ForEachChild(context.Background(), plan, owned, func(in apply.Intent) error {
 		if in.Kind == refused {
 			return errors.New("refused")
 		}
