@@ -24,6 +24,7 @@ import (
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/certificates"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/webhooks"
 )
 
 // refusedValues are values with which the operator would exit when it starts. The operator and
@@ -71,6 +72,35 @@ var refusedValues = map[string]string{
 	"no exporter":                `config: {webServer: {exporterImage: ""}}`,
 	"exporter":                   "config: {webServer: {exporterImage: an image}}",
 	"cache":                      `config: {memcached: {image: "memcached:1.6\n"}}`,
+	"kind of defaults":           "config: {defaults: [{kinds: [Webserver], spec: {networkPolicy: {preset: Isolated}}}]}",
+	"namespace of defaults":      "config: {defaults: [{namespaces: [Team], spec: {networkPolicy: {preset: Isolated}}}]}",
+	"no defaults":                "config: {defaults: [{spec: {}}]}",
+	"no labels":                  "config: {defaults: [{spec: {pod: {}}}]}",
+	"replicas":                   "config: {defaults: [{kinds: [WebServer], spec: {replicas: 2}}]}",
+	"tolerations":                "config: {defaults: [{spec: {pod: {tolerations: []}}}]}",
+	"node port of defaults":      "config: {defaults: [{kinds: [WebServer], spec: {service: {nodePort: 30011}}}]}",
+	"defaults of other kinds":    "config: {defaults: [{spec: {probes: {readiness: {tcpSocket: {port: 80}}}}}]}",
+	"type of headless Service":   "config: {defaults: [{kinds: [Memcached], spec: {service: {type: ClusterIP}}}]}",
+	"misspelled field":           "config: {defaults: [{spec: {resources: {request: {cpu: 1m}}}}]}",
+	"word for a number":          "config: {defaults: [{kinds: [WebServer], spec: {rollout: {minReadySeconds: ten}}}]}",
+	"part of a number":           "config: {defaults: [{kinds: [WebServer], spec: {rollout: {minReadySeconds: 1.5}}}]}",
+	"number for a word":          "config: {defaults: [{kinds: [WebServer], spec: {rollout: {onFailure: 1}}}]}",
+	"list for an object":         "config: {defaults: [{spec: {resources: []}}]}",
+	"object for a list":          "config: {defaults: [{spec: {networkPolicy: {preset: Isolated, from: {}}}}]}",
+	"number too large":           "config: {defaults: [{kinds: [WebServer], spec: {rollout: {revisionHistoryLimit: 51}}}]}",
+	"number too small":           "config: {defaults: [{spec: {security: {runAsUser: 0}}}]}",
+	"not one of the words":       "config: {defaults: [{spec: {networkPolicy: {preset: Open}}}]}",
+	"required field":             "config: {defaults: [{spec: {networkPolicy: {}}}]}",
+	"pattern":                    "config: {defaults: [{kinds: [WebServer], spec: {podDisruptionBudget: {minAvailable: 100%}}}]}",
+	"quantity":                   "config: {defaults: [{spec: {resources: {requests: {cpu: much}}}}]}",
+	"part of a quantity":         "config: {defaults: [{spec: {resources: {requests: {cpu: 0.5}}}}]}",
+	"label value":                "config: {defaults: [{spec: {pod: {labels: {a: b c}}}}]}",
+	"label value, a number":      "config: {defaults: [{spec: {pod: {labels: {a: 1}}}}]}",
+	"long label value":           "config: {defaults: [{spec: {pod: {labels: {a: " + strings.Repeat("b", 64) + "}}}}]}",
+	"two budgets":                "config: {defaults: [{kinds: [WebServer], spec: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}}]}",
+	"no budget":                  "config: {defaults: [{kinds: [WebServer], spec: {podDisruptionBudget: {}}}]}",
+	"probe without an action":    "config: {defaults: [{kinds: [WebServer], spec: {probes: {readiness: {periodSeconds: 5}}}}]}",
+	"no command":                 "config: {defaults: [{kinds: [WebServer], spec: {probes: {readiness: {exec: {command: []}}}}}]}",
 	"late renewal":               "webhooks: {certificates: {renewBefore: 59m59s}}",
 	"no validity":                "webhooks: {certificates: {validity: 30m, renewBefore: 1h}}",
 	"early renewal":              "webhooks: {certificates: {validity: 24h, renewBefore: 1440m}}",
@@ -103,6 +133,23 @@ config:
   nodePortRange: {from: 30010, to: 30010}
   pods: {drainSeconds: 0, maxTerminationGracePeriodSeconds: 1, maxEmptyDirSize: 10737418240}
 webhooks: {certificates: {validity: 1h0m1s, renewBefore: 1h}}`,
+	"defaults": `
+config:
+  kinds: [WebServer, DemoApplication]
+  defaults:
+  - kinds: [WebServer]
+    namespaces: [team-*]
+    spec:
+      resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {cpu: 1, example.com/gpu: 1}}
+      probes: {readiness: {httpGet: {port: http, httpHeaders: [{name: A, value: b}]}, periodSeconds: 86400}, liveness: {exec: {command: [/bin/true]}}}
+      networkPolicy: {preset: Isolated, from: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}
+      rollout: {maxSurge: 50%, maxUnavailable: 0, revisionHistoryLimit: 50}
+  - spec:
+      podDisruptionBudget: {maxUnavailable: 10%}
+      security: {profile: Restricted, runAsUser: 1}
+      service: {type: ClusterIP}
+      pod: {labels: {team: "", example.com/tier: b.c}}
+  - spec: {podDisruptionBudget: {minAvailable: 2}, resources: {}, rollout: {}, probes: {}}`,
 	"without webhooks": "webhooks: {enabled: false, certificates: {validity: 1h}}",
 }
 
@@ -240,14 +287,14 @@ func startsWith(t *testing.T, values string) error {
 		t.Fatal(err)
 	}
 	platform, err := config.Parse(raw, "values")
-	errs := []error{err, controllers.CheckNames(platform.Kinds)}
-	webhooks, _ := merged["webhooks"].(map[string]any)
-	enabled, err := strconv.ParseBool(fmt.Sprint(webhooks["enabled"]))
+	errs := []error{err, controllers.CheckNames(platform.Kinds), webhooks.CheckDefaults(platform)}
+	admission, _ := merged["webhooks"].(map[string]any)
+	enabled, err := strconv.ParseBool(fmt.Sprint(admission["enabled"]))
 	errs = append(errs, err)
 	if enabled {
 		lifetimes := certificates.DefaultLifetimes()
 		for key, d := range map[string]*time.Duration{"validity": &lifetimes.Validity, "renewBefore": &lifetimes.RenewBefore} {
-			*d, err = time.ParseDuration(fmt.Sprint(webhooks["certificates"].(map[string]any)[key]))
+			*d, err = time.ParseDuration(fmt.Sprint(admission["certificates"].(map[string]any)[key]))
 			errs = append(errs, err)
 		}
 		errs = append(errs, lifetimes.Validate())
@@ -298,6 +345,8 @@ func refusals(t *testing.T) []string {
 	for _, in := range []struct{ file, function, call string }{
 		{"../pkg/config/validate.go", "", "add"},
 		{"../pkg/config/pods.go", "", "add"},
+		{"../pkg/config/defaults.go", "", "add"},
+		{"../webhooks/defaults.go", "CheckDefaults", "Errorf"},
 		{"../pkg/certificates/material.go", "Validate", "Errorf"},
 		{"../controllers/setup.go", "CheckNames", "Errorf"},
 		{"../cmd/platform-operator/run.go", "run", "Errorf"},

@@ -1,11 +1,15 @@
 package docs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/webhooks"
@@ -43,5 +47,42 @@ func TestExamples_AreValid(t *testing.T) {
 		if valid == 0 {
 			t.Errorf("%s has no complete example", page)
 		}
+	}
+}
+
+// TestDefaults_ExampleIsWhatAdmissionStores reads the three examples of the section: the
+// configuration, an object, and what is stored.
+func TestDefaults_ExampleIsWhatAdmissionStores(t *testing.T) {
+	raw, err := os.ReadFile("platform-configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "\n## Defaults of new objects\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	examples := fenced.FindAllStringSubmatch(section, -1)
+	if len(examples) != 3 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	platform, err := config.Parse([]byte(examples[0][1]), "example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := webhooks.CheckDefaults(platform); err != nil {
+		t.Fatal(err)
+	}
+	created, err := yaml.YAMLToJSON([]byte(examples[1][1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := webhooks.NewOffline(platform).Default(t.Context(), created, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := errors.Join(yaml.Unmarshal(stored, &got), yaml.Unmarshal([]byte(examples[2][1]), &want)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the page shows another object (-page +stored):\n%s", diff)
 	}
 }

@@ -44,7 +44,11 @@ func register(mgr manager.Manager, k validate.AnyKind, platform config.Platform,
 	// The builder uses the same paths, and so do the webhook configurations.
 	path := strings.ReplaceAll(k.GVK.Group, ".", "-") + "-" + k.GVK.Version + "-" + strings.ToLower(k.GVK.Kind)
 	server := mgr.GetWebhookServer()
-	server.Register("/mutate-"+path, &admission.Webhook{Handler: admission.HandlerFunc(addFinalizer)})
+	handler, err := mutate(k, platform)
+	if err != nil {
+		return err
+	}
+	server.Register("/mutate-"+path, &admission.Webhook{Handler: handler})
 	if k.Scalable {
 		server.Register("/validate-"+path+"-scale", &admission.Webhook{Handler: scaling{
 			gk: k.GVK.GroupKind(), recorder: rec, decoder: admission.NewDecoder(mgr.GetScheme()),

@@ -36,7 +36,7 @@ func (n *deadAPIServer) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // served returns the handlers of the webhook server, without a server.
-func served(tb testing.TB) (http.Handler, *deadAPIServer) {
+func served(tb testing.TB, platform config.Platform) (http.Handler, *deadAPIServer) {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := controllers.AddToScheme(scheme); err != nil {
@@ -51,7 +51,7 @@ func served(tb testing.TB) (http.Handler, *deadAPIServer) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := Setup(mgr, config.Default(), nil); err != nil {
+	if err := Setup(mgr, platform, nil); err != nil {
 		tb.Fatal(err)
 	}
 	return mgr.GetWebhookServer().WebhookMux(), api
@@ -121,7 +121,7 @@ func ask(tb testing.TB, h http.Handler, body []byte) {
 }
 
 func TestAdmission_SendsNoRequestsAndAllocatesLittle(t *testing.T) {
-	h, api := served(t)
+	h, api := served(t, config.Default())
 	body := review(t)
 	// Measured: about half of the limit. One more copy of the object, or a regular
 	// expression that is compiled in each call, exceeds it.
@@ -140,7 +140,7 @@ func TestAdmission_SendsNoRequestsAndAllocatesLittle(t *testing.T) {
 // cost the most of those that were tried: they fail no schema, because they do not
 // come from the API server.
 func TestAdmission_AllocatesNoMoreThanTheWebhookServerAssumes(t *testing.T) {
-	h, _ := served(t)
+	h, _ := served(t, configured(t, "defaults: [{spec: {networkPolicy: {preset: Isolated}, pod: {labels: {team: a}}}}]"))
 	const n = 20_000
 	empty := "[{}" + strings.Repeat(",{}", n) + "]"
 	const valuesOfEmpty = 2*n + 2
@@ -180,7 +180,7 @@ func TestAdmission_AllocatesNoMoreThanTheWebhookServerAssumes(t *testing.T) {
 // BenchmarkAdmission measures the two calls of a creation, without network and
 // TLS.
 func BenchmarkAdmission(b *testing.B) {
-	h, _ := served(b)
+	h, _ := served(b, config.Default())
 	body := review(b)
 	b.ReportAllocs()
 	var took []time.Duration

@@ -37,8 +37,13 @@ import (
 )
 
 // admin is a client of an API server that calls the operator's webhooks, by the
-// generated configurations, with maxReplicas 5 in the platform configuration.
-var admin client.Client
+// generated configurations, with maxReplicas 5 in the platform configuration, and with
+// defaults for namespaces that begin with defaults. kubeconfig is for kubectl.
+var (
+	admin      client.Client
+	kubeconfig []byte
+	platform   = config.Default()
+)
 
 // seen records the warnings of the last response.
 type seen struct{ warnings []string }
@@ -85,8 +90,13 @@ func runMain(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	platform := config.Default()
-	platform.MaxReplicas = 5
+	platform.MaxReplicas, kubeconfig = 5, env.KubeConfig
+	if err := yaml.Unmarshal([]byte(defaults), &platform.Defaults); err != nil {
+		return 1, err
+	}
+	if err := CheckDefaults(platform); err != nil {
+		return 1, err
+	}
 	if err := Setup(mgr, platform, nil); err != nil {
 		return 1, err
 	}
@@ -325,8 +335,8 @@ func cached(t *testing.T, o *unstructured.Unstructured) {
 	}
 }
 
-// A request depends on the mutating webhook only if the webhook changes the object.
-func TestMutatingWebhook_IsCalledOnlyIfItAddsTheFinalizer(t *testing.T) {
+// An update depends on the mutating webhook only if the webhook changes the object.
+func TestMutatingWebhook_IsCalledForCreationsAndIfItAddsTheFinalizer(t *testing.T) {
 	for kind, tc := range map[string]struct{ text, edit string }{
 		"WebServer":                {`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: called}, spec: {image: "nginx:1", replicas: 1}}`, `{"replicas":%d}`},
 		"DemoApplication":          {`{apiVersion: paas.cmft.com/v1, kind: DemoApplication, metadata: {name: called}, spec: {image: "nginx:1", replica: 1}}`, `{"replica":%d}`},
@@ -351,7 +361,7 @@ func TestMutatingWebhook_IsCalledOnlyIfItAddsTheFinalizer(t *testing.T) {
 				calls int
 				keeps bool // the finalizer
 			}{
-				{"create", func() error { return admin.Create(t.Context(), o) }, 0, false},
+				{"create", func() error { return admin.Create(t.Context(), o) }, 1, false},
 				{"add a label", func() error { return patch(`{"metadata":{"labels":{"a":"b"}}}`) }, 0, false},
 				{"edit the spec", func() error { return edit(2) }, 0, false},
 				{"set Orphan", func() error { return patch(`{"spec":{"deletionPolicy":"Orphan"}}`) }, 1, true},

@@ -21,6 +21,12 @@ func mutated(t *testing.T, raw string) string {
 	r := addFinalizer(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Object: k8sruntime.RawExtension{Raw: []byte(raw)},
 	}})
+	return string(patched(t, []byte(raw), r))
+}
+
+// patched returns an object with the patches of a response.
+func patched(t *testing.T, raw []byte, r admission.Response) []byte {
+	t.Helper()
 	if !r.Allowed {
 		t.Fatalf("refused: %v", r.Result)
 	}
@@ -35,11 +41,11 @@ func mutated(t *testing.T, raw string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := patch.Apply([]byte(raw))
+	out, err := patch.Apply(raw)
 	if err != nil {
 		t.Fatalf("the API server could not apply %s: %v", ops, err)
 	}
-	return string(out)
+	return out
 }
 
 func TestAddFinalizer_FollowsTheDeletionPolicy(t *testing.T) {

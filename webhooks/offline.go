@@ -91,7 +91,7 @@ func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 			return []Finding{{Field: name, Message: "Required value"}}, nil
 		}
 	}
-	kind, def, findings, err := o.find(meta.GroupVersionKind())
+	kind, def, findings, err := find(meta.GroupVersionKind())
 	if err != nil || findings != nil {
 		return findings, err
 	}
@@ -105,6 +105,7 @@ func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 	for _, s := range strict {
 		findings = append(findings, Finding{Message: s})
 	}
+	obj, _ = o.defaulted(ctx, kind, def, obj, metav1.NamespaceDefault)
 	failures := def.Validate(ctx, obj, nil)
 	for _, f := range failures {
 		findings = append(findings, Finding{Field: f.Field, Message: f.ErrorBody()})
@@ -134,7 +135,7 @@ func (o *Offline) Validate(ctx context.Context, raw []byte) ([]Finding, error) {
 // find returns the kind of an object and its CRD, or why there is none. Another
 // kind in one of the operator's groups is an error rather than skipped: a misspelled
 // kind must not count as valid.
-func (o *Offline) find(gvk runtimeschema.GroupVersionKind) (validate.AnyKind, *schema.Definition, []Finding, error) {
+func find(gvk runtimeschema.GroupVersionKind) (validate.AnyKind, *schema.Definition, []Finding, error) {
 	all, err := crd.All()
 	if err != nil {
 		return validate.AnyKind{}, nil, nil, err

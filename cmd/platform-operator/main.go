@@ -18,6 +18,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 	"github.com/platform-operator/platform-operator/pkg/version"
+	"github.com/platform-operator/platform-operator/webhooks"
 )
 
 func main() {
@@ -124,15 +125,14 @@ func scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// loadPlatform reads the platform configuration, and checks the names of kinds in
-// it.
+// loadPlatform reads the platform configuration, and checks what it says about kinds.
 func loadPlatform(path string) (config.Platform, error) {
 	platform, err := config.Load(path)
 	return platform, errors.Join(err, checkKinds(platform, path))
 }
 
 func checkKinds(platform config.Platform, source string) error {
-	if err := controllers.CheckNames(platform.Kinds); err != nil {
+	if err := errors.Join(controllers.CheckNames(platform.Kinds), webhooks.CheckDefaults(platform)); err != nil {
 		return fmt.Errorf("platform configuration %s: %w", source, err)
 	}
 	return nil

@@ -72,9 +72,11 @@ func TestVersion(t *testing.T) {
 // An error is one line that contains the remedy, without usage and stack trace.
 func TestExecute_ErrorsContainTheRemedy(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
-	broken := filepath.Join(t.TempDir(), "platform.yaml")
-	if err := os.WriteFile(broken, []byte("webServer: {nodeport2: 1}\n"), 0o600); err != nil {
-		t.Fatal(err)
+	broken, impossible := filepath.Join(t.TempDir(), "platform.yaml"), filepath.Join(t.TempDir(), "platform.yaml")
+	for file, content := range map[string]string{broken: "webServer: {nodeport2: 1}\n", impossible: "defaults: [{spec: {probes: {}}}]\n"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, tc := range map[string]struct {
 		args []string
@@ -95,6 +97,7 @@ func TestExecute_ErrorsContainTheRemedy(t *testing.T) {
 		"unknown flag of preflight":           {[]string{"preflight", "--nothing"}, "unknown flag: --nothing"},
 		"output of preflight":                 {[]string{"preflight", "-o", "yaml"}, `-o "yaml" must be table or json`},
 		"platform configuration of preflight": {[]string{"preflight", "--config", broken}, "nodeport2"},
+		"defaults of render":                  {[]string{"render", "-f", "-", "--config", impossible}, `defaults[0] cannot be used for Memcached: unknown field "spec.probes"`},
 		"platform configuration of render":    {[]string{"render", "-f", "-", "--config", broken}, "nodeport2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,6 +135,14 @@ func TestRender(t *testing.T) {
 	hash := regexp.MustCompile(`(/applied: )\S+`)
 	if diff := cmp.Diff(hash.ReplaceAllString(want, "$1"), hash.ReplaceAllString(got, "$1")); diff != "" {
 		t.Errorf("render prints what the operator does not apply (-want +got):\n%s", diff)
+	}
+
+	platform := filepath.Join(t.TempDir(), "platform.yaml")
+	if err := os.WriteFile(platform, []byte("defaults: [{spec: {networkPolicy: {preset: Isolated}}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if with, err := execute(t, "", "render", "--config", platform, "-f", sample); err != nil || !strings.Contains(with, "kind: NetworkPolicy") || strings.Contains(got, "kind: NetworkPolicy") {
+		t.Errorf("the default is not rendered, error %v:\n%s", err, with)
 	}
 
 	piped, err := execute(t, string(raw), "render", "--config", os.DevNull, "-f", "-")

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,12 +11,15 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/render"
 	"github.com/platform-operator/platform-operator/pkg/version"
+	"github.com/platform-operator/platform-operator/webhooks"
 )
 
 func renderCommand() *cobra.Command {
@@ -27,7 +33,7 @@ func renderCommand() *cobra.Command {
 		Long: `Print the children of the objects in a file as YAML. They are computed by the same
 functions that the operator uses, with the platform configuration of the operator that
 is installed in the cluster. With --config, or if no cluster is configured, no cluster is
-needed. Owner references have no UID, because the object does not exist yet. Objects of
+needed. Defaults of the configuration are added as when the object is created. Owner references have no UID, because the object does not exist yet. Objects of
 other kinds are skipped.
 
 With --diff, compare the children with those in the cluster instead, and print what
@@ -73,7 +79,9 @@ Exit code:
 			if diff {
 				return renderDiff(c, f, platform, source, in, name)
 			}
-			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Kinds(platform))
+			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Kinds(platform), func(raw []byte) ([]byte, error) {
+				return webhooks.NewOffline(platform).Default(c.Context(), raw, metav1.NamespaceDefault)
+			})
 		},
 	}
 	f.register(cmd, false)
@@ -90,7 +98,12 @@ func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, sour
 		return err
 	}
 	kinds := controllers.Kinds(platform)
-	objects, err := render.Read(in, name, cl.Scheme, kinds)
+	objects, err := render.Read(in, name, cl.Scheme, kinds, func(raw []byte) ([]byte, error) {
+		if exists(c.Context(), cl, raw) {
+			return raw, nil
+		}
+		return webhooks.NewOffline(platform).Default(c.Context(), raw, cl.namespace)
+	})
 	if err != nil {
 		return err
 	}
@@ -114,4 +127,15 @@ func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, sour
 		return exit{code: 2}
 	}
 	return nil
+}
+
+// exists reports whether an object is in the cluster. What cannot be read is reported when
+// the cluster is compared.
+func exists(ctx context.Context, cl cluster, raw []byte) bool {
+	var o metav1.PartialObjectMetadata
+	if json.Unmarshal(raw, &o) != nil {
+		return false
+	}
+	key := client.ObjectKey{Namespace: cmp.Or(o.Namespace, cl.namespace), Name: o.Name}
+	return cl.Client.Get(ctx, key, &o) == nil
 }

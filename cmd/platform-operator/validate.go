@@ -19,7 +19,8 @@ func validateCommand() *cobra.Command {
 		Short: "Validate manifests as admission does, without a cluster",
 		Long: `Validate the objects in files as the API server and the operator's webhooks do when
 they are created: unknown fields, the schema of the CRD with its CEL rules, the rules
-of the kind, and those of the platform configuration. Print a line for each problem.
+of the kind, and those of the platform configuration, whose defaults are added first.
+Print a line for each problem.
 
 Rules that depend on the state of a cluster are not evaluated: quotas, policies of
 other components, and immutable fields of an object that exists already. Objects of

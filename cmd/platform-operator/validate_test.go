@@ -31,6 +31,7 @@ func TestValidate_ExitCodes(t *testing.T) {
 		return path
 	}
 	platform := write("platform.yaml", "maxReplicas: 3\n")
+	defaults := write("defaults.yaml", "defaults: [{spec: {resources: {requests: {cpu: 1m}}}}]")
 	memcached, unknown := write("memcached.yaml", "kinds: [Memcached]\n"), write("unknown.yaml", "kinds: [memcached]\n")
 	for name, tc := range map[string]struct {
 		stdin string
@@ -42,6 +43,7 @@ func TestValidate_ExitCodes(t *testing.T) {
 		"list":                   {`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "my.domain/v1", "kind": "WebServer", "metadata": {"name": "web"}, "spec": {}}]}`, []string{"-f", "-"}, 1, "spec.image: Required value"},
 		"name":                   {strings.Replace(valid, "name: web", "name: 1web", 1), []string{"-f", "-"}, 1, "metadata.name"},
 		"platform configuration": {strings.Replace(valid, "spec: {", "spec: {replicas: 5, ", 1), []string{"-f", "-", "--config", platform}, 1, "spec.replicas"},
+		"defaults":               {strings.Replace(valid, "4'}", "4', autoscaling: {maxReplicas: 2, targetCPUUtilizationPercentage: 80}}", 1), []string{"-f", "-", "--config", defaults}, 0, "valid"},
 		"disabled kind":          {valid, []string{"-f", "-", "--config", memcached}, 1, "kind: Forbidden: the platform configuration disables WebServer (kinds)"},
 		"unknown kind":           {valid, []string{"-f", "-", "--config", unknown}, 2, `kinds[0] is "memcached", must be one of DemoApplication, ImmortalContainer, Memcached, WebServer`},
 		"version":                {strings.Replace(valid, "/v1", "/v2", 1), []string{"-f", "-"}, 1, `apiVersion: Unsupported value: "my.domain/v2"`},

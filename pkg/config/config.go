@@ -89,6 +89,9 @@ type Platform struct {
 	// Metrics configures the metrics of the operator.
 	Metrics Metrics `json:"metrics"`
 
+	// Defaults are written into the specs of new objects. The first entry that
+	// concerns an object and has a block counts.
+	Defaults []Defaults `json:"defaults"`
 	// WebServer holds the defaults for WebServer objects.
 	WebServer WebServer `json:"webServer"`
 	// Memcached holds the defaults for Memcached objects.

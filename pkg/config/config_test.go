@@ -71,6 +71,9 @@ restartOnSecretChange: true
 metrics: {namespaces: false}
 webServer: {serviceType: ClusterIP, nodePort: 20010, exporterImage: registry.example/exporter:1}
 memcached: {image: "registry.example/memcached:1.6"}
+defaults:
+- {kinds: [WebServer], namespaces: [team-*], spec: {rollout: {minReadySeconds: 5}, pod: {labels: {team: a}}}}
+- {spec: {service: {type: ClusterIP}}}
 `,
 			func(p *Platform) {
 				*p = Platform{
@@ -102,6 +105,13 @@ memcached: {image: "registry.example/memcached:1.6"}
 					ServiceAccounts: true, RestartOnSecretChange: true,
 					WebServer: WebServer{ServiceType: "ClusterIP", NodePort: 20010, ExporterImage: "registry.example/exporter:1"},
 					Memcached: Memcached{Image: "registry.example/memcached:1.6"},
+					Defaults: []Defaults{
+						{
+							Kinds: []string{"WebServer"}, Namespaces: []string{"team-*"},
+							Spec: Spec{"rollout": map[string]any{"minReadySeconds": int64(5)}, "pod": map[string]any{"labels": map[string]any{"team": "a"}}},
+						},
+						{Spec: Spec{"service": map[string]any{"type": "ClusterIP"}}},
+					},
 				}
 			},
 		},
@@ -138,14 +148,21 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		file string
 		want []string // all of which the error must contain
 	}{
-		"unknown field":                 {"webServer: {nodeport2: 1}\n", []string{"nodeport2"}},
-		"unknown field at the top":      {"webserverz: {}\n", []string{"webserverz"}},
-		"field twice":                   {"apiVersion: a\napiVersion: b\n", []string{"apiVersion"}},
-		"wrong type":                    {"webServer: {nodePort: thirty}\n", []string{"nodePort"}},
-		"no YAML":                       {"a: [\n", []string{"platform.yaml"}},
-		"key policy":                    {"pods: {unlistedKeys: Deny}\n", []string{`pods.unlistedKeys is "Deny", must be Allow or Refuse`}},
-		"no key":                        {"pods: {annotations: [a b], labels: [\"\"], tolerations: [a/b/c]}\n", []string{"pods.annotations[0]", "pods.labels[0]", "pods.tolerations[0]"}},
-		"no classes":                    {"{pods: {runtimeClasses: [A]}, ingressClasses: [\"\"], loadBalancerClasses: [a b]}\n", []string{"pods.runtimeClasses[0]", "ingressClasses[0]", "loadBalancerClasses[0]"}},
+		"unknown field":            {"webServer: {nodeport2: 1}\n", []string{"nodeport2"}},
+		"unknown field at the top": {"webserverz: {}\n", []string{"webserverz"}},
+		"field twice":              {"apiVersion: a\napiVersion: b\n", []string{"apiVersion"}},
+		"wrong type":               {"webServer: {nodePort: thirty}\n", []string{"nodePort"}},
+		"no YAML":                  {"a: [\n", []string{"platform.yaml"}},
+		"key policy":               {"pods: {unlistedKeys: Deny}\n", []string{`pods.unlistedKeys is "Deny", must be Allow or Refuse`}},
+		"no key":                   {"pods: {annotations: [a b], labels: [\"\"], tolerations: [a/b/c]}\n", []string{"pods.annotations[0]", "pods.labels[0]", "pods.tolerations[0]"}},
+		"no classes":               {"{pods: {runtimeClasses: [A]}, ingressClasses: [\"\"], loadBalancerClasses: [a b]}\n", []string{"pods.runtimeClasses[0]", "ingressClasses[0]", "loadBalancerClasses[0]"}},
+		"defaults": {
+			`defaults: [{}, {namespaces: [Team], spec: {pod: {labels: null}, resources: null}}, {spec: {replicas: 2, service: {nodePort: 1}, pod: 5}}]`,
+			[]string{
+				"defaults[0].spec is empty", `defaults[1].namespaces[0] is "Team"`, "defaults[1].spec is empty, must have one of networkPolicy, pod.labels",
+				"defaults[2].spec.pod cannot", "defaults[2].spec.replicas cannot be a default: use networkPolicy", "defaults[2].spec.service.nodePort cannot",
+			},
+		},
 		"profile":                       {"pods: {leastProfile: Privileged}\n", []string{`pods.leastProfile is "Privileged", must be Baseline or Restricted`}},
 		"drain":                         {"pods: {drainSeconds: 3601}\n", []string{"pods.drainSeconds is 3601, must be between 0 and 3600"}},
 		"drain beyond the grace period": {"pods: {drainSeconds: 16, maxTerminationGracePeriodSeconds: 40}\n", []string{"pods.drainSeconds is 16, for which pods need a grace period of 41 seconds: pods.maxTerminationGracePeriodSeconds is 40"}},

@@ -65,6 +65,7 @@ func (p Platform) Validate() error {
 		}
 	}
 	p.validatePods(&f)
+	p.validateDefaults(&f)
 	for _, i := range []struct{ field, image string }{
 		{"webServer.exporterImage", p.WebServer.ExporterImage},
 		{"memcached.image", p.Memcached.Image},

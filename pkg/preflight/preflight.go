@@ -240,6 +240,16 @@ func merge(into, from converge.Object, existing client.Object) (converge.Object,
 			return nil, fmt.Errorf("reading %s: %w", from.GetName(), err)
 		}
 	}
+	var owned []map[string]any
+	for _, m := range existing.GetManagedFields() {
+		var fields map[string]any
+		if m.FieldsV1 != nil && json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) == nil {
+			owned = append(owned, fields)
+		}
+	}
+	if len(owned) > 0 {
+		spec["spec"] = keepUnowned(spec["spec"], all["spec"], below(owned, "spec"))
+	}
 	all["spec"] = spec["spec"]
 	raw, err := json.Marshal(all)
 	if err == nil {
@@ -260,6 +270,36 @@ func merge(into, from converge.Object, existing client.Object) (converge.Object,
 	into.SetLabels(labels)
 	into.SetAnnotations(annotations)
 	return into, nil
+}
+
+// keepUnowned adds to a value what an existing one has in addition and no client owns: the
+// defaults of the platform configuration, which applying a manifest does not remove.
+func keepUnowned(value, existing any, owned []map[string]any) any {
+	merged, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	had, _ := existing.(map[string]any)
+	for name, was := range had {
+		by := below(owned, name)
+		if now, stated := merged[name]; stated {
+			merged[name] = keepUnowned(now, was, by)
+		} else if len(by) == 0 {
+			merged[name] = was
+		}
+	}
+	return merged
+}
+
+// below returns the sets of managed fields that contain a field, from there on.
+func below(owned []map[string]any, name string) []map[string]any {
+	var all []map[string]any
+	for _, fields := range owned {
+		if f, ok := fields["f:"+name].(map[string]any); ok {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // change records that a child would be written.

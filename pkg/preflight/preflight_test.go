@@ -302,6 +302,32 @@ func TestRun_EvaluatesObjectsAsIfTheyWereApplied(t *testing.T) {
 	}
 }
 
+// Applying a file removes what its earlier version stated, and keeps what admission added.
+func TestMerge_KeepsWhatNoClientOwns(t *testing.T) {
+	read := func(spec string) *app {
+		t.Helper()
+		a := object()
+		if err := json.Unmarshal([]byte(spec), &a.Spec); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	live := read(`{"image":"web:1","replica":3,"paused":true,"networkPolicy":{"preset":"Isolated"},"pod":{"labels":{"team":"a"},"nodeSelector":{"disk":"ssd"}}}`)
+	live.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:image":{},"f:replica":{},"f:pod":{"f:nodeSelector":{}}}}`)},
+		{Manager: "other", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)},
+		{Manager: "before-1.20"},
+	}
+	got, err := merge(&app{}, read(`{"image":"web:2","pod":{"nodeSelector":{"disk":"hdd"}}}`), live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := read(`{"image":"web:2","networkPolicy":{"preset":"Isolated"},"pod":{"labels":{"team":"a"},"nodeSelector":{"disk":"hdd"}}}`)
+	if diff := cmp.Diff(want.Spec, got.(*app).Spec); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestRun_ReportsConflicts(t *testing.T) {
 	theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r := run(t.Context(), newServer(t, object(), theirs), []converge.AnyKind{converge.Erase(kind{}.kind())}, Options{})

@@ -21,11 +21,14 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/manifest"
 )
 
+// Complete adds to an object in JSON what admission would add. Nil adds nothing.
+type Complete func([]byte) ([]byte, error)
+
 // Objects reads objects from r and writes the children of each object to
 // w. name is the name of the source in errors.
-func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kinds []converge.AnyKind) error {
+func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kinds []converge.AnyKind, complete Complete) error {
 	found := false
-	return read(r, name, scheme, kinds, func(k converge.AnyKind, obj converge.Object, gvk schema.GroupVersionKind) error {
+	return read(r, name, scheme, kinds, complete, func(k converge.AnyKind, obj converge.Object, gvk schema.GroupVersionKind) error {
 		rendered, err := render(k, obj, gvk)
 		if err != nil {
 			return err
@@ -44,9 +47,9 @@ func Objects(r io.Reader, name string, w io.Writer, scheme *runtime.Scheme, kind
 }
 
 // Read returns the objects in r.
-func Read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind) ([]converge.Object, error) {
+func Read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind, complete Complete) ([]converge.Object, error) {
 	var all []converge.Object
-	err := read(r, name, scheme, kinds, func(_ converge.AnyKind, obj converge.Object, _ schema.GroupVersionKind) error {
+	err := read(r, name, scheme, kinds, complete, func(_ converge.AnyKind, obj converge.Object, _ schema.GroupVersionKind) error {
 		all = append(all, obj)
 		return nil
 	})
@@ -55,7 +58,7 @@ func Read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.Any
 
 // read calls f for each object in r. Objects of other kinds are skipped, because
 // manifests are usually mixed.
-func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind, f func(converge.AnyKind, converge.Object, schema.GroupVersionKind) error) error {
+func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.AnyKind, complete Complete, f func(converge.AnyKind, converge.Object, schema.GroupVersionKind) error) error {
 	// Strict decoding returns an error that names a misspelled field.
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	found := false
@@ -63,7 +66,13 @@ func read(r io.Reader, name string, scheme *runtime.Scheme, kinds []converge.Any
 		err := o.Err
 		if err == nil && inOwnGroup(o, scheme, kinds) {
 			found = true
-			err = one(o.JSON, strict, scheme, kinds, f)
+			doc := []byte(o.JSON)
+			if complete != nil {
+				doc, err = complete(doc)
+			}
+			if err == nil {
+				err = one(doc, strict, scheme, kinds, f)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.At, err)

@@ -53,7 +53,7 @@ func rendered(t *testing.T, in string) (string, error) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := Objects(strings.NewReader(in), "web.yaml", &out, s, kinds())
+	err := Objects(strings.NewReader(in), "web.yaml", &out, s, kinds(), nil)
 	return out.String(), err
 }
 
@@ -162,10 +162,10 @@ func TestRender_ReportsReadAndWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("broken pipe")
-	if err := Objects(iotest.ErrReader(broken), "standard input", &bytes.Buffer{}, s, kinds()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "standard input") {
+	if err := Objects(iotest.ErrReader(broken), "standard input", &bytes.Buffer{}, s, kinds(), nil); !errors.Is(err, broken) || !strings.Contains(err.Error(), "standard input") {
 		t.Errorf("source: got %v", err)
 	}
-	if err := Objects(strings.NewReader(web), "standard input", closed{broken}, s, kinds()); !errors.Is(err, broken) {
+	if err := Objects(strings.NewReader(web), "standard input", closed{broken}, s, kinds(), nil); !errors.Is(err, broken) {
 		t.Errorf("sink: got %v", err)
 	}
 }
@@ -210,7 +210,7 @@ func TestRender_ConvertsToTheStoredVersion(t *testing.T) {
 	for _, version := range []string{"v1", "v1beta1"} {
 		doc := "apiVersion: paas.cmft.com/" + version + "\nkind: DemoApplication\nmetadata: {name: a}\nspec: {image: nginx}\n"
 		var out bytes.Buffer
-		if err := Objects(strings.NewReader(doc), "test", &out, s, []converge.AnyKind{kind}); err != nil {
+		if err := Objects(strings.NewReader(doc), "test", &out, s, []converge.AnyKind{kind}, nil); err != nil {
 			t.Fatal(err)
 		}
 		rendered[version] = out.String()

@@ -5,7 +5,9 @@ package schema
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -143,6 +145,40 @@ func (d *Definition) Validate(ctx context.Context, obj, old map[string]any) fiel
 		}
 	}
 	return errs
+}
+
+// Fits reports whether a spec has only fields of the schema, and no more entries and
+// characters than it allows. Validating others takes time that grows with the square of the
+// number of errors.
+func (d *Definition) Fits(spec any) bool {
+	s := d.Schema.Properties["spec"]
+	return fits(spec, &s)
+}
+
+func fits(value any, s *apiextensionsv1.JSONSchemaProps) bool {
+	switch v := value.(type) {
+	case string:
+		return s.MaxLength == nil || int64(utf8.RuneCountInString(v)) <= *s.MaxLength
+	case []any:
+		if s.Items == nil || s.MaxItems != nil && int64(len(v)) > *s.MaxItems {
+			return false
+		}
+		return !slices.ContainsFunc(v, func(item any) bool { return !fits(item, s.Items.Schema) })
+	case map[string]any:
+		if s.MaxProperties != nil && int64(len(v)) > *s.MaxProperties {
+			return false
+		}
+		for name, member := range v {
+			p, known := s.Properties[name]
+			if !known && s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+				p, known = *s.AdditionalProperties.Schema, true
+			}
+			if !known || !fits(member, &p) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // inNamespace sets the namespace, which the API server takes from the request.

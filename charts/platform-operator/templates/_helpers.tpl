@@ -141,10 +141,93 @@ the root context, and the name of the kind in any case.
 {{- end -}}
 
 {{/*
+Fails if config.defaults contains what is not in the CRDs of the kinds. Relations between
+fields are rules in CEL, which only the operator evaluates.
+*/}}
+{{- define "platform-operator.checkDefaults" -}}
+{{- if .Values.config.defaults -}}
+{{- $specs := dict -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
+{{- $crd := ($.Files.Get $path | fromYaml).spec -}}
+{{- $_ := set $specs $crd.names.kind (first $crd.versions).schema.openAPIV3Schema.properties.spec -}}
+{{- end -}}
+{{- range $i, $d := .Values.config.defaults -}}
+{{- range $d.kinds -}}
+{{- if not (hasKey $specs .) -}}
+{{- fail (printf "config.defaults[%d].kinds contains %q: use %s" $i . (keys $specs | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- range $kind, $spec := $specs -}}
+{{- if and (or (not $d.kinds) (has $kind $d.kinds)) (include "platform-operator.hasKind" (list $ $kind)) -}}
+{{- include "platform-operator.checkValue" (list (printf "config.defaults[%d].spec" $i) $kind (omit $spec "required" "x-kubernetes-validations") $d.spec) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails if a value does not match a schema. The argument is a list: the path, the kind, the schema, and the value. */}}
+{{- define "platform-operator.checkValue" -}}
+{{- $at := index . 0 -}}
+{{- $kind := index . 1 -}}
+{{- $s := index . 2 -}}
+{{- $v := index . 3 -}}
+{{- $is := kindOf $v -}}
+{{- $number := has $is (list "float64" "int" "int64") -}}
+{{- $types := dict "object" (eq $is "map") "array" (eq $is "slice") "string" (eq $is "string") "boolean" (eq $is "bool") "integer" (and $number (eq (floor $v) (float64 $v))) -}}
+{{- $ok := or (get $types (default "integer" $s.type)) (and (not $s.type) (eq $is "string")) -}}
+{{- if and $ok $s.enum -}}
+{{- $ok = has $v $s.enum -}}
+{{- end -}}
+{{- if and $ok $number -}}
+{{- $ok = not (or (and (hasKey $s "minimum") (lt (float64 $v) (float64 $s.minimum))) (and (hasKey $s "maximum") (gt (float64 $v) (float64 $s.maximum)))) -}}
+{{- end -}}
+{{- if and $ok (eq $is "string") -}}
+{{- $ok = and (regexMatch (default "" $s.pattern) $v) (ge (len $v) (int $s.minLength)) (le (len $v) (int (default 1048576 $s.maxLength))) -}}
+{{- end -}}
+{{- if and $ok (eq $is "slice") -}}
+{{- $ok = and (ge (len $v) (int $s.minItems)) (le (len $v) (int (default 1048576 $s.maxItems))) -}}
+{{- end -}}
+{{- if and $ok (eq $is "map") -}}
+{{- $ok = le (len $v) (int (default 1048576 $s.maxProperties)) -}}
+{{- range $s.required -}}
+{{- $ok = and $ok (hasKey $v .) -}}
+{{- end -}}
+{{- range index $s "x-kubernetes-validations" -}}
+{{- if hasSuffix "?1:0) == 1" .rule -}}
+{{- $set := list -}}
+{{- range regexFindAll "self[.][A-Za-z]+" .rule -1 -}}
+{{- if hasKey $v (trimPrefix "self." .) }}{{ $set = append $set . }}{{ end -}}
+{{- end -}}
+{{- $ok = and $ok (eq (len $set) 1) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $ok -}}
+{{- fail (printf "%s is %s: see kubectl explain %s%s" $at (toJson $v) (lower $kind) (regexReplaceAll "^[^.]*[.]defaults|[[][0-9]+[]]" $at "")) -}}
+{{- end -}}
+{{- if eq $is "slice" -}}
+{{- range $i, $item := $v -}}
+{{- include "platform-operator.checkValue" (list (printf "%s[%d]" $at $i) $kind $s.items $item) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $is "map" -}}
+{{- range $name, $field := $v -}}
+{{- $of := get (default dict $s.properties) $name | default $s.additionalProperties -}}
+{{- if not $of -}}
+{{- fail (printf "%s.%s is not a field of %s" $at $name $kind) -}}
+{{- end -}}
+{{- include "platform-operator.checkValue" (list (printf "%s.%s" $at $name) $kind $of $field) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 Fails if values contradict each other, so that the operator would exit. What concerns one
 value is in values.schema.json.
 */}}
 {{- define "platform-operator.checkConfig" -}}
+{{- include "platform-operator.checkDefaults" . -}}
 {{- $c := .Values.config -}}
 {{- $web := $c.webServer -}}
 {{- if not (has $web.serviceType $c.serviceTypes) -}}

@@ -125,7 +125,7 @@ func kinds() []converge.AnyKind {
 func TestRedirect_IsRendered(t *testing.T) {
 	const doc = "apiVersion: redirect.example.com/v1alpha1\nkind: Redirect\nmetadata: {name: a}\nspec: {image: nginx, to: 'https://example.com', replicas: 2}\n"
 	var out bytes.Buffer
-	if err := render.Objects(strings.NewReader(doc), "test", &out, env.Scheme, kinds()); err != nil {
+	if err := render.Objects(strings.NewReader(doc), "test", &out, env.Scheme, kinds(), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"Deployment", "Service", "PodDisruptionBudget", "ControllerRevision"} {

@@ -330,7 +330,7 @@ func (s *server) tryChildren(t *testing.T, k Kind, c Case) (applied, unknown int
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := render.Objects(bytes.NewReader(raw), c.String(), &out, s.scheme, controllers.Kinds(c.Platform)); err != nil {
+	if err := render.Objects(bytes.NewReader(raw), c.String(), &out, s.scheme, controllers.Kinds(c.Platform), nil); err != nil {
 		// A missing reference, and an object without children.
 		for _, waits := range []string{"ConfigMap", "(spec.rollout.pinnedRevision) does not exist", "holds no object to render"} {
 			if strings.Contains(err.Error(), waits) {
