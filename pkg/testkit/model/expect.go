@@ -52,6 +52,8 @@ type memory struct {
 	// isolated reports whether the object was created with a NetworkPolicy and has
 	// asked for it since, and policyKnown whether it was checked when that was written.
 	isolated, policyKnown bool
+	// restored reports whether the object was restored in this step: it adopts its children.
+	restored bool
 	// unisolated reports whether the object has asked for a NetworkPolicy since
 	// everything settled last, and an unowned object has its name.
 	unisolated bool

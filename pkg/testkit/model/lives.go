@@ -73,7 +73,7 @@ func surroundingOps() []Op {
 			})
 		}),
 		other("outage", nginx, outage),
-		ofOwnership(other("restore", nil, restore)),
+		ofOwnership(other("restore", deployed, restore)),
 	}
 	for name, message := range refusals {
 		all = append(all, change(name, deployed, func(s *surroundings) { s.refusal = message }))
@@ -179,6 +179,6 @@ func restore(ctx context.Context, w *World) error {
 		return err
 	}
 	err = w.create(ctx)
-	w.memory.policyKnown = true // it has existed before
+	w.memory.policyKnown, w.memory.restored = true, true // the policy has existed before
 	return err
 }

@@ -151,6 +151,7 @@ func (w *World) remember(ctx context.Context) error {
 	}
 	w.checkVersions(s)
 	w.memory.touched, w.memory.edits, w.memory.doubtful, w.memory.historyDeleted = false, 0, false, false
+	w.memory.restored = false
 	if s.status.ObservedGeneration >= w.memory.orphanAt {
 		w.memory.orphanAt = 0
 	}
@@ -249,7 +250,8 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 		bad("existence", "the object does not exist any more, and it was not deleted")
 		return found, nil
 	}
-	if w.isGivenAway(s) || w.isOverlooked(s) {
+	adopts := w.memory.restored && !w.memory.touched
+	if !adopts && (w.isGivenAway(s) || w.isOverlooked(s)) {
 		return found, nil
 	}
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
@@ -262,7 +264,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	// It was disowned while an earlier object was paused, and has outlived it: the object
 	// reports it as Conflict.
 	for ref, c := range children {
-		if e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
+		if !adopts && e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
 			return found, nil
 		}
 	}
