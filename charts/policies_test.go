@@ -58,6 +58,7 @@ var examples = map[string]string{ //nolint:gosec // no credentials
 	"Deployment":              `{apiVersion: apps/v1, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: ` + podSpec + `}}}`,
 	"Pod":                     `{apiVersion: v1, spec: ` + podSpec + `}`,
 	"ControllerRevision":      `{apiVersion: apps/v1, revision: 1, data: {template: {spec: ` + podSpec + `}}}`,
+	"Job":                     `{apiVersion: batch/v1, spec: {template: {spec: {restartPolicy: Never, automountServiceAccountToken: false, containers: [{name: c, image: i}]}}}}`,
 	"ConfigMap":               `{apiVersion: v1, data: {a: b}, metadata: {annotations: {platform-operator.io/source: site@1}}}`,
 	"Service":                 `{apiVersion: v1, spec: {selector: {a: b}, ports: [{port: 80}]}}`,
 	"Ingress":                 `{apiVersion: networking.k8s.io/v1, spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}}`,

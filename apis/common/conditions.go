@@ -40,6 +40,8 @@ const (
 	ReasonNoReplicasAvailable = "NoReplicasAvailable"
 	// ReasonProgressing: children are being created or rolled out.
 	ReasonProgressing = "Progressing"
+	// ReasonBeforeRollout: the command that precedes the rollout runs.
+	ReasonBeforeRollout = "BeforeRollout"
 	// ReasonRolloutWaiting: too many other objects are being rolled out because
 	// of the same kind of change.
 	ReasonRolloutWaiting = "RolloutWaiting"

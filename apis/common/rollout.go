@@ -107,6 +107,29 @@ type Rollout struct {
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
 }
 
+// Before is a command that runs to its end before a revision is rolled out.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.command) && self.command.size() > 0 || has(self.args) && self.args.size() > 0",message="set command or args: without them, the Job would run the application itself"
+type Before struct {
+	Entrypoint `json:",inline"`
+
+	// env are environment variables in addition to those of the application. One
+	// of the same name takes precedence.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:XValidation:rule="self.map(e, has(e.value) ? e.value.size() : 0).sum() <= 262144",message="the values must have at most 262144 characters in all; use a ConfigMap and a volume for larger values"
+	Env []EnvVar `json:"env,omitempty"`
+
+	// deadlineSeconds is how long the command may take, from the creation of the
+	// Job. Unset means 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	DeadlineSeconds *int32 `json:"deadlineSeconds,omitempty"`
+}
+
 // Revisions contains the numbers of the revisions in use, the names of
 // their ControllerRevisions, and the hash of the current template.
 type Revisions struct {
@@ -144,6 +167,12 @@ type Revisions struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	FailedName string `json:"failedName,omitempty"`
+
+	// failedBefore is the name of the revision of the current spec, if its
+	// rollout.before failed. There is no ControllerRevision of it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	FailedBefore string `json:"failedBefore,omitempty"`
 }
 
 // ActionType is an action that the operator takes without a change of the spec.

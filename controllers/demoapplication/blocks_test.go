@@ -152,7 +152,7 @@ func TestDemoApplication_RollsBackAFailingImage(t *testing.T) {
 // configured is an application that follows a ConfigMap, which is not created.
 func configured(ns string) *demoapplicationv1.DemoApplication {
 	return application(ns, "web", func(a *demoapplicationv1.DemoApplication) {
-		a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
+		a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{RestartOnConfigChange: new(true)}}
 		a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}
 	})
 }
@@ -213,7 +213,7 @@ func TestDemoApplication_SnapshotsReferencedConfigMaps(t *testing.T) {
 	// When no snapshots are needed any more, they are deleted together with their
 	// revisions.
 	l.Edit(a, "web", func() {
-		a.Spec.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
+		a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{RevisionHistoryLimit: new(int32(0))}}
 		a.Spec.EnvFrom[0].ConfigMapRef.Optional = new(true)
 	})
 	l.Ready(a, "web")

@@ -27,6 +27,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;patch;watch
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies;ingresses,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
@@ -50,7 +51,7 @@ func kind(platform config.Platform) workload.Kind[*demoapplicationv1.DemoApplica
 		},
 		Paused:   func(a *demoapplicationv1.DemoApplication) bool { return a.Spec.Paused },
 		PodLabel: kindLabel,
-		Labels:   (*demoapplicationv1.DemoApplication).PodLabels, ServiceName: func(a *demoapplicationv1.DemoApplication) string { return a.Name }, Web: true,
+		Labels:   (*demoapplicationv1.DemoApplication).PodLabels, ServiceName: func(a *demoapplicationv1.DemoApplication) string { return a.Name }, Web: true, Before: true,
 		ConfigMaps: referenced,
 		Secrets:    func(a *demoapplicationv1.DemoApplication) []string { return configsource.UsedNames(secrets(a)) },
 		Object: func(a *demoapplicationv1.DemoApplication, o workload.Observed) workload.Object {

@@ -68,9 +68,7 @@ func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]configsou
 	s := a.Spec.DeepCopy()
 	s.Replica, s.DeletionPolicy, s.Paused = nil, "", false
 	s.Service, s.Expose, s.Autoscaling, s.PodDisruptionBudget, s.NetworkPolicy, s.Monitoring = nil, nil, nil, nil, nil, nil
-	if s.Rollout != nil {
-		s.Rollout = s.Rollout.Inputs()
-	}
+	s.Rollout = s.Rollout.Inputs()
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		p.Name, p.NodePort, p.AppProtocol = "", nil, nil
@@ -110,10 +108,13 @@ func (x *object) Spec() workload.Spec {
 	s := workload.Spec{
 		Kind: demoapplicationv1.Kind, Owner: a, Labels: a.PodLabels(), Container: a.Name, Profile: common.SecurityBaseline,
 		Replicas: replicas(a), LastReplicas: a.Status.Replicas,
-		Rollout: a.Spec.Rollout, RolloutStatus: &a.Status.RolloutStatus,
+		Rollout: a.Spec.Rollout.Shared(), RolloutStatus: &a.Status.RolloutStatus,
 		PodDisruptionBudget: a.Spec.PodDisruptionBudget, NetworkPolicy: a.Spec.NetworkPolicy, Ports: podPorts(a),
 		Service: a.Name, Port: webPort(a),
 		Autoscaling: a.Spec.Autoscaling, Expose: a.Spec.Expose, Monitoring: a.Spec.Monitoring,
+	}
+	if a.Spec.Rollout != nil {
+		s.Before = a.Spec.Rollout.Before
 	}
 	_, s.Metrics = metricsPort(a)
 	return s
@@ -191,7 +192,7 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 	resources.LeaveLostNodes(pod, platform.TolerationSeconds)
 	pod.WithContainers(c)
 	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
-	return rollout.Restarted(t, a.Spec.Rollout)
+	return rollout.Restarted(t, a.Spec.Rollout.Shared())
 }
 
 // options returns the parts of the spec that customize the pods.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -97,6 +98,8 @@ func live(t *testing.T, doc string, o *Observed) {
 		o.Route = into(t, doc, &gatewayv1.HTTPRoute{})
 	case "PodMonitor":
 		o.PodMonitor = into(t, doc, &monitoring.PodMonitor{})
+	case "Job":
+		o.Jobs = append(o.Jobs, into(t, doc, &batchv1.Job{}))
 	case "ConfigMap":
 		c := into(t, doc, &corev1.ConfigMap{})
 		if c.Annotations[naming.AnnotationSource] != "" {
@@ -183,7 +186,7 @@ func TestDesired_SetsOwnerLabelAndHash(t *testing.T) {
 					t.Errorf("%s: owner (-want +got):\n%s", c.Kind, diff)
 				}
 				if c.Labels[naming.LabelManagedBy] != naming.ManagedBy || c.Annotations[naming.AnnotationOwner] != string(a.UID) ||
-					c.Annotations[naming.AnnotationApplied] == "" || c.Namespace != a.Namespace || c.Name != a.Name && c.Kind != "ControllerRevision" && c.Kind != "ConfigMap" {
+					c.Annotations[naming.AnnotationApplied] == "" || c.Namespace != a.Namespace || c.Name != a.Name && c.Kind != "ControllerRevision" && c.Kind != "ConfigMap" && c.Kind != "Job" {
 					t.Errorf("%s: %+v", c.Kind, c.ObjectMeta)
 				}
 			}
@@ -260,7 +263,7 @@ func TestObject_PlansTheServiceWhateverIsObserved(t *testing.T) {
 // does not exist.
 func TestDesired_HasAServiceWithoutATemplate(t *testing.T) {
 	a := sample()
-	a.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(99))}
+	a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{PinnedRevision: new(int64(99))}}
 	plan, err := desired(a, Observed{}, platform)
 	if err == nil {
 		t.Error("a revision that does not exist is no problem")
@@ -470,6 +473,7 @@ func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 		"resources":             {`resources: {limits: {cpu: 1}}`, true},
 		"the pod":               {`pod: {labels: {a: b}}`, true},
 		"security":              {`security: {profile: Restricted}`, true},
+		"a command before it":   {`rollout: {before: {command: [migrate]}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := sample(), sample()
@@ -504,7 +508,7 @@ func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 
 func TestDesired_KeepsTheDeploymentIfAReferenceIsMissing(t *testing.T) {
 	a := sample()
-	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
+	a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{RestartOnConfigChange: new(true)}}
 	a.Spec.EnvFrom = []common.EnvFromSource{{ConfigMapRef: &common.OptionalReference{Name: "app"}}}
 	o := Observed{Observed: rollout.Observed{Deployment: &appsv1.Deployment{}}, Snapshots: []*corev1.ConfigMap{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx-demo-0123456789abcdef", Annotations: map[string]string{naming.AnnotationSource: "app@1/1"}}},

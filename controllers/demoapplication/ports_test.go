@@ -133,7 +133,7 @@ func TestService_RoutesToThePortsOfEachPod(t *testing.T) {
 			second := revisionOf(t, a, 2)
 			a.Status.Revisions = &tc.revisions
 			if tc.pinned != 0 {
-				a.Spec.Rollout = &common.Rollout{PinnedRevision: &tc.pinned}
+				a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{PinnedRevision: &tc.pinned}}
 			}
 			o := withPods(t, []*appsv1.ControllerRevision{first, second}, tc.ready, tc.starting)
 			service, policy := routing(t, a, o)
@@ -209,7 +209,7 @@ func TestAuxiliary_FollowsTheTemplatesInUse(t *testing.T) {
 			second := revisionOf(t, a, 2)
 			a.Status.Revisions = &tc.revisions
 			if tc.pinned != 0 {
-				a.Spec.Rollout = &common.Rollout{PinnedRevision: &tc.pinned}
+				a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{PinnedRevision: &tc.pinned}}
 			}
 			monitor, autoscaler := &monitoring.PodMonitor{}, &autoscalingv2.HorizontalPodAutoscaler{}
 			decode(t, a, withPods(t, []*appsv1.ControllerRevision{first, second}, tc.ready, nil),

@@ -23,7 +23,7 @@ func readingSecrets() config.Platform {
 
 // following makes an application follow the Secret db.
 func following(a *demoapplicationv1.DemoApplication) {
-	a.Spec.Rollout = &common.Rollout{RestartOnConfigChange: new(true)}
+	a.Spec.Rollout = &demoapplicationv1.Rollout{Rollout: common.Rollout{RestartOnConfigChange: new(true)}}
 	a.Spec.EnvFrom = []common.EnvFromSource{{SecretRef: &common.OptionalReference{Name: "db"}}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,12 +16,12 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// AddIndexes adds the indexes by which children are found: ControllerRevisions and
-// ConfigMaps by the UID of their owner (naming.IndexOwner), children without a controller
+// AddIndexes adds the indexes by which children are found: ControllerRevisions,
+// ConfigMaps and Jobs by the UID of their owner (naming.IndexOwner), children without a controller
 // (naming.IndexDisowned), and unowned objects (naming.IndexUnowned). children are empty
 // objects of the types that are cached.
 func AddIndexes(ctx context.Context, to client.FieldIndexer, children []client.Object) error {
-	owned := []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}}
+	owned := []client.Object{&appsv1.ControllerRevision{}, &corev1.ConfigMap{}, &batchv1.Job{}}
 	return errors.Join(
 		index(ctx, to, children, owned, naming.IndexOwner, ownerUID),
 		index(ctx, to, children, children, naming.IndexDisowned, disownedBy),

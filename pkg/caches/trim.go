@@ -67,10 +67,10 @@ func dropUnownedData(o metav1.Object) {
 }
 
 // belongsToUs reports whether an object is, or was, a child of one of the
-// operator's objects, rather than of a ReplicaSet, for example.
+// operator's objects, rather than of a ReplicaSet or a Job, for example.
 func belongsToUs(o metav1.Object) bool {
 	c := metav1.GetControllerOf(o)
-	return c != nil && !strings.HasPrefix(c.APIVersion, "apps/") || o.GetAnnotations()[naming.AnnotationOwner] != ""
+	return c != nil && !strings.HasPrefix(c.APIVersion, "apps/") && !strings.HasPrefix(c.APIVersion, "batch/") || o.GetAnnotations()[naming.AnnotationOwner] != ""
 }
 
 // trimPod keeps of a pod, which a ReplicaSet created, its identity and what

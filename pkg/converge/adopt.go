@@ -35,8 +35,8 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// As with the deletion policy, a revision is useless without the object.
-		bound := !orphans(c.obj) || gvk.Kind == "ControllerRevision"
+		// As with the deletion policy, a revision or a Job is useless without the object.
+		bound := !orphans(c.obj) || gvk.Kind == "ControllerRevision" || gvk.Kind == "Job"
 		for _, o := range disowned {
 			adopted, err := c.applier.Adopt(ctx, c.owner, gvk.Kind, o.(client.Object), labels, bound)
 			if adopted {

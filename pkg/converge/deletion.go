@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -112,7 +113,7 @@ func orphans(obj Object) bool { return obj.GetDeletionPolicy() == common.Deletio
 // orphans its children.
 func (r *Reconciler) staysUnwanted(obj Object, child client.Object) bool {
 	switch child.(type) {
-	case *appsv1.ControllerRevision:
+	case *appsv1.ControllerRevision, *batchv1.Job:
 		return false // it is useless without the object
 	case *corev1.ConfigMap:
 		return true // pods that are left behind may mount it

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -276,6 +277,13 @@ func describe(o client.Object) string {
 			}
 		}
 		return s + ports.String()
+	case *batchv1.Job:
+		for _, c := range o.Status.Conditions {
+			if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+				return strings.ToLower(string(c.Type))
+			}
+		}
+		return "running"
 	case *policyv1.PodDisruptionBudget:
 		if o.Status.DisruptionsAllowed == 1 {
 			return "1 eviction allowed"

@@ -62,9 +62,9 @@ const (
 	// AnnotationHealthyRevision is set on every Deployment. Its value is the name of
 	// the last revision that was healthy when the Deployment was written.
 	AnnotationHealthyRevision = Domain + "/healthy-revision"
-	// AnnotationSharedRollout is set on a Deployment whose rollout was started
-	// by the change of a ConfigMap or Secret instead of the object. Its value is
-	// the hash of the pod template.
+	// AnnotationSharedRollout is set on a Deployment whose rollout was started by the
+	// change of a ConfigMap or Secret instead of the object, and on the Job that
+	// precedes it. Its value is the hash of the pod template.
 	AnnotationSharedRollout = Domain + "/shared-rollout"
 	// AnnotationKeepAvailable is set on a PodDisruptionBudget whose pods are replaced
 	// before they are evicted. Its value is the number of pods that remain available.

@@ -17,10 +17,9 @@ import (
 func (d *Decision) Deployment(plan converge.Plan, seen Observed, build func(*corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent) apply.Intent {
 	in := d.Mark(build(d.Template))
 	d.markShared(in, seen.Deployment)
-	mounts := map[string]bool{}
-	mentioned(d.Template, mounts)
+	in.Requires = Mounted(d.Template, plan)
 	for _, other := range plan.Apply {
-		if other.Kind == "ControllerRevision" || other.Kind == "ConfigMap" && mounts[other.Name] {
+		if other.Kind == "ControllerRevision" {
 			in.Requires = append(in.Requires, other.Ref())
 		}
 	}

@@ -60,8 +60,8 @@ type Observed struct {
 	Deployment *appsv1.Deployment
 	// Revisions are those of the object.
 	Revisions []*appsv1.ControllerRevision
-	// Pods are those with the labels of the object.
-	Pods []corev1.Pod
+	// Pods are those with the labels of the object, and JobPods those of its Jobs.
+	Pods, JobPods []corev1.Pod
 }
 
 // Input is the input of a decision.
@@ -187,6 +187,8 @@ type Decision struct {
 	shared bool
 	// unasked reports that the inputs of the spec are not known.
 	unasked bool
+	// upcoming is the template of a revision that may not be rolled out yet, if any.
+	upcoming *corev1ac.PodTemplateSpecApplyConfiguration
 }
 
 // contents is the data of a ControllerRevision.

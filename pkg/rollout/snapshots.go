@@ -21,6 +21,7 @@ import (
 // pod that does not find a mounted ConfigMap waits for a minute or two.
 func (d *Decision) Snapshots(asked []configsource.Snapshot, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
 	used := map[string]bool{}
+	mentioned(d.upcoming, used)
 	for _, r := range d.Kept {
 		t, broken := r.Template()
 		if broken != nil {

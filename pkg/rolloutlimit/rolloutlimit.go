@@ -113,6 +113,13 @@ func (l *Limiter) Edited(key types.NamespacedName, revision string) {
 	l.of(key.Namespace).edits[key.Name] = revision
 }
 
+// IsEdit reports whether a user started the rollout of a revision.
+func (l *Limiter) IsEdit(key types.NamespacedName, revision string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of(key.Namespace).edits[key.Name] == revision
+}
+
 // Asks records what an object itself asks for, without what it refers to, until the next
 // Release.
 func (l *Limiter) Asks(key types.NamespacedName, pods string) {

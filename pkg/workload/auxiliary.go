@@ -85,6 +85,8 @@ type Wanted struct {
 	// Owner is the object, and Labels are the labels that select its pods.
 	Owner  client.Object
 	Labels map[string]string
+	// Isolated are the labels that select the pods to isolate, if not all of Labels.
+	Isolated map[string]string
 	// Pods are all labels of the pods.
 	Pods map[string]string
 	// Deployment and Service are the names of the Deployment and the Service.
@@ -118,7 +120,11 @@ type Wanted struct {
 // added, because no pod may run before the policy that isolates it exists.
 func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 	converge.ApplyOrPrune(plan, w.NetworkPolicy != nil, func() apply.Intent {
-		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, w.Labels, w.Ports, w.NetworkPolicy)
+		selector := w.Labels
+		if w.Isolated != nil {
+			selector = w.Isolated
+		}
+		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, selector, w.Ports, w.NetworkPolicy)
 	}, s.NetworkPolicy)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -46,8 +47,9 @@ type Kind[T converge.Object] struct {
 	Labels func(T) map[string]string
 	// ServiceName returns the name of an object's Service.
 	ServiceName func(T) string
-	// Web reports whether the objects can be autoscaled, exposed and monitored.
-	Web bool
+	// Web reports whether the objects can be autoscaled, exposed and monitored, and
+	// Before whether a command can run before their rollouts.
+	Web, Before bool
 	// ConfigMaps returns the users' ConfigMaps whose content matters to an
 	// object, and Secrets the names of such Secrets. Nil: there are none.
 	ConfigMaps func(T) []configsource.Reference
@@ -73,6 +75,9 @@ func (k Kind[T]) Converge() converge.AnyKind {
 	}
 	if k.ConfigMaps != nil {
 		children = append(children, &corev1.ConfigMap{}) // snapshots
+	}
+	if k.Before {
+		children = append(children, &batchv1.Job{})
 	}
 	seen := &nodes{}
 	c := converge.Kind[T, Observed]{
@@ -111,6 +116,8 @@ type Observed struct {
 	Service *corev1.Service
 	// OnlyNode is the node that all pods are on although others have run pods, or "".
 	OnlyNode string
+	// Jobs are those of the object.
+	Jobs []*batchv1.Job
 	// Sources are the ConfigMaps that the spec refers to, by name, and Snapshots
 	// the snapshots that belong to the object. Secrets are digests of the
 	// Secrets that the spec refers to, nil if none may be read.
@@ -121,9 +128,12 @@ type Observed struct {
 
 func (k Kind[T]) observe(ctx context.Context, r converge.Reader, obj T) (Observed, error) {
 	o := Observed{Offline: r.Offline, Now: r.Now, Sources: r.Sources, Snapshots: r.Snapshots, Secrets: r.Secrets}
-	var errs [3]error
+	var errs [4]error
 	o.Observed, errs[0] = ObserveRollout(ctx, r, obj, obj.GetName(), k.PodLabel, k.Labels(obj))
 	o.Children, errs[1] = observeChildren(ctx, r, obj, k.Web)
 	o.Service, errs[2] = converge.GetOwned(ctx, r, obj, k.ServiceName(obj), &corev1.Service{})
+	if k.Before {
+		o.Jobs, errs[3] = listJobs(ctx, r, obj)
+	}
 	return o, errors.Join(errs[:]...)
 }

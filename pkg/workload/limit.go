@@ -13,6 +13,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/hash"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/rolloutlimit"
 )
@@ -43,7 +44,8 @@ func (l limiter) Run(ctx context.Context, cache client.Reader, kind string, wake
 // for, the object keeps its slot.
 func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	m := model.(*Model)
-	if m.Err != nil {
+	next := m.before.revision
+	if m.Err != nil && next == nil {
 		return
 	}
 	key, d, live := client.ObjectKeyFromObject(obj), &m.Decision, m.observed.Deployment
@@ -52,7 +54,14 @@ func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	edited := obj.GetStatus().ObservedGeneration != obj.GetGeneration() && l.Asked(key) != asks
 	defer l.Asks(key, asks)
 	switch {
-	case d.StartsRollout(live) && edited:
+	case next != nil: // its rollout starts when the command has succeeded
+		if edited {
+			l.Edited(key, next.Hash())
+		}
+		if job := m.before.job; job != nil && !l.IsEdit(key, next.Hash()) {
+			job.Annotate(naming.AnnotationSharedRollout, next.Hash())
+		}
+	case d.StartsRollout(live) && (edited || m.before.edited):
 		l.Edited(key, d.Desired.Hash())
 	case d.StartsRollout(live):
 		switch decision, err := l.Request(key, d.Desired.Hash()); {

@@ -3,7 +3,14 @@ package workload
 import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
+
+// withBefore are the kinds that can run a command before a rollout.
+var withBefore = []string{"DemoApplication"}
+
+// beforeFailed is where a failed command is reported.
+var beforeFailed = append([]string{message.LastActions}, message.Stalls...)
 
 var (
 	msgExposeNotAllowed = message.Define(message.Message{
@@ -25,6 +32,35 @@ var (
 		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing},
 		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",
 		When: "It follows another message, if the operator has observed pods on other nodes. Pods are distributed over the nodes only when they are created, so that drains can leave all of them on one. If that node fails, the object does not serve until new pods are ready.",
+	})
+	msgBefore = message.Define(message.Message{
+		In: message.Waits, Kinds: withBefore,
+		Reasons: []string{
+			common.ReasonBeforeRollout, rollout.ReasonImagePull, rollout.ReasonCrash, rollout.ReasonNotCreated, rollout.ReasonNodeLost,
+			common.ReasonReferenceNotFound, common.ReasonUnschedulable,
+		},
+		Text: "Running the command before the rollout, in Job \"{name}\".",
+		When: "The spec has rollout.before. The Deployment is not changed until the command has succeeded. If no pod of the Job exists, run kubectl describe on the Job.",
+	})
+	msgBeforeWaits = message.Define(message.Message{
+		In: message.Waits, Kinds: withBefore, Reasons: []string{common.ReasonBeforeRollout},
+		Text: "The command before the rollout waits until that of an earlier change has ended.",
+		When: "The spec was changed again while the command was running. To end that one, delete its Job.",
+	})
+	msgBeforeFailed = message.Define(message.Message{
+		In: beforeFailed, Kinds: withBefore, Reasons: []string{reasonBeforeFailed, common.ReasonRolloutFailed},
+		Text: "The command before the rollout failed ({exit code or reason}).", Quote: "last lines of the log",
+		When: "The command ended with an error, was evicted, or exceeded rollout.before.deadlineSeconds (DeadlineExceeded).",
+	})
+	msgBeforeLost = message.Define(message.Message{
+		In: message.Stalls, Kinds: withBefore, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "The command before the rollout failed.",
+		When: "Its cause is not in status.lastActions any more.",
+	})
+	msgNothingChanged = message.Define(message.Message{
+		In: message.Stalls, Kinds: withBefore, Reasons: []string{common.ReasonRolloutFailed},
+		Text: "The Deployment was not changed. Change the spec, or set rollout.restartedAt to run the command again.",
+		When: "It follows the message about a command that failed.",
 	})
 	msgEvicting = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments,

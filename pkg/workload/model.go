@@ -88,6 +88,7 @@ type Spec struct {
 	// one that was reported last.
 	Replicas, LastReplicas int32
 	Rollout                *common.Rollout
+	Before                 *common.Before
 	RolloutStatus          *common.RolloutStatus
 	PodDisruptionBudget    *common.PodDisruptionBudget
 	NetworkPolicy          *common.NetworkPolicy
@@ -160,6 +161,7 @@ type Model struct {
 	current   bool // the decision is about what the spec asks for
 	auxiliary Wanted
 	eviction  evicted
+	before    before
 	web       bool
 }
 
@@ -177,6 +179,9 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))
+	if k.Before {
+		m.holdBefore(k.PodLabel)
+	}
 	in := m.Decision.InUse(o.Pods)
 	m.ports = portsOf(in)
 	m.eviction = m.evicted()
@@ -189,6 +194,9 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	}
 	if s.Metrics != "" {
 		m.auxiliary.Metrics = m.ports.scraped(s.Metrics, s.Ports)
+	}
+	if s.Before != nil || len(o.Jobs) > 0 {
+		m.auxiliary.Isolated = map[string]string{k.PodLabel: obj.GetName()}
 	}
 	return m
 }
@@ -230,7 +238,7 @@ func (m *Model) decide(q rollout.Input) (rollout.Decision, error) {
 func (m *Model) Plan() (converge.Plan, error) {
 	o, d, owner := m.observed, &m.Decision, m.spec.Owner
 	var snapshots []configsource.Snapshot
-	if m.current {
+	if m.current || m.before.revision != nil {
 		snapshots = m.object.Snapshots()
 	}
 	stay, stale, unreadable := d.Snapshots(snapshots, o.Snapshots, m.spec.Labels)
@@ -239,6 +247,9 @@ func (m *Model) Plan() (converge.Plan, error) {
 	// Of an object that is being deleted only the names of the children matter,
 	// and all of them do: children that were released are not observed any more.
 	deleting := !owner.GetDeletionTimestamp().IsZero()
+	if !deleting {
+		m.before.addTo(&plan)
+	}
 	if d.Template != nil || deleting {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Observed, m.Deployment))
 	}
@@ -246,6 +257,7 @@ func (m *Model) Plan() (converge.Plan, error) {
 	o.ApplyOrPrune(&plan, m.auxiliary)
 	plan.Accompany(apply.Ref{Kind: "Deployment", Name: owner.GetName()})
 	plan.Prune = append(plan.Prune, stale...) // after the revisions that mount them
+	plan.Prune = append(plan.Prune, m.before.stale...)
 	if deleting {
 		return plan, nil // a missing input must not prevent the deletion
 	}
@@ -313,6 +325,7 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 			out.RequeueAfter(left)
 		}
 	}
+	m.before.report(s.RolloutStatus, out)
 	m.eviction.report(&state, s.RolloutStatus, r.Deployment, func() string { return m.Decision.Cause(r.Deployment, o.Pods) }, out)
 	conditions.Report(status, owner.GetGeneration(), out.Now, state, out.Problem)
 	r.Hosts = o.Exposed(m.auxiliary, status, out)

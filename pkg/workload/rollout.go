@@ -3,9 +3,12 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/converge"
@@ -31,17 +34,27 @@ func Pods(key string, fixed map[string]string) converge.Watch {
 // podIndex returns the name of the index of pods by the value of a label.
 func podIndex(label string) string { return "pods-by-" + label }
 
-// listPods reads the pods of an object from the cache, by the index of Pods. label
-// is the one whose value is the name of the object, and labels are all labels that
-// select its pods. Without an index, each reconcile would visit all pods in the
-// namespace.
-func listPods(ctx context.Context, r client.Reader, owner client.Object, label string, labels map[string]string) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	err := r.List(ctx, &pods, client.InNamespace(owner.GetNamespace()), client.MatchingFields{podIndex(label): owner.GetName()}, client.MatchingLabels(labels))
+// listPods reads the pods of an object from the cache, by the index of Pods, and those of
+// its Jobs. label is the one whose value is the name of the object, and of all labels that
+// select its pods, those of Jobs have only that. Without an index, each reconcile would
+// visit all pods in the namespace.
+func listPods(ctx context.Context, r client.Reader, owner client.Object, label string, all map[string]string) (pods, jobPods []corev1.Pod, err error) {
+	var list corev1.PodList
+	err = r.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{podIndex(label): owner.GetName()})
 	if err != nil {
-		return nil, fmt.Errorf("listing the pods of %q: %w", owner.GetName(), err)
+		return nil, nil, fmt.Errorf("listing the pods of %q: %w", owner.GetName(), err)
 	}
-	return pods.Items, nil
+	selector := labels.SelectorFromSet(all)
+	pods = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		if selector.Matches(labels.Set(p.Labels)) {
+			return false
+		}
+		if p.Labels[batchv1.JobNameLabel] != "" {
+			jobPods = append(jobPods, p)
+		}
+		return true
+	})
+	return pods, jobPods, nil
 }
 
 // ObserveRollout reads from the cache what the rollouts of an object depend on. Pods
@@ -63,6 +76,6 @@ func ObserveRollout(ctx context.Context, r client.Reader, owner client.Object, d
 			s.Revisions = append(s.Revisions, c)
 		}
 	}
-	s.Pods, err = listPods(ctx, r, owner, label, labels)
+	s.Pods, s.JobPods, err = listPods(ctx, r, owner, label, labels)
 	return s, err
 }

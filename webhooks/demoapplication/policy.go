@@ -16,7 +16,7 @@ func judge(d *demoapplicationv1.DemoApplication, platform config.Platform) polic
 	r := policy.Request{
 		Namespace: d.Namespace, Images: []config.Image{{Field: spec.Child("image"), Name: s.Image, PullField: spec.Child("imagePullPolicy"), Pull: s.ImagePullPolicy}}, DeletionPolicy: s.DeletionPolicy,
 		Autoscaling: s.Autoscaling, Budget: s.PodDisruptionBudget, Expose: s.Expose, Pod: s.Pod, Profile: policy.Profile(s.Security),
-		Container: &s.Container, Selector: d.PodLabels(), Deployed: true, Rollout: s.Rollout,
+		Container: &s.Container, Selector: d.PodLabels(), Deployed: true, Rollout: s.Rollout.Shared(),
 	}
 	if s.Service != nil {
 		r.Service = &s.Service.ServiceOptions

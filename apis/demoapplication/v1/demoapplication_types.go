@@ -141,7 +141,7 @@ type DemoApplicationSpec struct {
 	// rollout configures how changes are rolled out, and what happens if a
 	// rollout fails. Unset restartOnConfigChange means false for this kind.
 	// +optional
-	Rollout *common.Rollout `json:"rollout,omitempty"`
+	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// paused stops changes to all children, regardless of the spec, except that
 	// their owner references follow deletionPolicy. The status is still updated,
@@ -154,6 +154,38 @@ type DemoApplicationSpec struct {
 	// and they are no longer managed.
 	// +optional
 	DeletionPolicy common.DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// Rollout configures how changes are rolled out, what runs before, and what
+// happens if a rollout fails.
+type Rollout struct {
+	common.Rollout `json:",inline"`
+
+	// before is a command of the new image, such as a migration, which must succeed
+	// before a revision is rolled out. It runs once for each revision, in a Job
+	// with the environment, the volumes and the security of the pods. If it fails,
+	// nothing is changed, until the spec or restartedAt changes. Earlier revisions do
+	// not run it again.
+	// +optional
+	Before *common.Before `json:"before,omitempty"`
+}
+
+// Inputs returns the fields that a revision depends on, or nil if none is set.
+func (r *Rollout) Inputs() *Rollout {
+	if r == nil || r.RestartedAt == nil && r.Before == nil {
+		return nil
+	}
+	in := &Rollout{Before: r.Before}
+	in.RestartedAt = r.RestartedAt
+	return in
+}
+
+// Shared returns the fields that kinds have in common. r may be nil.
+func (r *Rollout) Shared() *common.Rollout {
+	if r == nil {
+		return nil
+	}
+	return &r.Rollout
 }
 
 // Service configures the Service, except for its ports.
@@ -267,7 +299,7 @@ func (d *DemoApplication) PodLabels() map[string]string {
 func (d *DemoApplication) GetStatus() *common.Status { return &d.Status.Status }
 
 // GetRollout returns how changes are rolled out, or nil for the defaults.
-func (d *DemoApplication) GetRollout() *common.Rollout { return d.Spec.Rollout }
+func (d *DemoApplication) GetRollout() *common.Rollout { return d.Spec.Rollout.Shared() }
 
 // GetRolloutStatus returns the observed state of rollouts.
 func (d *DemoApplication) GetRolloutStatus() *common.RolloutStatus { return &d.Status.RolloutStatus }
