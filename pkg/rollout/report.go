@@ -49,12 +49,7 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	proven := complete && dep.Status.AvailableReplicas > 0
 	if proven {
 		status.Image, status.ImageID = serves(dep, pods, container, d.Serving.hash, *status)
-	}
-	if proven && d.isHealthy(m, dep, pods, out) {
-		m.healthy = m.current
-		if m.failed.is(d.Serving) {
-			m.failed = reference{}
-		}
+		d.earn(&m, dep, pods, out)
 	}
 	switch {
 	case d.RolledBack():
@@ -75,6 +70,17 @@ func (d *Decision) report(status *common.RolloutStatus, dep *appsv1.Deployment, 
 	}
 	status.Revisions = m.revisions()
 	return state
+}
+
+// earn records that the serving revision is healthy, if it is, and has not failed then.
+func (d *Decision) earn(m *memory, dep *appsv1.Deployment, pods []corev1.Pod, out converge.Outcome) {
+	if !d.isHealthy(*m, dep, pods, out) {
+		return
+	}
+	m.healthy = m.current
+	if m.failed.is(d.Serving) {
+		m.failed = reference{}
+	}
 }
 
 // HealthyAfter is how long all pods must have been available before a revision replaces
