@@ -97,7 +97,7 @@ func TestChart_EqualsKustomize(t *testing.T) {
 	t.Parallel()
 	for folder, args := range map[string][]string{
 		"default":    nil,
-		"production": {"--set", "admissionPolicy.enabled=true", "--set", "networkPolicy.enabled=true"},
+		"production": {"--set", "networkPolicy.enabled=true"},
 	} {
 		t.Run(folder, func(t *testing.T) {
 			want := contents(t, kustomize(t, folder))

@@ -60,11 +60,11 @@ var examples = map[string]string{ //nolint:gosec // no credentials
 	"ControllerRevision":      `{apiVersion: apps/v1, revision: 1, data: {template: {spec: ` + podSpec + `}}}`,
 	"Job":                     `{apiVersion: batch/v1, spec: {template: {spec: {restartPolicy: Never, automountServiceAccountToken: false, containers: [{name: c, image: i}]}}}}`,
 	"ConfigMap":               `{apiVersion: v1, data: {a: b}, metadata: {annotations: {platform-operator.io/source: site@1}}}`,
-	"Service":                 `{apiVersion: v1, spec: {selector: {a: b}, ports: [{port: 80}]}}`,
+	"Service":                 `{apiVersion: v1, spec: {selector: {webserver_cr: web}, ports: [{port: 80}]}}`,
 	"Ingress":                 `{apiVersion: networking.k8s.io/v1, spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}}`,
-	"NetworkPolicy":           `{apiVersion: networking.k8s.io/v1, spec: {podSelector: {}}}`,
+	"NetworkPolicy":           `{apiVersion: networking.k8s.io/v1, spec: {podSelector: {matchLabels: {app: web}}}}`,
 	"HorizontalPodAutoscaler": `{apiVersion: autoscaling/v2, spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}`,
-	"PodDisruptionBudget":     `{apiVersion: policy/v1, spec: {maxUnavailable: 1, selector: {matchLabels: {a: b}}}}`,
+	"PodDisruptionBudget":     `{apiVersion: policy/v1, spec: {maxUnavailable: 1, selector: {matchLabels: {memcached_cr: web}}}}`,
 	"Secret":                  `{apiVersion: v1}`,
 	"Lease":                   `{apiVersion: coordination.k8s.io/v1, metadata: {namespace: ` + namespace + `, name: platform-operator, labels: null, ownerReferences: null}}`,
 	"ClusterRoleBinding": `{apiVersion: rbac.authorization.k8s.io/v1, metadata: {namespace: null, labels: null, ownerReferences: null},
@@ -89,6 +89,7 @@ var fixtures = []struct{ kind, namespace, name, with string }{
 	{"Deployment", "kube-system", "system", unowned},
 	{"ControllerRevision", "team-a", "owned", ""},
 	{"ControllerRevision", "team-a", "unowned", unowned},
+	{"ControllerRevision", "team-a", "estranged", `{metadata: {ownerReferences: null, annotations: {platform-operator.io/owner-uid: 0a}}}`},
 	{"ConfigMap", "team-a", "owned", `{metadata: {annotations: null}}`},
 	{"ConfigMap", "team-a", "snapshot", ""},
 	{"ConfigMap", "team-a", "unowned", unowned},
@@ -96,6 +97,7 @@ var fixtures = []struct{ kind, namespace, name, with string }{
 	{"Service", "kube-system", "system", unowned},
 	{"Pod", "team-a", "unowned", `{metadata: {ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: 0a, controller: true}]}}`},
 	{"NetworkPolicy", "team-a", "unowned", unowned},
+	{"PodDisruptionBudget", "team-a", "owned", ""},
 	{"Secret", "team-a", "unowned", unowned},
 }
 
@@ -112,6 +114,7 @@ func users(admin *rest.Config) map[string]*rest.Config {
 		"operator": as("system:serviceaccount:"+namespace+":platform-operator", "system:serviceaccounts", "system:serviceaccounts:"+namespace),
 
 		"administrator":          as("jane", "system:masters"),
+		"backup":                 as("system:serviceaccount:velero:velero", "system:masters"),
 		"StatefulSet controller": as("system:serviceaccount:kube-system:statefulset-controller", "system:masters"),
 		"garbage collector":      as("system:serviceaccount:kube-system:generic-garbage-collector", "system:masters"),
 	}
@@ -125,11 +128,15 @@ var update = flag.Lookup("update")
 func TestAdmissionPolicies(t *testing.T) {
 	t.Parallel()
 	admin, c, kubeconfig := startServer(t)
-	install := slices.Concat([]string{"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace, "--create-namespace"}, image)
-	helm(t, install...)
+	install := slices.Concat([]string{
+		"upgrade", "--install", "platform-operator", chart, "--kubeconfig", kubeconfig, "--namespace", namespace, "--create-namespace",
+		"--set", "config.pods.labels={istio.io/rev}", "--set", "config.annotations={external-dns.alpha.kubernetes.io/*}",
+	}, image)
+	helm(t, append(install, "--set", "admissionPolicy.enabled=false")...)
 	removeWebhooks(t, c)
-	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "team-a"}}}
-	must(t, c.Create(t.Context(), ns))
+	for _, name := range []string{"team-a", "argocd"} {
+		must(t, c.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}))
+	}
 	for _, f := range fixtures {
 		must(t, c.Create(t.Context(), object(t, f.kind, f.namespace, f.name, f.with)))
 	}
@@ -149,7 +156,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		}
 	}
 
-	helm(t, append(install, "--set", "admissionPolicy.enabled=true")...)
+	helm(t, install...)
 	removeWebhooks(t, c)
 	messages := waitForPolicies(t, c, attempts, clients)
 	for _, a := range attempts {
@@ -392,7 +399,7 @@ func TestAdmissionPolicies_CoverEveryPermission(t *testing.T) {
 		"mutatingwebhookconfigurations":   "no policy applies to them",
 		"validatingwebhookconfigurations": "no policy applies to them",
 	}
-	objects := parse(t, template(t, "--set", "admissionPolicy.enabled=true", "--set", "config.restartOnSecretChange=true"))
+	objects := parse(t, template(t, "--set", "config.restartOnSecretChange=true"))
 	var policy admissionv1.ValidatingAdmissionPolicy
 	for _, o := range objects {
 		if o.GetKind() == "ValidatingAdmissionPolicy" && o.GetName() == "platform-operator-account" {
@@ -441,7 +448,7 @@ func TestAdmissionPolicies_WithOtherNames(t *testing.T) {
 	var all []string
 	for _, o := range parse(t, helm(t, slices.Concat([]string{
 		"template", "other", chart, "--namespace", "elsewhere", "--set", "fullnameOverride=mine", "--set", "serviceAccount.name=someone",
-		"--set", "admissionPolicy.enabled=true", "--set", "config.serviceAccounts=true",
+		"--set", "config.serviceAccounts=true", "--set", "admissionPolicy.backupAccounts=null", "--set", "admissionPolicy.infrastructure={here,there}",
 	}, image)...)) {
 		if !strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
@@ -456,8 +463,8 @@ func TestAdmissionPolicies_WithOtherNames(t *testing.T) {
 			continue
 		}
 		for _, want := range map[string][]string{
-			"mine-account":   {"system:serviceaccount:elsewhere:someone", `"'elsewhere'"`, `"'mine-webhook-cert'"`, `"expression":"true","name":"serviceAccounts"`},
-			"mine-revisions": {"system:serviceaccount:elsewhere:someone"},
+			"mine-account":   {"system:serviceaccount:elsewhere:someone", `"'elsewhere'"`, `"'mine-webhook-cert'"`, `"expression":"true","name":"serviceAccounts"`, `"['here', 'there']"`},
+			"mine-revisions": {"(request.userInfo.username in ['system:serviceaccount:elsewhere:someone',"},
 		}[o.GetName()] {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("%s does not contain %s", o.GetName(), want)

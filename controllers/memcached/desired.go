@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -129,7 +130,7 @@ type object struct {
 func (x *object) Spec() workload.Spec {
 	m := x.m
 	return workload.Spec{
-		Kind: cachev1alpha1.Kind, Owner: m, Labels: m.PodLabels(), Container: containerName, Profile: common.SecurityRestricted, Service: m.Name,
+		Kind: cachev1alpha1.Kind, Owner: m, Labels: m.PodLabels(), Container: containerName, Profile: common.SecurityRestricted, Commands: commands, Service: m.Name,
 		Replicas: m.Spec.Size, Rollout: m.Spec.Rollout, RolloutStatus: &m.Status.RolloutStatus,
 		PodDisruptionBudget: m.Spec.PodDisruptionBudget, NetworkPolicy: m.Spec.NetworkPolicy,
 		Ports: []*corev1ac.ContainerPortApplyConfiguration{containerPort()},
@@ -229,6 +230,9 @@ func containerResources(m *cachev1alpha1.Memcached) *common.Resources {
 	}
 	return r
 }
+
+// commands matches memcached with options, which other versions of the operator may set.
+var commands = regexp.MustCompile(`^(memcached( |$))?(-[a-zA-Z](=\d+)?( [a-z_]+| \d+)?( |$))*$`)
 
 // args returns the arguments of memcached. An option and its value are separate
 // arguments: "-m=64" is parsed as 0.

@@ -523,3 +523,14 @@ func TestDesired_NoPodDisruptionBudgetIfAnotherSelectsThePods(t *testing.T) {
 		t.Error("the other one selects other pods")
 	}
 }
+
+func TestCommands_AreThoseOfMemcached(t *testing.T) {
+	for text, want := range map[string]bool{
+		"memcached": true, "memcached -m=64 -o modern -v": true, "-m 64 -c 1024 -t 4 -p 11211 -U 0 -o modern -v": true,
+		"sh": false, "sh -c evil": false, "memcached; sh": false, "-o modern\nsh": false, "-P /run/x": false, "--unix=/run/x": false, "-m 64 evil sh": false,
+	} {
+		if got := commands.MatchString(text); got != want {
+			t.Errorf("%q: got %t", text, got)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (x *object) Spec() workload.Spec {
 	w := x.w
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: w.PodLabels(), Container: containerName,
-		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted,
+		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted, Commands: commands,
 		Scratch: scratch, Carried: &carried,
 		IgnoreLogLines: []string{
 			`the "user" directive makes sense only`, // every nginx logs it that does not run as root

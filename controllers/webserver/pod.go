@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -124,6 +125,10 @@ func serverPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfigu
 func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfiguration {
 	return corev1ac.ContainerPort().WithName(name).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
 }
+
+// commands matches those of the containers: the hook of markDraining, and the commands of
+// configTest and exporter. Those of earlier versions must stay in it.
+var commands = regexp.MustCompile(fmt.Sprintf(`^(sh -c touch %[1]s; sleep \d+; rm -f %[1]s|nginx -t -q|--nginx\.scrape-uri=http://127\.0\.0\.1:\d+/stub_status)$`, drainingFile))
 
 // markDraining makes nginx ask clients to open another connection while the pod
 // drains, which the generated configuration does if a file exists. Otherwise nginx

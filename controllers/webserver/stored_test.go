@@ -100,6 +100,21 @@ func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 			func(p T) { p.Annotations["container.apparmor.security.beta.kubernetes.io/webserver"] = "unconfined" },
 			"metadata.annotations[container.apparmor.security.beta.kubernetes.io/webserver]",
 		},
+		"a command":                       {func(p T) { server(p).Command = []string{"sh", "-c", "evil"} }, "spec.containers[webserver].command"},
+		"arguments":                       {func(p T) { server(p).Args = []string{"-g", "daemon off;"} }, "spec.containers[webserver].args"},
+		"a command of the init container": {func(p T) { p.Spec.InitContainers[0].Command = []string{"nginx", "-t", "-q;", "evil"} }, "spec.initContainers[config-test].command"},
+		"a hook": {
+			func(p T) {
+				server(p).Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{
+					Command: []string{"sh", "-c", "touch /run/draining; sleep 5; evil; rm -f /run/draining"},
+				}}}
+			},
+			"spec.containers[webserver].lifecycle.preStop.exec.command",
+		},
+		"the environment": {func(p T) { server(p).Env = []corev1.EnvVar{{Name: "LD_PRELOAD", Value: "/evil.so"}} }, "spec.containers[webserver].env"},
+		"a Secret as the environment": {func(p T) {
+			server(p).EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
+		}, "spec.containers[webserver].envFrom"},
 		"another service account":      {func(p T) { p.Spec.ServiceAccountName = "admin" }, `service account "admin"`},
 		"the older name of that field": {func(p T) { p.Spec.DeprecatedServiceAccount = "admin" }, `service account "admin"`},
 		"an image that is not allowed": {func(p T) { server(p).Image = "evil.example/x:1" }, `spec.containers[webserver].image "evil.example/x:1"`},
@@ -141,7 +156,7 @@ func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 		}, ""},
 		"a priority class":         {func(p T) { p.Spec.PriorityClassName = "high" }, `spec.priorityClassName "high"`},
 		"a system's priority":      {func(p T) { p.Spec.PriorityClassName = "system-node-critical" }, `spec.priorityClassName "system-node-critical"`},
-		"nothing that is wrong":    {func(p T) { server(p).Env = []corev1.EnvVar{{Name: "A", Value: "b"}} }, ""},
+		"nothing that is wrong":    {func(p T) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, ""},
 		"an image that is allowed": {func(p T) { server(p).Image = "nginx:1.26" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +304,7 @@ func TestDesired_UsesNoRevisionThatWaitsForTheSpec(t *testing.T) {
 }
 
 func TestTemplateRules_AllowAllThatTheKindGenerates(t *testing.T) {
-	rules := resources.TemplateRules{Profile: common.SecurityRestricted, Containers: []string{containerName, exporterName, rollout.ConfigTest}}
+	rules := resources.TemplateRules{Profile: common.SecurityRestricted, Containers: []string{containerName, exporterName, rollout.ConfigTest}, Commands: commands}
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()

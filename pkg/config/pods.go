@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -89,36 +90,43 @@ func GracePeriod(drain int64) int64 {
 
 // restrictedDomains are the prefixes of keys on which programs act with permissions
 // that the user may not have: they change the network, the identity, the containers,
-// the devices or the runtime of a pod, or configure an agent on its node. Subdomains
-// are included. restrictedNames are those of keys without a prefix.
+// the devices or the runtime of a pod, configure an agent on its node, or keep the node.
+// Subdomains are included. restrictedNames are those of keys without a prefix, and whole keys.
 var (
 	restrictedDomains = []string{
 		// networks and addresses
-		"k8s.v1.cni.cncf.io", "v1.multus-cni.io", "projectcalico.org", "cilium.io", "ovn.org", "ovn.kubernetes.io",
+		"k8s.v1.cni.cncf.io", "v1.multus-cni.io", "projectcalico.org", "cilium.io", "ovn.org", "ovn.kubernetes.io", "antrea.io",
 		"networking.gke.io", "vpc.amazonaws.com",
 		// service meshes and injected containers
 		"istio.io", "linkerd.io", "consul.hashicorp.com", "kuma.io", "openservicemesh.io", "dapr.io", "vault.hashicorp.com",
+		"opentelemetry.io", "1password.io", "banzaicloud.io",
 		// identities of clouds
-		"iam.amazonaws.com", "eks.amazonaws.com", "azure.workload.identity", "iam.gke.io", "iam.cloud.google.com",
+		"iam.amazonaws.com", "eks.amazonaws.com", "azure.workload.identity", "iam.gke.io", "iam.cloud.google.com", "k8s.aliyun.com",
 		// runtimes and devices
-		"crio.io", "crun.io", "nri.io", "cdi.k8s.io",
+		"crio.io", "cri-o.io", "crun.io", "nri.io", "cdi.k8s.io", "resources.beta.kubernetes.io", "gke-gcsfuse",
 		// agents on the node
 		"co.elastic.logs", "co.elastic.metrics", "ad.datadoghq.com", "admission.datadoghq.com", "fluentbit.io",
+		// quotas of other tenants, and nodes that are not removed
+		"kueue.x-k8s.io", "karpenter.sh",
 	}
-	restrictedNames = []string{"aadpodidbinding", "io.katacontainers.*", "io.kubernetes.cri-o.*", "io.kubernetes.cri.*", "io.containerd.*", "run.oci.*", "dev.gvisor.*"}
+	restrictedNames = []string{
+		"aadpodidbinding", "io.katacontainers.*", "io.kubernetes.cri-o.*", "io.kubernetes.cri.*", "io.containerd.*", "run.oci.*", "dev.gvisor.*",
+		"cluster-autoscaler.kubernetes.io/safe-to-evict",
+	}
 )
 
-// restricted reports whether a known program acts on the key.
-func restricted(key string) bool {
-	key = strings.ToLower(key)
-	prefix, _, ok := strings.Cut(key, "/")
-	if !ok {
-		return anyMatches(restrictedNames, key)
+// RestrictedKeys matches, in lower case, the keys on which known programs act.
+var RestrictedKeys = restrictedKeys()
+
+func restrictedKeys() *regexp.Regexp {
+	alternatives := func(patterns []string) string {
+		return strings.NewReplacer(".", "[.]", "*", ".*").Replace(strings.Join(patterns, "|"))
 	}
-	return anyMatches(restrictedNames, prefix) || slices.ContainsFunc(restrictedDomains, func(d string) bool {
-		return prefix == d || strings.HasSuffix(prefix, "."+d)
-	})
+	return regexp.MustCompile("^(([^/]*[.])?(" + alternatives(restrictedDomains) + ")|" + alternatives(restrictedNames) + ")(/|$)")
 }
+
+// restricted reports whether a known program acts on the key.
+func restricted(key string) bool { return RestrictedKeys.MatchString(strings.ToLower(key)) }
 
 // AllowsAnnotation reports whether pods may have an annotation with that key.
 func (p Pods) AllowsAnnotation(key string) bool { return p.allowsKey(p.Annotations, key) }

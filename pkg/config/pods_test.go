@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,29 +15,43 @@ func TestPods_AllowsKeys(t *testing.T) {
 	closed := Pods{Annotations: []string{"example.com/*"}, Labels: []string{"team"}, UnlistedKeys: KeysRefuse}
 	open := Pods{Annotations: []string{"*"}, Labels: []string{"*"}, UnlistedKeys: KeysRefuse}
 	for key, want := range map[string]struct{ usual, listed, closed bool }{
-		"team":                                 {true, true, false},
-		"example.com/note":                     {true, true, true},
-		"app.kubernetes.io/name":               {true, true, false},
-		"prometheus.io/scrape":                 {true, true, false},
-		"cluster-autoscaler.kubernetes.io/a":   {true, true, false},
-		"notistio.io/inject":                   {true, true, false},
-		"istio.io.example.com/inject":          {true, true, false},
-		"sidecar.istio.io/inject":              {false, true, false},
-		"sidecar.istio.io/userVolume":          {false, false, false},
-		"Sidecar.Istio.io/userVolume":          {false, false, false},
-		"istio.io/rev":                         {false, false, false},
-		"k8s.v1.cni.cncf.io/networks":          {false, true, false},
-		"cni.projectcalico.org/ipAddrsNoIpam":  {false, false, false},
-		"iam.amazonaws.com/role":               {false, false, false},
-		"aadpodidbinding":                      {false, false, false},
-		"azure.workload.identity/use":          {false, false, false},
-		"io.katacontainers.config.runtime.x":   {false, false, false},
-		"io.kubernetes.cri-o.Devices":          {false, false, false},
-		"devices.nri.io/container.x":           {false, false, false},
-		"cdi.k8s.io/x":                         {false, false, false},
-		"co.elastic.logs/enabled":              {false, false, false},
-		"ad.datadoghq.com/x.logs":              {false, false, false},
-		"config.linkerd.io/skip-inbound-ports": {false, false, false},
+		"team":                                                         {true, true, false},
+		"example.com/note":                                             {true, true, true},
+		"app.kubernetes.io/name":                                       {true, true, false},
+		"prometheus.io/scrape":                                         {true, true, false},
+		"cluster-autoscaler.kubernetes.io/a":                           {true, true, false},
+		"notistio.io/inject":                                           {true, true, false},
+		"istio.io.example.com/inject":                                  {true, true, false},
+		"sidecar.istio.io/inject":                                      {false, true, false},
+		"sidecar.istio.io/userVolume":                                  {false, false, false},
+		"Sidecar.Istio.io/userVolume":                                  {false, false, false},
+		"istio.io/rev":                                                 {false, false, false},
+		"k8s.v1.cni.cncf.io/networks":                                  {false, true, false},
+		"cni.projectcalico.org/ipAddrsNoIpam":                          {false, false, false},
+		"iam.amazonaws.com/role":                                       {false, false, false},
+		"aadpodidbinding":                                              {false, false, false},
+		"azure.workload.identity/use":                                  {false, false, false},
+		"io.katacontainers.config.runtime.x":                           {false, false, false},
+		"io.kubernetes.cri-o.Devices":                                  {false, false, false},
+		"devices.nri.io/container.x":                                   {false, false, false},
+		"cdi.k8s.io/x":                                                 {false, false, false},
+		"co.elastic.logs/enabled":                                      {false, false, false},
+		"ad.datadoghq.com/x.logs":                                      {false, false, false},
+		"config.linkerd.io/skip-inbound-ports":                         {false, false, false},
+		"karpenter.sh/do-not-disrupt":                                  {false, false, false},
+		"cluster-autoscaler.kubernetes.io/safe-to-evict":               {false, false, false},
+		"Cluster-Autoscaler.kubernetes.io/Safe-To-Evict":               {false, false, false},
+		"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": {true, true, false},
+		"seccomp-profile.kubernetes.cri-o.io":                          {false, false, false},
+		"seccomp-profile.kubernetes.cri-o.io/pod":                      {false, false, false},
+		"kueue.x-k8s.io/queue-name":                                    {false, false, false},
+		"sidecar.opentelemetry.io/inject":                              {false, false, false},
+		"operator.1password.io/inject":                                 {false, false, false},
+		"vault.security.banzaicloud.io/vault-addr":                     {false, false, false},
+		"gke-gcsfuse/volumes":                                          {false, false, false},
+		"ipam.antrea.io/ippools":                                       {false, false, false},
+		"k8s.aliyun.com/eci-ram-role-name":                             {false, false, false},
+		"rdt.resources.beta.kubernetes.io/pod":                         {false, false, false},
 	} {
 		if got := usual.AllowsAnnotation(key); got != want.usual {
 			t.Errorf("%s by default: got %t", key, got)
@@ -90,5 +105,17 @@ func TestPods_RestrictedKeysAreDocumented(t *testing.T) {
 				t.Errorf("%s is not documented", key)
 			}
 		}
+	}
+}
+
+// The admission policies repeat the keys.
+func TestRestrictedKeys_AreThoseOfTheAdmissionPolicy(t *testing.T) {
+	raw, err := os.ReadFile("../../config/policy/policies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`' \+\s+'`).ReplaceAllString(string(raw), "")
+	if !strings.Contains(lines, "'"+RestrictedKeys.String()+"'") {
+		t.Errorf("config/policy/policies.yaml does not contain %s", RestrictedKeys)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +25,9 @@ type TemplateRules struct {
 	Profile common.SecurityProfile
 	// Containers are the names of the containers and init containers.
 	Containers []string
+	// Commands matches the commands, arguments and hooks of containers, with spaces between
+	// their words, if the kind generates them. If it is nil, a spec sets them and the environment.
+	Commands *regexp.Regexp
 }
 
 // Violations returns the parts of a template that the kind generates from no
@@ -192,7 +196,7 @@ func (r TemplateRules) pod() rule {
 		"requiredDuringSchedulingIgnoredDuringExecution":  list(term),
 		"preferredDuringSchedulingIgnoredDuringExecution": list(object{"podAffinityTerm": term}.with("weight").check),
 	}.check
-	containers := list(container(), r.Containers...)
+	containers := list(r.container(), r.Containers...)
 	return object{
 		"affinity":       object{"podAffinity": terms, "podAntiAffinity": terms}.with("nodeAffinity").check,
 		"containers":     containers,
@@ -214,17 +218,27 @@ func (r TemplateRules) pod() rule {
 	).check
 }
 
-func container() rule {
+// command allows the words of a command that the kind generates.
+func (r TemplateRules) command(path string, value any) []string {
+	words, _ := value.([]any)
+	text := strings.TrimSuffix(fmt.Sprintln(words...), "\n")
+	if r.Commands == nil || r.Commands.MatchString(text) {
+		return nil
+	}
+	return []string{path}
+}
+
+func (r TemplateRules) container() rule {
 	probe := object{
 		"httpGet":   object{}.with("httpHeaders", "path", "port", "scheme").check,
 		"tcpSocket": object{}.with("port").check,
 	}.with("exec", "failureThreshold", "grpc", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds").check
-	return object{
+	allowed := object{
 		"env": list(object{
 			"valueFrom": object{}.with("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef").check,
 		}.with("name", "value").check),
 		"envFrom":       list(object{}.with("configMapRef", "prefix", "secretRef").check),
-		"lifecycle":     object{"preStop": object{}.with("exec", "sleep").check}.check,
+		"lifecycle":     object{"preStop": object{"exec": object{"command": r.command}.check}.with("sleep").check}.check,
 		"livenessProbe": probe, "readinessProbe": probe, "startupProbe": probe,
 		"ports":     list(object{}.with("containerPort", "name", "protocol").check),
 		"resources": object{}.with("limits", "requests").check,
@@ -233,7 +247,13 @@ func container() rule {
 		}.with("readOnlyRootFilesystem").check,
 		"terminationMessagePath": only(corev1.TerminationMessagePathDefault),
 		"volumeMounts":           list(object{}.with("mountPath", "name", "readOnly", "subPath").check),
-	}.with("args", "command", "image", "imagePullPolicy", "name", "terminationMessagePolicy").check
+		"args":                   r.command, "command": r.command,
+	}.with("image", "imagePullPolicy", "name", "terminationMessagePolicy")
+	if r.Commands != nil {
+		delete(allowed, "env")
+		delete(allowed, "envFrom")
+	}
+	return allowed.check
 }
 
 // user allows all users but root.

@@ -113,6 +113,12 @@ func (s *Server) confine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The platform configurations of tests allow keys that others do not.
+	for i, v := range account.Spec.Variables {
+		if v.Name == "podKeys" || v.Name == "annotations" {
+			account.Spec.Variables[i].Expression = "'.*'"
+		}
+	}
 	clients := map[string]client.Client{}
 	for _, user := range []string{adminUser, OperatorUser} {
 		cfg, err := userConfig(s.Folder, user)

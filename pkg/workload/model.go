@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"regexp"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -81,6 +82,9 @@ type Spec struct {
 	// not used.
 	Sidecars []string
 	Profile  common.SecurityProfile
+	// Commands matches the commands that the kind generates; nil means that the spec sets
+	// them (resources.TemplateRules).
+	Commands *regexp.Regexp
 	// Scratch are the names of the empty volumes that the kind adds. The limit of
 	// the platform configuration does not apply to them.
 	Scratch []string
@@ -203,7 +207,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 
 // rules returns which templates the pods of an object may have.
 func (k Kind[T]) rules(obj T, s Spec) rollout.Rules {
-	rules := resources.TemplateRules{Profile: s.Profile, Containers: append([]string{s.Container}, s.Sidecars...)}
+	rules := resources.TemplateRules{Profile: s.Profile, Containers: append([]string{s.Container}, s.Sidecars...), Commands: s.Commands}
 	return rollout.Rules{
 		Refuses: func(t *corev1ac.PodTemplateSpecApplyConfiguration) error {
 			return resources.CheckServiceAccount(k.Platform, obj, t)

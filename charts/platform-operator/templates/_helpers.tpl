@@ -370,3 +370,25 @@ token that Kubernetes mounts by default is valid for a year.
   mountPath: /var/run/secrets/kubernetes.io/serviceaccount
   readOnly: true
 {{- end -}}
+
+{{/*
+The items of a list, as strings of CEL.
+*/}}
+{{- define "platform-operator.quoted" -}}
+{{- $all := list }}
+{{- range . }}
+{{- $all = append $all (squote .) }}
+{{- end }}
+{{- join ", " $all }}
+{{- end }}
+
+{{/*
+A regular expression in CEL for patterns of keys, of which * is any characters.
+*/}}
+{{- define "platform-operator.keys" -}}
+{{- $all := list }}
+{{- range . }}
+{{- $all = append $all (. | replace "." "[.]" | replace "*" ".*") }}
+{{- end }}
+{{- if $all }}'^({{ join "|" $all }})$'{{ else }}'^$'{{ end }}
+{{- end }}
