@@ -28,7 +28,8 @@ func (c *compressor) compress(raw []byte) ([]byte, bool) {
 	if dictionary == nil {
 		c.first = append(c.first, raw...)
 		if len(c.first) >= dictionaryBytes {
-			c.dictionary, c.first = s2.MakeDict(c.first, raw), nil
+			// MakeDict searches for each prefix of what it is given, which begins like all others.
+			c.dictionary, c.first = s2.MakeDict(c.first, raw[:min(len(raw), 64)]), nil
 		}
 	}
 	c.mu.Unlock()

@@ -3,6 +3,7 @@ package caches
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -317,5 +318,21 @@ func BenchmarkPacker(b *testing.B) {
 				do()
 			}
 		})
+	}
+}
+
+// The object that completes the dictionary is searched for in it, prefix by prefix.
+func TestCompressor_MakesTheDictionaryOfALargeObjectAtOnce(t *testing.T) {
+	noise := make([]byte, 250_000)
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
+		noise[i] = byte(r.Uint32())
+	}
+	for name, raw := range map[string][]byte{"random": noise, "text": bytes.Repeat([]byte("argument "), 30_000)} {
+		c := &compressor{}
+		began := time.Now()
+		c.compress(raw)
+		if took := time.Since(began); c.dictionary == nil || took > 10*time.Second {
+			t.Errorf("%s: %s, dictionary %t", name, took, c.dictionary != nil)
+		}
 	}
 }
