@@ -22,6 +22,7 @@ func TestCommands_SelectTheCluster(t *testing.T) {
 		"history":   {"history", "webserver/shop"},
 		"render":    {"render", "-f", "-", "--diff", "--config", os.DevNull},
 		"preflight": {"preflight", "--config", os.DevNull},
+		"doctor":    {"doctor"},
 		"release":   {"release"},
 		// These read the configuration of the operator.
 		"render, configured":    {"render", "-f", "-"},

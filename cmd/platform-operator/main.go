@@ -110,7 +110,7 @@ what to do. Nothing is changed in the cluster.`,
 func complete(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceUsage, cmd.SilenceErrors, cmd.Version = true, true, version.Describe()
 	cmd.SetVersionTemplate("{{.Version}}\n")
-	cmd.AddCommand(statusCommand(), historyCommand(), validateCommand(), preflightCommand(), renderCommand(), &cobra.Command{
+	cmd.AddCommand(statusCommand(), historyCommand(), validateCommand(), preflightCommand(), renderCommand(), doctorCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version.Describe()) },
 	})
