@@ -28,7 +28,7 @@ func (c *compressor) compress(raw []byte) ([]byte, bool) {
 	if dictionary == nil {
 		c.first = append(c.first, raw...)
 		if len(c.first) >= dictionaryBytes {
-			// MakeDict searches for each prefix of what it is given, which begins like all others.
+			// MakeDict searches for each prefix of its second argument; objects of a type begin alike.
 			c.dictionary, c.first = s2.MakeDict(c.first, raw[:min(len(raw), 64)]), nil
 		}
 	}

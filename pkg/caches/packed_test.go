@@ -2,8 +2,8 @@ package caches
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -323,9 +323,9 @@ func BenchmarkPacker(b *testing.B) {
 
 // The object that completes the dictionary is searched for in it, prefix by prefix.
 func TestCompressor_MakesTheDictionaryOfALargeObjectAtOnce(t *testing.T) {
-	noise := make([]byte, 250_000)
-	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
-		noise[i] = byte(r.Uint32())
+	var noise []byte
+	for sum := sha256.Sum256(nil); len(noise) < 250_000; sum = sha256.Sum256(sum[:]) {
+		noise = append(noise, sum[:]...)
 	}
 	for name, raw := range map[string][]byte{"random": noise, "text": bytes.Repeat([]byte("argument "), 30_000)} {
 		c := &compressor{}
