@@ -304,10 +304,10 @@ func FuzzPodsKeepTheirProfile(f *testing.F) {
 
 // Fuzzing finds nothing if admission rejects almost every object.
 func TestDrawObject_IsMostlyAdmitted(t *testing.T) {
-	const all = 200
+	const all = 600
 	admitted, fields := 0, map[string]map[string]bool{}
 	for i := range all {
-		d := generate.NewDice([]byte{byte(i), 99})
+		d := generate.NewDice([]byte{byte(i), byte(i >> 8), 99})
 		o := drawObject(d, drawKind(t, d), nil)
 		if !o.mend(t, nil) {
 			continue

@@ -111,7 +111,6 @@ var (
 	}
 	restrictedNames = []string{
 		"aadpodidbinding", "io.katacontainers.*", "io.kubernetes.cri-o.*", "io.kubernetes.cri.*", "io.containerd.*", "run.oci.*", "dev.gvisor.*",
-		"cluster-autoscaler.kubernetes.io/safe-to-evict",
 	}
 )
 
