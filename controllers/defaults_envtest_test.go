@@ -26,7 +26,7 @@ func TestDefaults_ChangeNoExistingObject(t *testing.T) {
 	l := env.NewSandbox(t, testkit.Subject{
 		Children: controllers.Children(platform), Kinds: controllers.Objects(platform),
 		Setup: func(mgr manager.Manager, a *apply.Applier) error {
-			return controllers.Setup(mgr, a, platform, func() {})
+			return controllers.Setup(mgr, a, platform, nil)
 		},
 	}).Start()
 	files, err := filepath.Glob("../config/samples/*_*.yaml")

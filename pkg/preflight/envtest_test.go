@@ -75,12 +75,12 @@ func version(env string, contract bool) converge.AnyKind {
 		if env != "" {
 			c.WithEnv(corev1ac.EnvVar().WithName(env).WithValue("1"))
 		}
-		return rollout.Restarted(resources.Template(labels(a), resources.PodSpec().WithContainers(c)), a.Spec.Rollout)
+		return rollout.Restarted(resources.Template(labels(a), resources.PodSpec().WithContainers(c)), a.GetRollout())
 	}
 	decide := func(a *application, s rollout.Observed) (rollout.Decision, error) {
 		return rollout.Decide(rollout.Input{
 			Kind: "DemoApplication", Namespace: a.Namespace, Name: a.Name, Labels: labels(a),
-			Inputs: a.Spec, Template: template(a), Rollout: a.Spec.Rollout, Status: a.Status.RolloutStatus,
+			Inputs: a.Spec, Template: template(a), Rollout: a.GetRollout(), Status: a.Status.RolloutStatus,
 		}, s)
 	}
 	return converge.Erase(converge.Kind[*application, rollout.Observed]{
