@@ -41,17 +41,19 @@ func TestPods_AllowsKeys(t *testing.T) {
 		"karpenter.sh/do-not-disrupt":                    {false, false, false},
 		"cluster-autoscaler.kubernetes.io/safe-to-evict": {true, true, false},
 		"Karpenter.SH/Do-Not-Disrupt":                    {false, false, false},
+
 		"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": {true, true, false},
-		"seccomp-profile.kubernetes.cri-o.io":                          {false, false, false},
-		"seccomp-profile.kubernetes.cri-o.io/pod":                      {false, false, false},
-		"kueue.x-k8s.io/queue-name":                                    {false, false, false},
-		"sidecar.opentelemetry.io/inject":                              {false, false, false},
-		"operator.1password.io/inject":                                 {false, false, false},
-		"vault.security.banzaicloud.io/vault-addr":                     {false, false, false},
-		"gke-gcsfuse/volumes":                                          {false, false, false},
-		"ipam.antrea.io/ippools":                                       {false, false, false},
-		"k8s.aliyun.com/eci-ram-role-name":                             {false, false, false},
-		"rdt.resources.beta.kubernetes.io/pod":                         {false, false, false},
+
+		"seccomp-profile.kubernetes.cri-o.io":      {false, false, false},
+		"seccomp-profile.kubernetes.cri-o.io/pod":  {false, false, false},
+		"kueue.x-k8s.io/queue-name":                {false, false, false},
+		"sidecar.opentelemetry.io/inject":          {false, false, false},
+		"operator.1password.io/inject":             {false, false, false},
+		"vault.security.banzaicloud.io/vault-addr": {false, false, false},
+		"gke-gcsfuse/volumes":                      {false, false, false},
+		"ipam.antrea.io/ippools":                   {false, false, false},
+		"k8s.aliyun.com/eci-ram-role-name":         {false, false, false},
+		"rdt.resources.beta.kubernetes.io/pod":     {false, false, false},
 	} {
 		if got := usual.AllowsAnnotation(key); got != want.usual {
 			t.Errorf("%s by default: got %t", key, got)
