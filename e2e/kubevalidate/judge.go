@@ -16,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/apps"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"        // into legacyscheme
 	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install" // into legacyscheme
+	"k8s.io/kubernetes/pkg/apis/batch"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install" // into legacyscheme
 	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"       // into legacyscheme
 	_ "k8s.io/kubernetes/pkg/apis/networking/install" // into legacyscheme
@@ -23,6 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/autoscaling/horizontalpodautoscaler"
+	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/registry/core/service"
@@ -51,6 +54,7 @@ func resources() map[schema.GroupKind]resource {
 		{Group: "apps", Kind: "ControllerRevision"}:             {controllerrevision.Strategy, "controllerrevisions"},
 		{Group: "apps", Kind: "Deployment"}:                     {deployment.Strategy, "deployments"},
 		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {horizontalpodautoscaler.Strategy, "horizontalpodautoscalers"},
+		{Group: "batch", Kind: "Job"}:                           {job.Strategy, "jobs"},
 		{Group: "networking.k8s.io", Kind: "Ingress"}:           {ingress.Strategy, "ingresses"},
 		{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:     {networkpolicy.Strategy, "networkpolicies"},
 		{Group: "policy", Kind: "PodDisruptionBudget"}:          {poddisruptionbudget.Strategy, "poddisruptionbudgets"},
@@ -128,16 +132,22 @@ func allocate(s *core.Service) {
 	s.Spec.ClusterIPs, s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = []string{s.Spec.ClusterIP}, []core.IPFamily{core.IPv4Protocol}, &single
 }
 
-// podsOf judges the pods that a Deployment leads to: there are rules of pods
+// podsOf judges the pods that a Deployment or a Job leads to: there are rules of pods
 // that a template need not obey.
 func podsOf(obj runtime.Object) error {
-	d, ok := obj.(*apps.Deployment)
-	if !ok {
+	var template core.PodTemplateSpec
+	var namespace string
+	switch o := obj.(type) {
+	case *apps.Deployment:
+		template, namespace = *o.Spec.Template.DeepCopy(), o.Namespace
+	case *batch.Job:
+		template, namespace = *o.Spec.Template.DeepCopy(), o.Namespace
+	default:
 		return nil
 	}
-	p := &core.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
-	p.Namespace, p.Name, p.UID, p.CreationTimestamp = d.Namespace, "pod", "1", metav1.Unix(1, 0)
-	if err := rest.BeforeCreate(pod.Strategy, genericapirequest.WithNamespace(context.Background(), d.Namespace), p); err != nil {
+	p := &core.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	p.Namespace, p.Name, p.UID, p.CreationTimestamp = namespace, "pod", "1", metav1.Unix(1, 0)
+	if err := rest.BeforeCreate(pod.Strategy, genericapirequest.WithNamespace(context.Background(), namespace), p); err != nil {
 		return fmt.Errorf("its pods: %w", err)
 	}
 	return nil
