@@ -203,15 +203,7 @@ func (c *conflicts) listen(d directive) {
 	if at.port == 0 || at.quic {
 		return
 	}
-	if c.Monitoring && at.port == ExporterPort {
-		c.add(d, "the metrics exporter in the pod listens on port %d: use another port, or disable spec.monitoring", at.port)
-		return
-	}
-	if c.Monitoring && at == (socket{address: "127.0.0.1", port: StatusPort}) {
-		c.add(d, "the metrics exporter reads the status of nginx from %s: use another port, or disable spec.monitoring", d.words[1])
-		return
-	}
-	if at.address == "" {
+	if c.Monitoring && c.exporter(d, at) || at.address == "" {
 		return
 	}
 	// The server has these in any case.
@@ -226,6 +218,19 @@ func (c *conflicts) listen(d directive) {
 	default:
 		c.add(d, "listen %s has the address and port of line %d: remove one of them", d.words[1], line)
 	}
+}
+
+// exporter rejects the addresses that the metrics exporter uses, and reports whether this is one.
+func (c *conflicts) exporter(d directive, at socket) bool {
+	switch at {
+	case socket{address: at.address, port: ExporterPort}:
+		c.add(d, "the metrics exporter in the pod listens on port %d: use another port, or disable spec.monitoring", at.port)
+	case socket{address: "127.0.0.1", port: StatusPort}:
+		c.add(d, "the metrics exporter reads the status of nginx from %s: use another port, or disable spec.monitoring", d.words[1])
+	default:
+		return false
+	}
+	return true
 }
 
 // ListensOnIPv6 reports whether a text makes the server that includes it listen on a

@@ -20,17 +20,7 @@ import (
 // decided, all are kept. Apply the snapshots before the Deployment, because a
 // pod that does not find a mounted ConfigMap waits for a minute or two.
 func (d *Decision) Snapshots(asked []configsource.Snapshot, live []*corev1.ConfigMap, labels map[string]string) (stay []apply.Intent, prune []client.Object, err error) {
-	used := map[string]bool{}
-	mentioned(d.upcoming, used)
-	for _, r := range d.Kept {
-		t, broken := r.Template()
-		if broken != nil {
-			err = broken
-			continue
-		}
-		mentioned(t, used)
-	}
-	mentioned(d.Template, used)
+	used, err := d.used()
 	fresh := map[string]bool{}
 	namespace := d.question.Namespace
 	for _, c := range asked {
@@ -56,6 +46,23 @@ func (d *Decision) Snapshots(asked []configsource.Snapshot, live []*corev1.Confi
 		}
 	}
 	return stay, prune, err
+}
+
+// used returns the names of the ConfigMaps that a template refers to which is used, or
+// may be. The error says that not all of them are known.
+func (d *Decision) used() (names map[string]bool, err error) {
+	names = map[string]bool{}
+	mentioned(d.upcoming, names)
+	for _, r := range d.Kept {
+		t, broken := r.Template()
+		if broken != nil {
+			err = broken
+			continue
+		}
+		mentioned(t, names)
+	}
+	mentioned(d.Template, names)
+	return names, err
 }
 
 // mentioned adds the names of all ConfigMaps that a template refers to.

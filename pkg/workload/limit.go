@@ -64,20 +64,25 @@ func (l limiter) Limit(obj converge.Object, model converge.Model) {
 	case d.StartsRollout(live) && (edited || m.before.edited):
 		l.Edited(key, d.Desired.Hash())
 	case d.StartsRollout(live):
-		switch decision, err := l.Request(key, d.Desired.Hash()); {
-		case err != nil:
-			m.hold(err)
-		case decision == rolloutlimit.Wait:
-			m.hold(fault.Waiting(0, msgRolloutWaits))
-		case decision == rolloutlimit.Hold:
-			m.hold(fault.Waiting(0, msgRolloutHeld))
-		default:
-			d.MarkShared()
-		}
+		l.request(key, m)
 	case rolling:
 		l.Rolling(key, failed)
 	default:
 		l.Release(key)
+	}
+}
+
+// request starts the rollout of a model, or makes it wait.
+func (l limiter) request(key client.ObjectKey, m *Model) {
+	switch decision, err := l.Request(key, m.Decision.Desired.Hash()); {
+	case err != nil:
+		m.hold(err)
+	case decision == rolloutlimit.Wait:
+		m.hold(fault.Waiting(0, msgRolloutWaits))
+	case decision == rolloutlimit.Hold:
+		m.hold(fault.Waiting(0, msgRolloutHeld))
+	default:
+		m.Decision.MarkShared()
 	}
 }
 

@@ -165,17 +165,19 @@ func fits(value any, s *apiextensionsv1.JSONSchemaProps) bool {
 		}
 		return !slices.ContainsFunc(v, func(item any) bool { return !fits(item, s.Items.Schema) })
 	case map[string]any:
-		if s.MaxProperties != nil && int64(len(v)) > *s.MaxProperties {
-			return false
+		return (s.MaxProperties == nil || int64(len(v)) <= *s.MaxProperties) && membersFit(v, s)
+	}
+	return true
+}
+
+func membersFit(members map[string]any, s *apiextensionsv1.JSONSchemaProps) bool {
+	for name, member := range members {
+		p, known := s.Properties[name]
+		if !known && s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+			p, known = *s.AdditionalProperties.Schema, true
 		}
-		for name, member := range v {
-			p, known := s.Properties[name]
-			if !known && s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-				p, known = *s.AdditionalProperties.Schema, true
-			}
-			if !known || !fits(member, &p) {
-				return false
-			}
+		if !known || !fits(member, &p) {
+			return false
 		}
 	}
 	return true
