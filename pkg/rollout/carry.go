@@ -244,8 +244,7 @@ func (d *Decision) reached(v version, has versions, seen Observed) bool {
 // allMount reports whether all pods that requests can arrive at mount a version.
 func allMount(v version, pods []corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-		ended := p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
-		if p.Annotations[naming.AnnotationTemplate] == "" || ended || p.DeletionTimestamp != nil && !podstate.Ready(&p) {
+		if p.Annotations[naming.AnnotationTemplate] == "" || podstate.HasEnded(&p) || p.DeletionTimestamp != nil && !podstate.Ready(&p) {
 			return false
 		}
 		return !slices.Contains(strings.Fields(p.Annotations[naming.AnnotationContents]), v.id())

@@ -23,7 +23,7 @@ type InUse struct {
 func (d *Decision) InUse(pods []corev1.Pod) InUse {
 	ready := map[string]bool{} // by the hashes of the templates of all pods
 	for i := range pods {
-		if p := &pods[i]; p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+		if p := &pods[i]; !podstate.HasEnded(p) {
 			hash := p.Annotations[naming.AnnotationTemplate]
 			ready[hash] = ready[hash] || podstate.Ready(p)
 		}

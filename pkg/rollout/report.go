@@ -218,8 +218,7 @@ func remaining(since time.Time, allowed time.Duration, now time.Time) time.Durat
 func podsOf(pods []corev1.Pod, template string) []*corev1.Pod {
 	var own []*corev1.Pod
 	for i := range pods {
-		if p := &pods[i]; p.Annotations[naming.AnnotationTemplate] == template && p.DeletionTimestamp == nil &&
-			p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+		if p := &pods[i]; p.Annotations[naming.AnnotationTemplate] == template && p.DeletionTimestamp == nil && !podstate.HasEnded(p) {
 			own = append(own, p)
 		}
 	}
