@@ -33,21 +33,17 @@ type defaulter struct {
 // the spec that change thereby. A block because of which admission would reject the object
 // is left out.
 func (d defaulter) add(ctx context.Context, obj map[string]any, namespace string) (all, changed map[string]any) {
-	blocks := d.platform.DefaultsOf(d.kind.GVK.Kind, namespace)
-	if len(blocks) == 0 {
-		return obj, nil
-	}
-	if !d.definition.Fits(obj["spec"]) {
+	blocks := slices.DeleteFunc(d.platform.DefaultsOf(d.kind.GVK.Kind, namespace), func(b config.Block) bool {
+		_, stated, err := unstructured.NestedFieldNoCopy(obj, inSpec(b)...)
+		return stated || err != nil
+	})
+	if len(blocks) == 0 || !d.definition.Fits(obj["spec"]) {
 		return obj, nil
 	}
 	known := d.errors(ctx, obj, namespace)
 	changed = map[string]any{}
 	for _, b := range blocks {
-		at := append([]string{"spec"}, b.Path...)
-		if _, stated, err := unstructured.NestedFieldNoCopy(obj, at...); stated || err != nil {
-			continue
-		}
-		candidate := with(obj, at, b.Value)
+		candidate := with(obj, inSpec(b), b.Value)
 		errs := d.errors(ctx, candidate, namespace)
 		if len(config.Introduced(errs, known)) > 0 {
 			continue
@@ -57,6 +53,8 @@ func (d defaulter) add(ctx context.Context, obj map[string]any, namespace string
 	}
 	return obj, changed
 }
+
+func inSpec(b config.Block) []string { return append([]string{"spec"}, b.Path...) }
 
 // errors returns the errors for which admission would reject an object.
 func (d defaulter) errors(ctx context.Context, obj map[string]any, namespace string) field.ErrorList {
