@@ -283,22 +283,23 @@ func (d *Doctor) permissions(ctx context.Context) (State, string, error) {
 	}
 	o := all.Items[0]
 	user := fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, cmp.Or(o.Spec.Template.Spec.ServiceAccountName, "default"))
-	checked := 0
+	var needed []authorizationv1.ResourceAttributes
 	for _, c := range d.CRDs {
-		for _, a := range []authorizationv1.ResourceAttributes{
-			{Verb: "list", Group: c.Spec.Group, Resource: c.Spec.Names.Plural},
-			{Verb: "patch", Group: c.Spec.Group, Resource: c.Spec.Names.Plural, Subresource: "status"},
-			{Verb: "create", Group: "apps", Resource: "deployments"},
-			{Verb: "create", Resource: "services"},
-			{Verb: "list", Resource: "pods"},
-		} {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}, ResourceAttributes: &a}}
-			if err := d.Create(ctx, review); err != nil {
-				return "", "", fmt.Errorf("asking for the permissions of %s: %w", user, err)
-			}
-			if checked++; !review.Status.Allowed {
-				return Note, fmt.Sprintf("%s may not %s %s in all namespaces. If you have neither disabled kinds nor set watchNamespaces, apply the roles of this version.", user, a.Verb, strings.Trim(a.Resource+"."+a.Group, ".")), nil
-			}
+		needed = append(needed,
+			authorizationv1.ResourceAttributes{Verb: "list", Group: c.Spec.Group, Resource: c.Spec.Names.Plural},
+			authorizationv1.ResourceAttributes{Verb: "patch", Group: c.Spec.Group, Resource: c.Spec.Names.Plural, Subresource: "status"})
+	}
+	needed = append(needed,
+		authorizationv1.ResourceAttributes{Verb: "create", Group: "apps", Resource: "deployments"},
+		authorizationv1.ResourceAttributes{Verb: "create", Resource: "services"},
+		authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"})
+	for _, a := range needed {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}, ResourceAttributes: &a}}
+		if err := d.Create(ctx, review); err != nil {
+			return "", "", fmt.Errorf("asking for the permissions of %s: %w", user, err)
+		}
+		if !review.Status.Allowed {
+			return Note, fmt.Sprintf("%s may not %s %s in all namespaces. If you have neither disabled kinds nor set watchNamespaces, apply the roles of this version.", user, a.Verb, strings.Trim(a.Resource+"."+a.Group, ".")), nil
 		}
 	}
 	return OK, user + " may read the kinds and write their children", nil
