@@ -126,7 +126,7 @@ func (s site) text(tls string) string {
 		line("    if (-f %s$uri) {", contentPath)
 		line("        set $webserver_root %s;", contentPath)
 		line("    }")
-		unlessTheirs("root", "$webserver_root")
+		line("    root $webserver_root;") // nginx rejects a second one, which would keep nothing
 	}
 	unlessTheirs("index", "index.html")
 	// A terminating pod tells its clients to close their connections. In HTTP/2 and

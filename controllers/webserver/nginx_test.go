@@ -60,6 +60,40 @@ server {
     include /etc/nginx/conf.d/server.snippet;
 }
 `},
+		"a root that would keep nothing": {site{snippet: "root /srv;", keep: &webserverv1.Keep{Revisions: 1, Paths: []webserverv1.KeptPath{"/a."}}}, `# Made by platform-operator from a WebServer.
+map $server_protocol $webserver_close {
+    HTTP/1.0 close;
+    HTTP/1.1 close;
+}
+map $uri $webserver_kept {
+    volatile;
+    default '';
+    "~^/a\." $uri;
+}
+server {
+    listen 80;
+    # Without IPv6 in the kernel, nginx would not start, and this pattern matches no file.
+    include /proc/sys/net/ipv6/../../../../etc/nginx/conf.d/ipv6.snippe[t];
+    set $webserver_root /usr/share/nginx/html;
+    if (-f /usr/share/nginx/kept/1$webserver_kept) {
+        set $webserver_root /usr/share/nginx/kept/1;
+    }
+    if (-f /usr/share/nginx/kept/next$webserver_kept) {
+        set $webserver_root /usr/share/nginx/kept/next;
+    }
+    if (-f /usr/share/nginx/html$uri) {
+        set $webserver_root /usr/share/nginx/html;
+    }
+    root $webserver_root;
+    index index.html;
+    set $webserver_draining '';
+    if (-f /run/draining) {
+        set $webserver_draining $webserver_close;
+    }
+    add_header Connection $webserver_draining always;
+    include /etc/nginx/conf.d/server.snippet;
+}
+`},
 		"the http block": {site{http: "index a.html; upstream a { server b; }", snippet: "root /srv;"}, `# Made by platform-operator from a WebServer.
 include /etc/nginx/conf.d/http.snippet;
 map $server_protocol $webserver_close {

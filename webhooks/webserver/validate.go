@@ -29,7 +29,8 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		around := surroundings(w)
 		errs = append(errs, texts(spec.Child("config", "inline"), c.Inline, nginxconf.ServerBlock(c.Inline), around.Conflicts(c.Inline))...)
 		errs = append(errs, texts(spec.Child("config", "http"), c.HTTP, nginxconf.HTTPBlock(c.HTTP), around.HTTPConflicts(c.HTTP))...)
-		errs = append(errs, keptRoot(w, spec.Child("config", "inline"))...)
+		errs = append(errs, keptRoot(w, spec.Child("config", "inline"), c.Inline)...)
+		errs = append(errs, keptRoot(w, spec.Child("config", "http"), c.HTTP)...)
 	}
 	ports := []string{"http"}
 	if w.Spec.TLS != nil {
@@ -55,8 +56,7 @@ func texts(at *field.Path, text string, err error, conflicts []string) field.Err
 }
 
 // keptRoot rejects a root of the server, which would replace the one of kept content.
-func keptRoot(w *webserverv1.WebServer, at *field.Path) field.ErrorList {
-	text := w.Spec.Config.Inline
+func keptRoot(w *webserverv1.WebServer, at *field.Path, text string) field.ErrorList {
 	names, _ := nginxconf.Directives(text) // the error is reported elsewhere
 	if w.Spec.Content == nil || w.Spec.Content.Keep == nil || !slices.Contains(names, "root") {
 		return nil
