@@ -127,6 +127,11 @@ step '13. What the dashboards read'
 inside kubectl -n "$namespace" create serviceaccount demo-reader --dry-run=client -o yaml | inside kubectl apply -f -
 inside kubectl create clusterrolebinding platform-operator-demo-reader --clusterrole=platform-operator-metrics-reader \
   --serviceaccount="$namespace:demo-reader" --dry-run=client -o yaml | inside kubectl apply -f -
+# The API server needs a moment to know of it, and the operator remembers a denial for longer.
+for _ in $(seq 20); do
+  bin/cluster exec -- kubectl auth can-i get /metrics --quiet --as="system:serviceaccount:$namespace:demo-reader" && break
+  sleep 0.5
+done
 token=$(bin/cluster exec -- kubectl -n "$namespace" create token demo-reader)
 ip=$(bin/cluster exec -- kubectl -n "$namespace" get pods -l app.kubernetes.io/name=platform-operator -o 'jsonpath={.items[0].status.podIP}')
 echo "  \$ curl https://$ip:8443/metrics" >&2
