@@ -1,7 +1,6 @@
 package demoapplication
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
@@ -20,6 +19,7 @@ func judge(d *demoapplicationv1.DemoApplication, platform config.Platform) polic
 	}
 	if s.Service != nil {
 		r.Service = &s.Service.ServiceOptions
+		r.ServiceType = config.Text{Field: spec.Child("service", "type"), Value: string(s.Service.Type)}
 	}
 	if s.Replica != nil {
 		r.Replicas = policy.Number{Field: spec.Child("replica"), Value: *s.Replica}
@@ -27,14 +27,6 @@ func judge(d *demoapplicationv1.DemoApplication, platform config.Platform) polic
 	for i, port := range s.Ports {
 		if port.NodePort != nil {
 			r.NodePorts = append(r.NodePorts, policy.Number{Field: spec.Child("ports").Index(i).Child("nodePort"), Value: *port.NodePort})
-		}
-	}
-	switch {
-	case s.Service != nil && s.Service.Type != "":
-		r.Services = []policy.Service{{Field: spec.Child("service", "type"), Type: s.Service.Type}}
-	default:
-		for _, n := range r.NodePorts {
-			r.Services = append(r.Services, policy.Service{Field: n.Field, Type: corev1.ServiceTypeNodePort})
 		}
 	}
 	return r.Judge(platform)

@@ -37,11 +37,12 @@ type Request struct {
 	Autoscaling *common.Autoscaling
 	Budget      *common.PodDisruptionBudget
 
-	Services  []Service
-	NodePorts []Number
-	Expose    *common.Expose
-	Pod       *common.Pod
-	Container *common.Container
+	// ServiceType is the type of the Service that a field requests.
+	ServiceType config.Text
+	NodePorts   []Number
+	Expose      *common.Expose
+	Pod         *common.Pod
+	Container   *common.Container
 	// Selector are the labels that the operator sets on the pods, and Rollout is how a
 	// Deployment replaces them, if there is one.
 	Selector map[string]string
@@ -60,12 +61,6 @@ type Request struct {
 type Number struct {
 	Field *field.Path
 	Value int32
-}
-
-// Service is a type of Service and the field that requests it.
-type Service struct {
-	Field *field.Path
-	Type  corev1.ServiceType
 }
 
 // Profile returns the security profile of an object of a kind whose default is
@@ -99,9 +94,12 @@ func (r Request) Judge(p config.Platform) Verdict {
 	if s := r.Autoscaling; s != nil {
 		v.judgeReplicas(Number{spec.Child("autoscaling", "maxReplicas"), s.MaxReplicas}, p)
 	}
-	for _, s := range r.Services {
-		if !slices.Contains(p.ServiceTypes, s.Type) {
-			v.refuse(field.Forbidden(s.Field, fmt.Sprintf("the platform configuration allows only Services of type %[2]s, and this field asks for type %[1]s", s.Type, types(p.ServiceTypes))))
+	if s := r.ServiceType; s.Value != "" && !slices.Contains(p.ServiceTypes, corev1.ServiceType(s.Value)) {
+		v.refuse(field.Forbidden(s.Field, fmt.Sprintf("the platform configuration allows only Services of type %s, and this field asks for type %s", types(p.ServiceTypes), s.Value)))
+	}
+	for _, n := range r.NodePorts {
+		if !slices.Contains(p.ServiceTypes, corev1.ServiceTypeNodePort) {
+			v.refuse(field.Forbidden(n.Field, fmt.Sprintf("the platform configuration allows only Services of type %s, and this field asks for a port of the nodes, as type NodePort does", types(p.ServiceTypes))))
 		}
 	}
 	v.Refused = append(v.Refused, p.RefusesExpose(r.Namespace, r.Expose, spec.Child("expose"))...)

@@ -1,7 +1,6 @@
 package webserver
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
@@ -32,12 +31,7 @@ func judge(w *webserverv1.WebServer, platform config.Platform) policy.Verdict {
 		if v.NodePort != nil {
 			r.NodePorts = []policy.Number{{Field: at.Child("nodePort"), Value: *v.NodePort}}
 		}
-		switch {
-		case v.Type != "":
-			r.Services = []policy.Service{{Field: at.Child("type"), Type: v.Type}}
-		case v.NodePort != nil:
-			r.Services = []policy.Service{{Field: at.Child("nodePort"), Type: corev1.ServiceTypeNodePort}}
-		}
+		r.ServiceType = config.Text{Field: at.Child("type"), Value: string(v.Type)}
 	}
 	return r.Judge(platform)
 }
