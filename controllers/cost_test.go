@@ -123,6 +123,8 @@ type scene struct {
 	events *events.FakeRecorder
 	// generations makes applying a Deployment raise its generation, as the API server does.
 	generations bool
+	// refused is how the API server answers when a pod is applied, if it is not nil.
+	refused error
 	// allocated counts the bytes that reconciles allocate outside of the fake API
 	// server, if it is not nil.
 	allocated *uint64
@@ -142,6 +144,9 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				s.writes++
 				defer s.uncounted()()
+				if in, ok := o.(interface{ GetKind() *string }); ok && *in.GetKind() == "Pod" && s.refused != nil {
+					return s.refused
+				}
 				if s.generations {
 					return applyWithGeneration(ctx, c, o, opts...)
 				}

@@ -126,30 +126,30 @@ validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {ku
 		{
 			name: "an admission policy denies the pods", blame: uncertain, kind: webServerKind, spec: web + `}`, begin: yaml(policy), change: other, mend: first,
 			end:    run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "NAMESPACE"),
-			reason: "ReplicaFailure", says: "1.27.4 is not approved",
+			reason: "AdmissionRefused", says: "1.27.4 is not approved",
 		},
 
 		{
 			name: "a quota is exhausted", blame: environment, kind: webServerKind, spec: web + `}`, begin: quota("pods=2"), change: other,
-			end: run("delete", "quota", "small"), reason: "ReplicaFailure", says: "exceeded quota: small",
+			end: run("delete", "quota", "small"), reason: "QuotaExceeded", says: "exceeded quota: small",
 		},
 		{
 			name: "a quota requires limits", blame: environment, kind: webServerKind, spec: web + `}`, begin: quota("limits.cpu=1"), change: other,
-			end: run("delete", "quota", "small"), reason: "ReplicaFailure", says: "must specify limits.cpu",
+			end: run("delete", "quota", "small"), reason: "QuotaExceeded", says: "must specify limits.cpu",
 		},
 		{
 			name: "a LimitRange refuses the request", blame: environment, kind: demoApplicationKind, spec: app + `}`, change: other,
 			begin: yaml(`{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, min: {cpu: 20m}}]}}`),
-			end:   run("delete", "limitrange", "small"), reason: "ReplicaFailure", says: "minimum cpu usage",
+			end:   run("delete", "limitrange", "small"), reason: "AdmissionRefused", says: "minimum cpu usage",
 		},
 		{
 			name: "an admission webhook is down", blame: environment, kind: webServerKind, spec: web + `}`, begin: yaml(webhook), change: other,
-			end: run("delete", "validatingwebhookconfiguration", "NAMESPACE"), reason: "ReplicaFailure", says: "mesh.example.com",
+			end: run("delete", "validatingwebhookconfiguration", "NAMESPACE"), reason: "WebhookFailed", says: "mesh.example.com",
 		},
 		{
 			name: "the namespace enforces Pod Security", blame: environment, kind: demoApplicationKind, spec: app + `}`, change: other,
 			begin: run("label", "namespace", "NAMESPACE", "pod-security.kubernetes.io/enforce=restricted"),
-			end:   run("label", "namespace", "NAMESPACE", "pod-security.kubernetes.io/enforce-"), reason: "ReplicaFailure", says: "security.profile",
+			end:   run("label", "namespace", "NAMESPACE", "pod-security.kubernetes.io/enforce-"), reason: "AdmissionRefused", says: "security.profile",
 		},
 		{
 			name: "no node can run the pods", blame: environment, kind: webServerKind, spec: web + `}`, change: `{"pod":{"nodeSelector":{"NAMESPACE":"true"}}}`,

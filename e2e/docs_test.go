@@ -64,7 +64,7 @@ func tryExample(t *testing.T, yaml string) {
 				return fmt.Errorf("%s has not been seen", o.Metadata.Name)
 			}
 			for _, c := range o.Status.Conditions {
-				if slices.Contains([]string{"Invalid", "Forbidden", "Error"}, c.Reason) {
+				if slices.Contains([]string{"Invalid", "Forbidden", "AdmissionRefused", "Error"}, c.Reason) {
 					return fmt.Errorf("%s: %s: %s\n%s", o.Metadata.Name, c.Reason, c.Message, yaml)
 				}
 			}

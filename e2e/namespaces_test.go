@@ -32,8 +32,8 @@ metadata: {name: web}
 spec: {image: "nginx:1.27.4", command: [sleep, infinity]}
 `)
 	const advice = "Set spec.security.profile to Restricted"
-	s.stalled("demoapp/app", "ReplicaFailure", "violates PodSecurity", advice)
-	s.stalled("immortalcontainer/web", "Forbidden", "violates PodSecurity", advice)
+	s.stalled("demoapp/app", "AdmissionRefused", "violates PodSecurity", advice)
+	s.stalled("immortalcontainer/web", "AdmissionRefused", "violates PodSecurity", advice)
 	// The kinds that are restricted by default are admitted.
 	s.serves("webserver/web")
 	s.serves("memcached/cache")
@@ -60,7 +60,7 @@ func TestNamespace_QuotaIsUsedUp(t *testing.T) {
 	// A rollout without quota waits beyond its deadline, and all pods keep serving.
 	s.patch("webserver/web", `{`+ampleDeadline+`,"pod":{"annotations":{"example.com/a":"b"}}}`)
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
-	s.stalled("webserver/web", "ReplicaFailure", "exceeded quota: small")
+	s.stalled("webserver/web", "QuotaExceeded", "exceeded quota: small")
 	s.prints("True 2", "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status} {.status.readyReplicas}`)
 
 	s.kubectl("patch", "quota", "small", "--type=merge", "-p", `{"spec":{"hard":{"pods":"9"}}}`)
@@ -77,9 +77,9 @@ func TestNamespace_LimitRange(t *testing.T) {
 	s.apply("apiVersion: v1\nkind: LimitRange\nmetadata: {name: small}\nspec: {limits: [{type: Container, max: {memory: 128Mi}}]}\n")
 	s.apply("apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata: {name: cache}\nspec: {size: 1, memory: {size: 256Mi}}\n---\n" +
 		app("  resources: {requests: {memory: 256Mi}, limits: {memory: 256Mi}}\n  rollout: {progressDeadlineSeconds: 60}\n"))
-	s.stalled("memcached/cache", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
+	s.stalled("memcached/cache", "AdmissionRefused", "maximum memory usage per Container is 128Mi")
 	s.prints("ProgressDeadlineExceeded", "get", "deployment", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].reason}`)
-	s.stalled("demoapp/web", "ReplicaFailure", "maximum memory usage per Container is 128Mi")
+	s.stalled("demoapp/web", "AdmissionRefused", "maximum memory usage per Container is 128Mi")
 
 	s.kubectl("delete", "limitrange", "small")
 	s.serves("memcached/cache")

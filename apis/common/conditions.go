@@ -62,9 +62,11 @@ const (
 	// ReasonAddressesExhausted: the cluster has no free address or node port for a
 	// Service.
 	ReasonAddressesExhausted = "AddressesExhausted"
-	// ReasonForbidden: RBAC or an admission policy does not allow the operator
-	// to write a child.
+	// ReasonForbidden: RBAC does not allow the operator to write a child.
 	ReasonForbidden = "Forbidden"
+	// ReasonAdmissionRefused: a Pod Security Standard, a LimitRange, a policy or a
+	// webhook of the cluster does not admit a child.
+	ReasonAdmissionRefused = "AdmissionRefused"
 	// ReasonWebhookFailed: an admission webhook of the cluster cannot be called.
 	ReasonWebhookFailed = "WebhookFailed"
 	// ReasonInvalid: the API server rejects a child as invalid.
@@ -78,10 +80,21 @@ const (
 	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonUnschedulable: the pods cannot be scheduled to any node.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonImagePull: an image cannot be pulled.
+	ReasonImagePull = "ImagePull"
+	// ReasonContainerNotCreated: the kubelet cannot create a container.
+	ReasonContainerNotCreated = "ContainerNotCreated"
+	// ReasonCrash: a container exits.
+	ReasonCrash = "Crash"
+	// ReasonNotReady: a container runs, and is not ready.
+	ReasonNotReady = "NotReady"
+	// ReasonNodeLost: the node of a pod does not respond.
+	ReasonNodeLost = "NodeLost"
 	// ReasonPaused: spec.paused is true, and a child differs from its desired
 	// state.
 	ReasonPaused = "Paused"
-	// ReasonReplicaFailure: pods cannot be created; the message has the cause.
+	// ReasonReplicaFailure: pods cannot be created, for a cause that has no reason of
+	// its own; the message has it.
 	ReasonReplicaFailure = "ReplicaFailure"
 	// ReasonInjectedContainer: a container that is not in the pod template, but was
 	// added to the pods, keeps them from serving.

@@ -420,7 +420,7 @@ func TestImmortalContainer_ReportsConditionsWhileSuspended(t *testing.T) {
 	}{
 		"it runs":        {livePod(), "True", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
 		"being deleted":  {livePod(func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
-		"on a lost node": {livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonProgressing, "example-immortalcontainer-immortalpod"},
+		"on a lost node": {livePod(lostNode, func(p *corev1.Pod) { p.DeletionTimestamp = &born }), "False", "False", common.ReasonNodeLost, "example-immortalcontainer-immortalpod"},
 		"deleted":        {nil, "False", "True", common.ReasonSuspended, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

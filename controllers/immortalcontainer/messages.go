@@ -22,7 +22,7 @@ var (
 		When: "The object is new, or its pod was deleted.",
 	})
 	msgNodeLost = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonNodeLost},
 		Text: "Node \"{name}\" does not respond, and the pod may still be running there. Repair the node, or delete the Node object if the node no longer exists.",
 		When: "The kubelet of the node has stopped reporting. A second pod could run at the same time as the first.",
 	})
@@ -62,49 +62,54 @@ var (
 		When: "The container runs the image in the spec, and is ready.",
 	})
 	msgUnschedulable = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonUnschedulable},
 		Text: "No node can run the pod. Run kubectl describe on it to see why.",
 		When: "No node has the capacity, or the pod does not tolerate any node. It starts once a node can run it.",
 	})
 	msgImagePull = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonImagePull},
 		Text: "The image cannot be pulled. Correct spec.image, or what prevents the image from being pulled.",
 		When: "The image does not exist, the registry cannot be reached, a pull Secret is missing, or imagePullPolicy is Never.",
 	})
 	msgNotCreated = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonContainerNotCreated},
 		Text: "The container cannot be created. Run kubectl describe on the pod to see why.",
 		When: "The spec of the container does not work on the node.",
 	})
 	msgReferenceMissing = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonReferenceNotFound},
 		Text: "The container cannot be created.", Quote: "message of the kubelet", Remedy: "Create it, or refer to another one.",
 		When: "The container refers to a Secret, a ConfigMap or a key that does not exist.",
 	})
 	msgNotMounted = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonReferenceNotFound},
 		Text: "The pod waits for its volumes. It mounts {Secrets and ConfigMaps}. Create what is missing, or refer to another one. Run kubectl describe on the pod to see which.",
 		When: "The pod has waited for half a minute. The operator has no permission to read what it mounts.",
 	})
 	msgPodNotReady = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonNotReady},
 		Text: "The container runs, but the pod is not ready. Run kubectl describe on the pod to see what it waits for.",
 		When: "A readiness gate of the pod is not fulfilled.",
 	})
 	msgNotReady = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonNotReady},
 		Text: "The container runs, but its readiness probe fails.",
 		When: "Correct the probe, or the program in the container.",
 	})
 	msgKeepsExiting = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonCrash},
 		Text: "The container keeps exiting. Run kubectl logs --previous to see why.",
 		When: "The kubelet restarts the container again and again, and does not report its exit code.",
 	})
 	msgExits = message.Define(message.Message{
-		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonCrash},
 		Text: "The container exits with code {code and reason}. Run kubectl logs --previous to see why.",
 		When: "The kubelet restarts the container again and again. OOMKilled means that it needs more memory than its limit.",
+	})
+	msgInjected = message.Define(message.Message{
+		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonInjectedContainer},
+		Text: "Container {name} of the pod does not run. Another client, such as an admission webhook, adds it. Correct that, and delete the pod.",
+		When: "A container that the operator does not create cannot be started, or exits. kubectl describe on the pod has the cause.",
 	})
 	msgStarting = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},

@@ -184,7 +184,11 @@ func waitsFor(p *corev1.Pod) conditions.Condition {
 	if c == nil {
 		return conditions.False(msgStarting)
 	}
-	switch d := podstate.Diagnose(*c); {
+	d := podstate.Diagnose(*c)
+	if name := injected(p); name != "" && !prevents(d) {
+		return conditions.False(msgInjected, name)
+	}
+	switch {
 	case d.Problem == podstate.ImagePull:
 		return conditions.False(msgImagePull)
 	case d.MissingReference:
@@ -201,4 +205,20 @@ func waitsFor(p *corev1.Pod) conditions.Condition {
 		return conditions.False(msgPodNotReady)
 	}
 	return conditions.False(msgStarting)
+}
+
+// prevents reports whether a problem is more than that a container is not ready yet.
+func prevents(d podstate.Diagnosis) bool {
+	return d.Problem == podstate.ImagePull || d.Problem == podstate.NotCreated || d.Problem == podstate.Crash
+}
+
+// injected returns the name of a container that another client added to a pod and that
+// cannot run, or "".
+func injected(p *corev1.Pod) string {
+	for _, d := range podstate.Containers(p) {
+		if d.Container != containerName && prevents(d) {
+			return d.Container
+		}
+	}
+	return ""
 }

@@ -295,7 +295,7 @@ func TestEnv_RolloutFailsAfterItsPodsCrashed(t *testing.T) {
 	l.Ready(w, "web")
 	l.Edit(w, "web", func() { w.Spec.Image = "nginx:bad" })
 	l.Until("a rollback", w, "web", func() bool { return len(w.Status.LastActions) > 0 })
-	if got := w.Status.LastActions[0]; got.Reason != rollout.ReasonCrash {
+	if got := w.Status.LastActions[0]; got.Reason != common.ReasonCrash {
 		t.Errorf("the rollback is because of %s: %s", got.Reason, got.Message)
 	}
 }

@@ -203,7 +203,7 @@ func TestWebServer_ReportsConditions(t *testing.T) {
 		},
 		"forbidden": {
 			asIs, nil, api(apierrors.NewForbidden(deployments, "w", errors.New("policy"))),
-			conditions{"Available": unavailable, "Ready": "False Forbidden", "Stalled": "True Forbidden"},
+			conditions{"Available": unavailable, "Ready": "False AdmissionRefused", "Stalled": "True AdmissionRefused"},
 		},
 		"invalid": {
 			asIs, nil, api(apierrors.NewBadRequest("bad")),

@@ -26,7 +26,7 @@ var want = map[string]struct{ argo, flux string }{
 	"missing-reference":       {argo: "Degraded", flux: "Failed"},
 	"paused":                  {argo: "Suspended", flux: "InProgress"},
 	"quota":                   {argo: "Degraded", flux: "Failed"},
-	"quota-of-pods":           {argo: "Progressing", flux: "InProgress"},
+	"quota-of-pods":           {argo: "Degraded", flux: "Failed"},
 	"ready":                   {argo: "Healthy", flux: "Current"},
 	"rolled-back":             {argo: "Degraded", flux: "Failed"},
 	"terminating":             {argo: "Progressing", flux: "Terminating"},

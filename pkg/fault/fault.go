@@ -200,10 +200,8 @@ func classifyOne(err error) *Error {
 			Class: Wait, Reason: msgNamespaceDeleted.Reason(), After: jitter(Probe),
 			Message: msgNamespaceDeleted.With(),
 		}
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return refused(msgQuota, err)
 	case apierrors.IsForbidden(err), denied(err):
-		return refused(msgForbidden, err)
+		return refused(forbidden(err), err)
 	case strings.Contains(err.Error(), "range is full"): // the API server answers with InternalError
 		f := refused(msgRangeFull, err)
 		f.Shared = true
@@ -212,7 +210,7 @@ func classifyOne(err error) *Error {
 		return refused(msgNodePort, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return refused(msgInvalid, err)
-	case strings.Contains(err.Error(), `failed calling webhook "`):
+	case RefusalReason(err.Error()) == common.ReasonWebhookFailed:
 		what := strings.Replace(err.Error(), "Internal error occurred: ", "", 1)
 		return &Error{Class: Retry, Reason: msgWebhook.Reason(), Message: msgWebhook.Quoting(Clip(stable(what), maxMessage))}
 	}
@@ -239,6 +237,41 @@ var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']+' with binding 
 // refused returns a Stall that quotes the API server.
 func refused(m *message.Message, err error) *Error {
 	return &Error{Class: Stall, Reason: m.Reason(), After: jitter(Probe), Message: message.Join(m.Quoting(answer(err)), Advice(err.Error()))}
+}
+
+// forbidden returns the message about a request that is not allowed.
+func forbidden(err error) *message.Message {
+	switch RefusalReason(err.Error()) {
+	case common.ReasonQuotaExceeded:
+		return msgQuota
+	case common.ReasonAdmissionRefused:
+		return msgAdmission
+	}
+	return msgForbidden
+}
+
+// RefusalReason returns the reason of a condition that a refusal of the API server has by
+// its message, or "".
+func RefusalReason(message string) string {
+	for _, r := range refusals {
+		if r.text.MatchString(message) {
+			return r.reason
+		}
+	}
+	return ""
+}
+
+// refusals are the texts of k8s.io/apiserver 1.36 (pkg/admission, pkg/endpoints/handlers)
+// and of the quota controller, the more specific ones first.
+var refusals = []struct {
+	text   *regexp.Regexp
+	reason string
+}{
+	{regexp.MustCompile(`failed calling webhook "`), common.ReasonWebhookFailed},
+	{regexp.MustCompile(`(?:exceeded|failed|unknown for) quota: `), common.ReasonQuotaExceeded},
+	{regexp.MustCompile(` denied (?:the )?request`), common.ReasonAdmissionRefused},
+	{regexp.MustCompile(` is forbidden: [Uu]ser "`), common.ReasonForbidden},
+	{regexp.MustCompile(` is forbidden: `), common.ReasonAdmissionRefused},
 }
 
 // OfPods reports whether the API server refuses pods because of what they are: they are

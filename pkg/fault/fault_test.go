@@ -88,20 +88,24 @@ func TestClassify(t *testing.T) {
 		"quota":                  {quota, want{Stall, common.ReasonQuotaExceeded, "exceeded quota: small", false, aProbe}},
 		"Pod Security": {
 			apierrors.NewForbidden(deployments, "web", errors.New(`violates PodSecurity "restricted:latest": runAsNonRoot != true`)),
-			want{Stall, common.ReasonForbidden, `runAsNonRoot != true. Set spec.security.profile to Restricted`, false, aProbe},
+			want{Stall, common.ReasonAdmissionRefused, `runAsNonRoot != true. Set spec.security.profile to Restricted`, false, aProbe},
 		},
-		"forbidden": {forbidden, want{Stall, common.ReasonForbidden, "denied by policy", false, aProbe}},
+		"RBAC": {
+			apierrors.NewForbidden(deployments, "web", errors.New(`User "system:serviceaccount:o:o" cannot patch resource "deployments" in API group "apps" in the namespace "shop"`)),
+			want{Stall, common.ReasonForbidden, `User "system:serviceaccount:o:o" cannot patch`, false, aProbe},
+		},
+		"forbidden": {forbidden, want{Stall, common.ReasonAdmissionRefused, "denied by policy", false, aProbe}},
 		"ValidatingAdmissionPolicy": {
 			deniedBy(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `ValidatingAdmissionPolicy 'platform-operator-account' with binding 'platform-operator-account' denied request: the operator has no children in kube-system`),
-			want{Stall, common.ReasonForbidden, "the operator has no children in kube-system", false, aProbe},
+			want{Stall, common.ReasonAdmissionRefused, "the operator has no children in kube-system", false, aProbe},
 		},
 		"webhook that answers 422": {
 			deniedBy(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `admission webhook "policy.example.com" denied the request: no`),
-			want{Stall, common.ReasonForbidden, "denied the request: no", false, aProbe},
+			want{Stall, common.ReasonAdmissionRefused, "denied the request: no", false, aProbe},
 		},
 		"webhook that answers 400": {
 			deniedBy(http.StatusBadRequest, metav1.StatusReasonBadRequest, `admission webhook "policy.example.com" denied the request: no`),
-			want{Stall, common.ReasonForbidden, "denied the request: no", false, aProbe},
+			want{Stall, common.ReasonAdmissionRefused, "denied the request: no", false, aProbe},
 		},
 		"node port":          {invalid("spec.ports[0].nodePort"), want{Stall, common.ReasonNodePortUnavailable, "already allocated", false, aProbe}},
 		"node port and more": {invalid("spec.ports[0].nodePort", "spec.type"), want{Stall, common.ReasonInvalid, "spec.type", false, aProbe}},
@@ -118,7 +122,7 @@ func TestClassify(t *testing.T) {
 		},
 		"webhook that denies with 500": {
 			deniedBy(http.StatusInternalServerError, metav1.StatusReasonInternalError, `admission webhook "policy.example.com" denied the request: at 2026/11/27 18:12:26 no`),
-			want{Stall, common.ReasonForbidden, "denied the request: at  no", false, aProbe},
+			want{Stall, common.ReasonAdmissionRefused, "denied the request: at  no", false, aProbe},
 		},
 		"server error":  {apierrors.NewInternalError(broken), want{Retry, common.ReasonError, "InternalError", true, never}},
 		"anything else": {broken, want{Retry, common.ReasonError, "no answer", true, never}},

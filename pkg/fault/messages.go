@@ -19,13 +19,18 @@ var (
 	msgQuota = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonQuotaExceeded},
 		Text: "A ResourceQuota does not allow a child.", Quote: "message of the API server",
-		Remedy: "Raise the quota, or request less.",
+		Remedy: "Raise the quota, or request what it allows.",
 		When:   "Admission refused a child because of a quota. It is tried again every minute.",
 	})
 	msgForbidden = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonForbidden},
 		Text: "The API server does not allow a request of the operator.", Quote: "message of the API server",
-		When: "RBAC, a webhook or a policy forbids it. Grant what the quoted message names, or change the policy.",
+		When: "RBAC forbids it. Grant what the quoted message names.",
+	})
+	msgAdmission = message.Define(message.Message{
+		In: message.Stalls, Reasons: []string{common.ReasonAdmissionRefused},
+		Text: "The cluster does not admit a child.", Quote: "message of the API server",
+		When: "A Pod Security Standard, a LimitRange, a policy or a webhook refuses it. Change the spec or what refuses it. It is tried again every minute.",
 	})
 	msgNodePort = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonNodePortUnavailable},
@@ -67,7 +72,7 @@ var (
 		When: "It follows the message about a quota of ConfigMaps or ControllerRevisions.",
 	})
 	msgPodSecurity = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonForbidden, common.ReasonReplicaFailure},
+		In: message.Stalls, Reasons: []string{common.ReasonAdmissionRefused},
 		Text: "Set spec.security.profile to Restricted, or relax the label pod-security.kubernetes.io/enforce of the namespace.",
 		When: "It follows a message about pods that violate the Pod Security Standard of their namespace.",
 	})

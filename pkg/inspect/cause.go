@@ -37,7 +37,7 @@ type podProblem struct {
 const (
 	remedyImage     = "Correct the image, or what prevents it from being pulled: the registry, the network or a pull Secret."
 	remedyReference = "Create the object that the message names, or correct the spec."
-	remedyQuota     = "Raise the quota, or request less."
+	remedyQuota     = "Raise the quota, or request what it allows."
 	remedyNode      = "Repair the node, or delete the Node object if the node no longer exists."
 	remedyProbe     = "If this lasts, correct the readiness probe, or the program in the container."
 	remedyDescribe  = "See its events: kubectl -n %s describe pod %s"
@@ -169,11 +169,12 @@ func (w *world) refused(ctx context.Context, obj converge.Object, o *Object) {
 		if dep.Name != obj.GetName() {
 			continue
 		}
-		if cause := resources.ReplicaFailure(dep); cause != "" && !contains(o.Cause, cause) {
+		cause := resources.ReplicaFailure(dep)
+		if cause != "" && !contains(o.Cause, cause) {
 			o.PodCause = "Pods cannot be created: " + oneLine(cause)
-			if strings.Contains(cause, "exceeded quota") {
-				o.Remedy = cmp.Or(o.Remedy, remedyQuota)
-			}
+		}
+		if strings.Contains(cause, "exceeded quota") {
+			o.Remedy = cmp.Or(o.Remedy, remedyQuota)
 		}
 	}
 }

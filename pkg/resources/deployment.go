@@ -4,6 +4,7 @@
 package resources
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -200,7 +202,7 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 		s.Ready = conditions.True(msgServing, pods(want), areOrIs(want))
 	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
 		c := condition(d, appsv1.DeploymentReplicaFailure)
-		s.Stalled = conditions.Condition{Status: true, Reason: common.ReasonReplicaFailure, Message: PodsNotCreated(withoutNames(c.Message))}
+		s.Stalled = conditions.Condition{Status: true, Reason: ReasonNotCreated(c.Message), Message: PodsNotCreated(withoutNames(c.Message))}
 	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):
 		s.Stalled = conditions.True(msgDeadline)
 	default:
@@ -268,6 +270,11 @@ func areOrIs(n int32) string {
 // PodsNotCreated returns the message about pods that the ReplicaSet controller
 // cannot create, which quotes the cause.
 func PodsNotCreated(cause string) string { return msgPodsNotCreated.Quoting(cause) }
+
+// ReasonNotCreated returns the reason of a condition about such pods.
+func ReasonNotCreated(cause string) string {
+	return cmp.Or(fault.RefusalReason(cause), common.ReasonReplicaFailure)
+}
 
 // generatedPod matches the name of a pod that the ReplicaSet controller could
 // not create, which is different in each attempt.

@@ -28,8 +28,11 @@ var (
 	})
 	msgPodsNotCreated = message.Define(message.Message{
 		In: []string{"Ready=False", "Stalled=True", message.LastActions}, Kinds: message.Deployments,
-		Reasons: []string{common.ReasonReplicaFailure, common.ReasonRolloutFailed, common.ReasonRolledBack, "PodsRefused"},
-		Text:    "Pods cannot be created.", Quote: "message of the ReplicaSet controller",
+		Reasons: []string{
+			common.ReasonQuotaExceeded, common.ReasonAdmissionRefused, common.ReasonWebhookFailed, common.ReasonReplicaFailure,
+			common.ReasonRolloutFailed, common.ReasonRolledBack, "PodsRefused",
+		},
+		Text: "Pods cannot be created.", Quote: "message of the ReplicaSet controller",
 		When: "A quota, a LimitRange, a Pod Security Standard or a webhook does not admit the pods. Remove the cause that is quoted.",
 	})
 	msgDeadline = message.Define(message.Message{

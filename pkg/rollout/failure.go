@@ -35,15 +35,10 @@ const attemptsWithin = 45 * time.Second
 // that of nginx -t (nginx 1.22 to 1.30: src/core/nginx.c).
 const testFailed = 1
 
-// Reasons of a failure, including those of an Action.
+// Reasons of a failure, including those of an Action. The others are those of conditions.
 const (
-	ReasonImagePull     = "ImagePull"
-	ReasonCrash         = "Crash"
-	ReasonNotReady      = "NotReady"
 	ReasonConfigInvalid = "ConfigInvalid"
-	ReasonNotCreated    = "ContainerNotCreated"
 	ReasonRefused       = "PodsRefused"
-	ReasonNodeLost      = "NodeLost"
 	ReasonDeadline      = "DeadlineExceeded"
 )
 
@@ -126,7 +121,7 @@ func (f *failure) worse(other *failure) bool {
 // like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
 	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines)
-	if f == nil || f.reason != ReasonNotCreated || f.severity != notCreated {
+	if f == nil || f.reason != common.ReasonContainerNotCreated || f.severity != notCreated {
 		return f
 	}
 	mounts := podstate.Mounts(dep.Spec.Template.Spec.Volumes, func(configMap string) bool {
@@ -211,7 +206,7 @@ func lostNodes(pods []corev1.Pod) map[string]bool {
 // not a failure of the revision. What a pod on a lost node reports is out of date.
 func diagnosePod(p *corev1.Pod, of containers, lost map[string]bool) *failure {
 	if lost[p.Spec.NodeName] {
-		return &failure{reason: ReasonNodeLost, summary: msgNodeLost.With(p.Spec.NodeName), transient: true, severity: notAdmitted}
+		return &failure{reason: common.ReasonNodeLost, summary: msgNodeLost.With(p.Spec.NodeName), transient: true, severity: notAdmitted}
 	}
 	if podstate.DiagnoseScheduling(p).Problem != podstate.None {
 		return &failure{reason: common.ReasonUnschedulable, summary: msgUnschedulable.With(), transient: true, severity: notAdmitted}
@@ -242,31 +237,31 @@ func diagnosePod(p *corev1.Pod, of containers, lost map[string]bool) *failure {
 func failureOf(d podstate.Diagnosis) *failure {
 	switch d.Problem {
 	case podstate.ImagePull:
-		f := &failure{reason: ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
+		f := &failure{reason: common.ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
 		if d.Unreachable {
 			f.summary, f.transient, f.severity = message.Join(f.summary, msgUnreachable.With()), true, notAdmitted
 		}
 		return f
 	case podstate.NotCreated:
-		f := &failure{reason: ReasonNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
+		f := &failure{reason: common.ReasonContainerNotCreated, summary: msgNotCreated.With(d.Container), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
 		if d.MissingReference { // users need it immediately
 			f.reason, f.transient, f.certain = common.ReasonReferenceNotFound, true, true
 			f.summary, f.details = message.Join(f.message(), msgCreateReference.With()), ""
 		}
 		return f
 	case podstate.Starting:
-		return &failure{reason: ReasonNotCreated, summary: msgNotYetCreated.With(d.Container), mounting: true, severity: notCreated}
+		return &failure{reason: common.ReasonContainerNotCreated, summary: msgNotYetCreated.With(d.Container), mounting: true, severity: notCreated}
 	case podstate.Initializing:
-		return &failure{reason: ReasonNotReady, summary: msgInitializing.With(d.Container), severity: notReady}
+		return &failure{reason: common.ReasonNotReady, summary: msgInitializing.With(d.Container), severity: notReady}
 	case podstate.NotReady:
-		return &failure{reason: ReasonNotReady, summary: msgNotReady.With(d.Container), severity: notReady}
+		return &failure{reason: common.ReasonNotReady, summary: msgNotReady.With(d.Container), severity: notReady}
 	}
 	return failureOfExit(d)
 }
 
 // failureOfExit returns the failure that an exit of a container is.
 func failureOfExit(d podstate.Diagnosis) *failure {
-	f := &failure{reason: ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, severity: crashes}
+	f := &failure{reason: common.ReasonCrash, summary: msgKeepsExiting.With(d.Container), details: d.Text, severity: crashes}
 	if d.Exit == nil {
 		return f
 	}

@@ -157,7 +157,7 @@ func TestDiagnose_NamesTheWorstPod(t *testing.T) {
 	}
 	slow := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	f := diagnose(&appsv1.Deployment{}, []corev1.Pod{at("a", slow), at("b", crashing)}, "h", nil)
-	if f == nil || f.reason != ReasonCrash {
+	if f == nil || f.reason != common.ReasonCrash {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -202,26 +202,26 @@ func TestDiagnose_BlamesTheRevisionOnlyWithEvidence(t *testing.T) {
 		"the test fails for the third time":                       {pods: []corev1.Pod{tests(2, ended(1, "Error", "[emerg]"), ended(1, "Error", ""))}, want: ReasonConfigInvalid, certain: true},
 		"the test waits after three failures":                     {pods: []corev1.Pod{tests(2, waitingFor("CrashLoopBackOff", ""), ended(1, "Error", ""))}, want: ReasonConfigInvalid, certain: true},
 		"the third attempt runs":                                  {pods: []corev1.Pod{tests(2, runs, ended(1, "Error", ""))}, want: ReasonConfigInvalid},
-		"the test runs after two reboots":                         {pods: []corev1.Pod{tests(2, runs, ended(0, "Completed", ""))}, want: ReasonNotReady},
-		"the test was killed three times":                         {pods: []corev1.Pod{tests(2, ended(137, "OOMKilled", ""), ended(137, "OOMKilled", ""))}, want: ReasonCrash, certain: true},
-		"the test did not start":                                  {pods: []corev1.Pod{tests(2, ended(128, "StartError", ""), corev1.ContainerState{})}, want: ReasonCrash},
-		"the command does not exist":                              {pods: []corev1.Pod{tests(2, ended(128, "StartError", noCommand), corev1.ContainerState{})}, want: ReasonCrash, certain: true},
-		"the registry has no such image":                          {pods: []corev1.Pod{waits("ImagePullBackOff", noImage)}, want: ReasonImagePull, certain: true},
-		"the registry denies access":                              {pods: []corev1.Pod{waits("ErrImagePull", denied)}, want: ReasonImagePull},
-		"the registry is not available":                           {pods: []corev1.Pod{waits("ErrImagePull", refused)}, want: ReasonImagePull, transient: true},
-		"one has no such image, and one no registry":              {pods: []corev1.Pod{waits("ErrImagePull", refused), waits("ErrImagePull", denied), waits("ErrImagePull", noImage)}, want: ReasonImagePull, certain: true},
-		"the name of the image is invalid":                        {pods: []corev1.Pod{waits("InvalidImageName", "")}, want: ReasonImagePull, certain: true},
-		"the container is not created, because it has no command": {pods: []corev1.Pod{waits("CreateContainerError", "container create failed: executable file `app` not found")}, want: ReasonNotCreated, certain: true},
-		"a crash":                                {pods: []corev1.Pod{pod("h", crashingSoon)}, want: ReasonCrash},
-		"the third crash":                        {pods: []corev1.Pod{pod("h", crashing)}, want: ReasonCrash, certain: true},
-		"the third end without an error":         {pods: []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", RestartCount: 2, State: ended(0, "Completed", "")})}, want: ReasonCrash},
-		"the fourth attempt runs":                {pods: []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", RestartCount: 3, State: runs, LastTerminationState: ended(1, "Error", "")})}, want: ReasonCrash},
+		"the test runs after two reboots":                         {pods: []corev1.Pod{tests(2, runs, ended(0, "Completed", ""))}, want: common.ReasonNotReady},
+		"the test was killed three times":                         {pods: []corev1.Pod{tests(2, ended(137, "OOMKilled", ""), ended(137, "OOMKilled", ""))}, want: common.ReasonCrash, certain: true},
+		"the test did not start":                                  {pods: []corev1.Pod{tests(2, ended(128, "StartError", ""), corev1.ContainerState{})}, want: common.ReasonCrash},
+		"the command does not exist":                              {pods: []corev1.Pod{tests(2, ended(128, "StartError", noCommand), corev1.ContainerState{})}, want: common.ReasonCrash, certain: true},
+		"the registry has no such image":                          {pods: []corev1.Pod{waits("ImagePullBackOff", noImage)}, want: common.ReasonImagePull, certain: true},
+		"the registry denies access":                              {pods: []corev1.Pod{waits("ErrImagePull", denied)}, want: common.ReasonImagePull},
+		"the registry is not available":                           {pods: []corev1.Pod{waits("ErrImagePull", refused)}, want: common.ReasonImagePull, transient: true},
+		"one has no such image, and one no registry":              {pods: []corev1.Pod{waits("ErrImagePull", refused), waits("ErrImagePull", denied), waits("ErrImagePull", noImage)}, want: common.ReasonImagePull, certain: true},
+		"the name of the image is invalid":                        {pods: []corev1.Pod{waits("InvalidImageName", "")}, want: common.ReasonImagePull, certain: true},
+		"the container is not created, because it has no command": {pods: []corev1.Pod{waits("CreateContainerError", "container create failed: executable file `app` not found")}, want: common.ReasonContainerNotCreated, certain: true},
+		"a crash":                                {pods: []corev1.Pod{pod("h", crashingSoon)}, want: common.ReasonCrash},
+		"the third crash":                        {pods: []corev1.Pod{pod("h", crashing)}, want: common.ReasonCrash, certain: true},
+		"the third end without an error":         {pods: []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", RestartCount: 2, State: ended(0, "Completed", "")})}, want: common.ReasonCrash},
+		"the fourth attempt runs":                {pods: []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", RestartCount: 3, State: runs, LastTerminationState: ended(1, "Error", "")})}, want: common.ReasonCrash},
 		"one has recovered, and one has no node": {pods: []corev1.Pod{recoveredPod, unschedulable}, want: common.ReasonUnschedulable, transient: true},
-		"one has recovered":                      {pods: []corev1.Pod{recoveredPod}, want: ReasonCrash},
+		"one has recovered":                      {pods: []corev1.Pod{recoveredPod}, want: common.ReasonCrash},
 		"one was evicted, and one has no node":   {pods: []corev1.Pod{evicted, unschedulable}, want: common.ReasonUnschedulable, transient: true},
 		"one was evicted":                        {pods: []corev1.Pod{evicted}},
-		"a node is lost":                         {pods: []corev1.Pod{there, lost}, want: ReasonNodeLost, transient: true},
-		"its volumes are mounted":                {pods: []corev1.Pod{mounted}, want: ReasonNotCreated},
+		"a node is lost":                         {pods: []corev1.Pod{there, lost}, want: common.ReasonNodeLost, transient: true},
+		"its volumes are mounted":                {pods: []corev1.Pod{mounted}, want: common.ReasonContainerNotCreated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := diagnose(&appsv1.Deployment{}, tc.pods, "h", nil)
@@ -239,7 +239,7 @@ func TestDiagnose_BlamesTheRevisionOnlyWithEvidence(t *testing.T) {
 func TestDecision_DiagnoseWaitsForVolumesAndTheNetwork(t *testing.T) {
 	d := &Decision{Serving: Revision{hash: "h"}}
 	f := d.diagnose(&appsv1.Deployment{}, []corev1.Pod{pod("h", corev1.ContainerStatus{Name: "web", State: waitingFor("ContainerCreating", "")})})
-	if f == nil || f.reason != ReasonNotCreated || !f.transient {
+	if f == nil || f.reason != common.ReasonContainerNotCreated || !f.transient {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -21,7 +21,7 @@ var (
 		When: "The Deployment could not be written. It is tried again.",
 	})
 	msgNodeLost = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNodeLost),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonNodeLost),
 		Text: "Node \"{name}\" does not respond, and its pods may still be running there.",
 		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods 30 seconds later, unless spec.pod.tolerations or the platform configuration states another time.",
 	})
@@ -109,7 +109,7 @@ var (
 		When: "No other cause is visible in the pods. Run kubectl describe on them.",
 	})
 	msgDescribe = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonContainerNotCreated),
 		Text: "Run kubectl describe on the pods to see why.",
 		When: "It follows the message about a container that has not been created.",
 	})
@@ -129,17 +129,17 @@ var (
 		When: "The init container that tests the configuration fails. Correct the configuration.",
 	})
 	msgImagePull = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The image {image} cannot be pulled.", Quote: "message of the registry",
 		When: "The image does not exist, the registry cannot be reached, a pull Secret is missing, or imagePullPolicy is Never.",
 	})
 	msgUnreachable = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonImagePull, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The registry cannot be reached or is overloaded, or the node lacks space. The rollout continues when that ends.",
 		When: "It follows the message about an image. Run kubectl describe on the pods to see the error.",
 	})
 	msgNotCreated = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonContainerNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
 		Text: "Container {name} cannot be created.", Quote: "message of the kubelet",
 		When: "The spec of the container does not work on the node, or refers to what does not exist.",
 	})
@@ -149,27 +149,27 @@ var (
 		When: "It follows the message of the kubelet about a Secret, ConfigMap or key that does not exist.",
 	})
 	msgNotYetCreated = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonContainerNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
 		Text: "Container {name} has not been created.",
 		When: "The pod waits for its volumes, its network or an image. What to do follows.",
 	})
 	msgCrash = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonCrash, common.ReasonInjectedContainer),
 		Text: "Container {name} exits with code {code and reason}.", Quote: "last lines of the log",
 		When: "The container ends. kubectl logs --previous has its log.",
 	})
 	msgKeepsExiting = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonCrash, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonCrash, common.ReasonInjectedContainer),
 		Text: "Container {name} keeps exiting.",
 		When: "The container ends, and the kubelet does not report its exit code. kubectl logs --previous has its log.",
 	})
 	msgInitializing = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonNotReady, common.ReasonInjectedContainer),
 		Text: "Init container {name} runs, and the pod waits for it.",
 		When: "The init container does not finish. kubectl logs has its log.",
 	})
 	msgNotReady = message.Define(message.Message{
-		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonNotReady, common.ReasonInjectedContainer),
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonNotReady, common.ReasonInjectedContainer),
 		Text: "Container {name} runs but does not become ready.",
 		When: "Its readiness probe fails. Run kubectl describe on the pods.",
 	})

@@ -23,13 +23,13 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 	healthy := memory{healthy: referenceTo(desired)}
 	pinned := decision(func(d *Decision) { d.pinned = true })
 	held := decision(func(d *Decision) { d.held = true })
-	crash := &failure{reason: ReasonCrash, severity: crashes}
-	crashed := &failure{reason: ReasonCrash, severity: crashes, certain: true}
+	crash := &failure{reason: common.ReasonCrash, severity: crashes}
+	crashed := &failure{reason: common.ReasonCrash, severity: crashes, certain: true}
 	noImage := func(age time.Duration) *failure {
-		return &failure{reason: ReasonImagePull, severity: notStarted, certain: true, within: attemptsWithin, since: now.Add(-age)}
+		return &failure{reason: common.ReasonImagePull, severity: notStarted, certain: true, within: attemptsWithin, since: now.Add(-age)}
 	}
-	starts := &failure{reason: ReasonNotReady, severity: notReady, since: now}
-	slow := &failure{reason: ReasonNotReady, severity: notReady, since: now.Add(-time.Minute)}
+	starts := &failure{reason: common.ReasonNotReady, severity: notReady, since: now}
+	slow := &failure{reason: common.ReasonNotReady, severity: notReady, since: now.Add(-time.Minute)}
 	rejection := &failure{reason: ReasonConfigInvalid, severity: rejected, certain: true}
 	noNode := &failure{reason: common.ReasonUnschedulable, severity: notAdmitted, transient: true}
 	refused := &failure{reason: ReasonRefused, severity: notAdmitted, transient: true}

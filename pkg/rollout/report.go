@@ -244,8 +244,9 @@ func (d *Decision) waiting(now time.Time) time.Time {
 	}
 	if c := meta.FindStatusCondition(d.question.Conditions, common.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
 		switch c.Reason {
-		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonReplicaFailure, common.ReasonInjectedContainer,
-			ReasonNotCreated, ReasonNodeLost, ReasonImagePull:
+		case common.ReasonReferenceNotFound, common.ReasonUnschedulable, common.ReasonInjectedContainer, common.ReasonQuotaExceeded,
+			common.ReasonAdmissionRefused, common.ReasonWebhookFailed, common.ReasonReplicaFailure,
+			common.ReasonContainerNotCreated, common.ReasonNodeLost, common.ReasonImagePull:
 			return now
 		}
 	}

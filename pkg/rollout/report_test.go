@@ -37,20 +37,20 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 		"rolled back": {func(w *world) {
 			failed(w)
 			w.reconcile()
-		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, 0)}},
+		}, []common.Action{action(common.ActionRollback, common.ReasonCrash, crash, 2, 0)}},
 		"halted after a rollback": {func(w *world) {
 			failed(w)
 			w.reconcile()
 			w.rollout.OnFailure = common.OnFailureHalt
 			minute(w)
 			w.reconcile()
-		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, 0)}},
+		}, []common.Action{action(common.ActionRollback, common.ReasonCrash, crash, 2, 0)}},
 		"halted before the rollback": {func(w *world) {
 			failed(w)
 			w.rollout.OnFailure = common.OnFailureHalt
 			w.reconcile()
 			w.reconcile()
-		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, time.Minute)}},
+		}, []common.Action{action(common.ActionHalt, common.ReasonCrash, crash, 2, time.Minute)}},
 		"rolled back after a halt": {func(w *world) {
 			w.rollout.OnFailure = common.OnFailureHalt
 			failed(w)
@@ -58,7 +58,7 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 			w.reconcile()
 			minute(w)
 			w.reconcile()
-		}, []common.Action{action(common.ActionRollback, ReasonCrash, crash, 2, time.Minute), action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
+		}, []common.Action{action(common.ActionRollback, common.ReasonCrash, crash, 2, time.Minute), action(common.ActionHalt, common.ReasonCrash, crash, 2, 0)}},
 		"a pin after a halt is no rollback": {func(w *world) {
 			w.rollout.OnFailure = common.OnFailureHalt
 			failed(w)
@@ -68,20 +68,20 @@ func TestReport_RecordsActualTransitions(t *testing.T) {
 			w.reconcile()
 			w.rollout.PinnedRevision = nil
 			w.reconcile()
-		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
+		}, []common.Action{action(common.ActionHalt, common.ReasonCrash, crash, 2, 0)}},
 		"restarted with kubectl, and there is no other revision": {func(w *world) {
 			w.seen.Deployment.Generation++
 			w.rolls(corev1.ContainerStatus{Name: "web", Image: "web:1", State: waitingFor("ImagePullBackOff", "Back-off pulling image")})
 			w.reconcile()
 			w.reconcile()
-		}, []common.Action{action(common.ActionHalt, ReasonImagePull, "The image web:1 cannot be pulled.", 1, 0)}},
+		}, []common.Action{action(common.ActionHalt, common.ReasonImagePull, "The image web:1 cannot be pulled.", 1, 0)}},
 		"what was healthy is not kept": {func(w *world) {
 			w.image = "web:bad"
 			w.reconcile()
 			w.seen.Revisions = w.seen.Revisions[1:]
 			w.rolls(crashing)
 			w.reconcile()
-		}, []common.Action{action(common.ActionHalt, ReasonCrash, crash, 2, 0)}},
+		}, []common.Action{action(common.ActionHalt, common.ReasonCrash, crash, 2, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := serving(t)
@@ -254,7 +254,7 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 		w.seen.Deployment.Status.Conditions = append(w.seen.Deployment.Status.Conditions, appsv1.DeploymentCondition{
 			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `admission webhook "images.example" denied the request: the image is not signed`,
 		})
-		w.is("just scaled up", " +ReplicaFailure", waits)
+		w.is("just scaled up", " +AdmissionRefused", waits)
 		w.now = w.now.Add(deadline)
 		w.is("it had its time", " +RolloutFailed", failed)
 	})

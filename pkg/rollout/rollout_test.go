@@ -241,7 +241,7 @@ func TestDecide_RollsBackAndRetriesOnRequest(t *testing.T) {
 	w.is("changed", "Progressing ", common.Revisions{Current: 2, LastHealthy: 1})
 	w.rolls(crashing)
 	w.is("failed: recorded before anything follows", " +RolloutFailed", common.Revisions{Current: 2, LastHealthy: 1, Failed: 2})
-	want := []common.Action{{Type: common.ActionRollback, Reason: ReasonCrash, Message: "Container web exits with code 1: no such file.", Revision: 2, Time: metav1.NewTime(w.now)}}
+	want := []common.Action{{Type: common.ActionRollback, Reason: common.ReasonCrash, Message: "Container web exits with code 1: no such file.", Revision: 2, Time: metav1.NewTime(w.now)}}
 	if diff := cmp.Diff(want, w.status.LastActions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
@@ -334,16 +334,16 @@ func TestDecide_DoesNotRollBackUnschedulablePods(t *testing.T) {
 
 	w.seen.Pods = nil
 	asItWas := w.seen.Deployment.Status.Conditions
-	for name, message := range map[string]string{
-		"no quota":     `exceeded quota: q`,
-		"LimitRange":   `maximum memory usage per Container is 1Mi, but limit is 2Mi`,
-		"ratio":        `cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000`,
-		"Pod Security": `violates PodSecurity "restricted:latest": runAsNonRoot != true`,
+	for name, tc := range map[string]struct{ message, reason string }{
+		"no quota":     {message: `exceeded quota: q`, reason: "QuotaExceeded"},
+		"LimitRange":   {message: `maximum memory usage per Container is 1Mi, but limit is 2Mi`, reason: "AdmissionRefused"},
+		"ratio":        {message: `cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000`, reason: "AdmissionRefused"},
+		"Pod Security": {message: `violates PodSecurity "restricted:latest": runAsNonRoot != true`, reason: "AdmissionRefused"},
 	} {
 		w.seen.Deployment.Status.Conditions = append(slices.Clone(asItWas), appsv1.DeploymentCondition{
-			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: ` + message,
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "web-1" is forbidden: ` + tc.message,
 		})
-		w.is(name, " +ReplicaFailure", common.Revisions{Current: 2, LastHealthy: 1})
+		w.is(name, " +"+tc.reason, common.Revisions{Current: 2, LastHealthy: 1})
 	}
 	w.rolls()
 	w.is("room again", "+Serving ", common.Revisions{Current: 2, LastHealthy: 2})

@@ -3,7 +3,6 @@ package workload
 import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/message"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
 
 // withBefore are the kinds that can run a command before a rollout.
@@ -36,7 +35,7 @@ var (
 	msgBefore = message.Define(message.Message{
 		In: message.Waits, Kinds: withBefore,
 		Reasons: []string{
-			common.ReasonBeforeRollout, rollout.ReasonImagePull, rollout.ReasonCrash, rollout.ReasonNotCreated, rollout.ReasonNodeLost,
+			common.ReasonBeforeRollout, common.ReasonImagePull, common.ReasonCrash, common.ReasonContainerNotCreated, common.ReasonNodeLost,
 			common.ReasonReferenceNotFound, common.ReasonUnschedulable,
 		},
 		Text: "Running the command before the rollout, in Job \"{name}\".",
