@@ -207,25 +207,26 @@ func (a *Applier) endRefusals(owner Owner, in Intent) {
 	}
 }
 
-// NeedsApply returns the live child, or nil if it does not exist, and whether Apply
-// would write it. It reads only the cache, and writes nothing.
-func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, err error) {
+// NeedsApply returns the live child, or nil if it does not exist, whether Apply would
+// write it, and the fields that differ, as far as the cache shows them. It reads only the
+// cache, and writes nothing.
+func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, fields string, err error) {
 	t, err := a.begin(owner, in)
 	if err != nil {
-		return nil, false, err
+		return nil, false, "", err
 	}
 	live = in.newLive()
 	if err := a.client.Get(ctx, in.Key(), live); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, true, nil
+			return nil, true, "", nil
 		}
-		return nil, false, fmt.Errorf("reading %s: %w", in, err)
+		return nil, false, "", fmt.Errorf("reading %s: %w", in, err)
 	}
 	e, err := t.evaluate(live)
 	if err != nil {
-		return nil, true, err
+		return nil, true, "", err
 	}
-	return live, e.action != Unchanged, nil
+	return live, e.action != Unchanged, e.fields, nil
 }
 
 func (a *Applier) applyOnce(ctx context.Context, owner Owner, in Intent) (Child, error) {

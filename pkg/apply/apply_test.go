@@ -295,7 +295,7 @@ func TestApplier_AppliesIfExistsToUncachedChildren(t *testing.T) {
 	diff(t, "explained", Unchanged, f.Action)
 
 	w.cache = nil
-	if _, differs, err := w.applier.NeedsApply(t.Context(), owner(), starting()); err != nil || differs {
+	if _, differs, _, err := w.applier.NeedsApply(t.Context(), owner(), starting()); err != nil || differs {
 		t.Errorf("a Deployment that matches the intent for an existing one needs to be applied: %v %v", differs, err)
 	}
 }

@@ -60,6 +60,8 @@ type evaluation struct {
 	// claim reports that other managers own fields that the apply has to remove,
 	// so they must be claimed first.
 	claim bool
+	// fields are the paths of the fields that differ, without the operator's annotations.
+	fields string
 }
 
 // evaluate compares a live child, which may come from the cache, with the
@@ -97,7 +99,7 @@ func (t *attempt) evaluate(live client.Object) (evaluation, error) {
 	if applied {
 		t.drift, t.differs = DriftFields, pathsOf(differences)
 	}
-	return evaluation{action: Changed, claim: r.Extra}, nil
+	return evaluation{action: Changed, claim: r.Extra, fields: pathsOf(withoutOwn(differences))}, nil
 }
 
 // claims selects the fields that an action claims from other managers: all that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/apply/compare"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Something else may change a child again each time it has been restored, such as a
@@ -75,7 +76,14 @@ func (t *attempt) isAnswered(differences []Difference) bool {
 	return last.answer != "" && last.hash == t.hash && last.answer == compare.Fingerprint(differences)
 }
 
-// pathsOf returns the fields that a repair restores.
+// withoutOwn returns the differences that are not only in the operator's annotations.
+func withoutOwn(differences []Difference) []Difference {
+	return slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
+		return strings.Contains(d.Path, naming.Domain+"/")
+	})
+}
+
+// pathsOf returns the paths of differences as a list.
 func pathsOf(differences []Difference) string {
 	var paths []string
 	for _, d := range differences {

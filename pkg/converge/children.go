@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -136,30 +137,40 @@ func (c *reconciliation) forEachChild(ctx context.Context, plan Plan, do func(ap
 	})
 }
 
-// look returns the problems of all children, and an error for the first child
-// that would be written if the object were not paused. It writes nothing.
+// mostHeld is the maximum length in bytes of the children and fields that are listed.
+const mostHeld = 400
+
+// look returns the problems of all children, and an error that lists those that would be
+// written if the object were not paused. It writes nothing.
 func (c *reconciliation) look(ctx context.Context, plan Plan) error {
-	held := ""
+	var changed, created, deleted []string
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
-		child, differs, err := c.applier.NeedsApply(ctx, c.owner, in)
+		child, differs, fields, err := c.applier.NeedsApply(ctx, c.owner, in)
 		k := childKey{in.Kind, in.Key()}
 		if err == nil && child != nil {
 			c.out.keep(k, child, !differs)
 		}
-		if err == nil && differs && held == "" {
-			held = in.String()
+		switch {
+		case err != nil || !differs:
+		case child == nil:
+			created = append(created, in.String()+" (to be created)")
+		case fields == "":
+			changed = append(changed, in.String())
+		default:
+			changed = append(changed, fmt.Sprintf("%s (%s)", in, fields))
 		}
 		return err
 	})}
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
-		if err == nil && held == "" && p.GetDeletionTimestamp().IsZero() {
-			held = fmt.Sprintf("%s %q", gvk.Kind, p.GetName())
+		if err == nil && p.GetDeletionTimestamp().IsZero() {
+			deleted = append(deleted, fmt.Sprintf("%s %q (to be deleted)", gvk.Kind, p.GetName()))
 		}
 		errs = append(errs, err)
 	}
-	if held != "" {
-		errs = append(errs, &fault.Error{Class: fault.Wait, Reason: msgPaused.Reason(), Message: msgPaused.With(held)})
+	if held := slices.Concat(changed, created, deleted); len(held) > 0 {
+		what := fault.Clip(strings.Join(held, "; "), mostHeld)
+		errs = append(errs, &fault.Error{Class: fault.Wait, Reason: msgPaused.Reason(), Message: msgPaused.Quoting(what)})
 	}
 	return errors.Join(errs...)
 }

@@ -8,7 +8,7 @@ import (
 var (
 	msgPaused = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonPaused},
-		Text: "{child} differs from the spec and is not changed, because spec.paused is true.",
+		Text: "Children differ from the spec and are not changed, because spec.paused is true.", Quote: "children and fields",
 		When: "The spec or a child was changed while the object is paused. Set spec.paused to false to have it changed.",
 	})
 	msgRestored = message.Define(message.Message{

@@ -322,14 +322,21 @@ func TestReconciler_ObservesPausedObjectsWithoutWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.pass("Observe", "Desired", "Report", "status")
-	if got := ready(l.stored()); got != "False Paused" {
-		t.Errorf("Ready is %q", got)
+	held := func(want string) {
+		t.Helper()
+		c := meta.FindStatusCondition(l.stored().Status.Conditions, common.ConditionReady)
+		want = "Children differ from the spec and are not changed, because spec.paused is true: " + want
+		if c == nil || c.Reason != common.ReasonPaused || c.Message != want {
+			t.Errorf("got %+v, want %s", c, want)
+		}
 	}
+	held(`ConfigMap "web-child" (data.image).`)
 	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-child"}}); err != nil {
 		t.Fatal(err)
 	}
 	l.calls = nil
-	l.pass("Observe", "Desired", "Report")
+	l.pass("Observe", "Desired", "Report", "status")
+	held(`ConfigMap "web-child" (to be created).`)
 	paused = false
 	l.pass("Observe", "Desired", "apply", "Report", "status")
 }
@@ -343,7 +350,7 @@ func TestReconciler_ReportsPendingDeletionsOfPausedObjects(t *testing.T) {
 	l.restart()
 	l.pass("Observe", "Report", "status")
 	c := meta.FindStatusCondition(l.stored().Status.Conditions, common.ConditionReady)
-	if want := `Service "x" differs from the spec and is not changed, because spec.paused is true.`; c == nil || c.Message != want {
+	if want := `Children differ from the spec and are not changed, because spec.paused is true: Service "x" (to be deleted).`; c == nil || c.Message != want {
 		t.Errorf("got %+v, want %s", c, want)
 	}
 }
