@@ -126,11 +126,11 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	@go -C hack/licenses run . $(CURDIR) ./cmd/platform-operator $(CURDIR)/THIRD_PARTY_LICENSES
 
 .PHONY: build
-build: ## Build bin/platform-operator, static and reproducible, which is also the plugin bin/kubectl-platform
-	$(call say,'building bin/platform-operator $(VERSION)')
-	@$(GO_BUILD) -o bin/platform-operator ./cmd/platform-operator
-	@ln -sf platform-operator bin/kubectl-platform
-	@ln -sf platform-operator bin/kubectl_complete-platform
+build: ## Build bin/platform-operator and the plugin bin/kubectl-platform, static and reproducible
+	$(call say,'building bin/platform-operator and bin/kubectl-platform $(VERSION)')
+	@rm -f bin/kubectl-platform
+	@$(GO_BUILD) -o bin/ ./cmd/...
+	@ln -sf kubectl-platform bin/kubectl_complete-platform
 
 # Packages whose tests compare with golden files. All use pkg/testkit/golden.
 golden = $(shell go list -f '{{range .TestImports}}{{if eq . "$(GOLDEN_PACKAGE)"}}{{$$.ImportPath}}{{end}}{{end}}' ./...)
@@ -462,7 +462,8 @@ release: bin/cluster bin/release/release $(CYCLONEDX) ## Write dist/, all that a
 	@[[ '$(VERSION)' =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] || { echo 'VERSION=$(VERSION) is not a version: set VERSION=0.0.1, for example' >&2; exit 1; }
 	@for p in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 		printf '$(BOLD)==> %4ds  building %s for %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" '$(VERSION)' $$p; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO_BUILD) -o bin/release/platform-operator-$${p/\//-} ./cmd/platform-operator; done
+		for c in kubectl-platform $$([ $${p%/*} != linux ] || echo platform-operator); do \
+			GOOS=$${p%/*} GOARCH=$${p#*/} $(GO_BUILD) -o bin/release/$$c-$${p/\//-} ./cmd/$$c || exit; done; done
 	$(call say,'writing dist/')
 	@HELM="$$(bin/cluster tool helm)" KUBECTL="$$(bin/cluster assets)/kubectl" CYCLONEDX=$(CYCLONEDX) hack/release/release.sh
 	@cat dist/SHA256SUMS

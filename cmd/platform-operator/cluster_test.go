@@ -9,6 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/platform-operator/platform-operator/pkg/cli"
 )
 
 // TestCommands_SelectTheCluster checks that every command that needs a cluster uses
@@ -18,11 +24,8 @@ func TestCommands_SelectTheCluster(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for name, args := range map[string][]string{
-		"status":    {"status"},
-		"history":   {"history", "webserver/shop"},
 		"render":    {"render", "-f", "-", "--diff", "--config", os.DevNull},
 		"preflight": {"preflight", "--config", os.DevNull},
-		"doctor":    {"doctor"},
 		"release":   {"release"},
 		// These read the configuration of the operator.
 		"render, configured":    {"render", "-f", "-"},
@@ -64,4 +67,24 @@ func TestCommands_SelectTheCluster(t *testing.T) {
 			check("the variable and a context", 1, "--context", "c1")
 		})
 	}
+}
+
+// world makes a cluster with objects the one that commands connect to.
+func world(t *testing.T, documents []string) {
+	t.Helper()
+	s, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := fake.NewClientBuilder().WithScheme(s)
+	for _, d := range documents {
+		obj, _, err := serializer.NewCodecFactory(s, serializer.EnableStrict).UniversalDeserializer().Decode([]byte(d), nil, nil)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, d)
+		}
+		b.WithObjects(obj.(client.Object))
+	}
+	before := connect
+	t.Cleanup(func() { connect = before })
+	connect = func(*cli.ClusterFlags) (cluster, error) { return cluster{namespace: "shop", client: b.Build()}, nil }
 }

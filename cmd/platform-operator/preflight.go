@@ -1,46 +1,18 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/cli"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/version"
 )
 
-// exit is an error with an exit code. If it wraps no error, nothing is printed.
-type exit struct {
-	code int
-	err  error
-}
-
-// Error returns the text of the wrapped error, or "" if there is none.
-func (e exit) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-// Unwrap returns the wrapped error.
-func (e exit) Unwrap() error { return e.err }
-
-// exitCode returns the exit code of the program.
-func exitCode(err error) int {
-	if err == nil {
-		return 0
-	}
-	if e, ok := errors.AsType[exit](err); ok {
-		return e.code
-	}
-	return 1
-}
-
 func preflightCommand() *cobra.Command {
-	var f connectionFlags
+	var f cli.ClusterFlags
 	var configured platformFlags
 	var output string
 	var namespaces []string
@@ -71,22 +43,18 @@ Exit code:
 
   # print the objects whose pods would restart
   platform-operator preflight -o json | jq -r '.objects[] | select(.podsThatWouldRestart > 0) | "\(.namespace)/\(.name)"'`,
-		Args: func(c *cobra.Command, args []string) error { return unclear(cobra.NoArgs(c, args)) },
+		Args: func(c *cobra.Command, args []string) error { return cli.Unclear(cobra.NoArgs(c, args)) },
 		RunE: func(c *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" {
-				return unclear(fmt.Errorf("-o %q must be table or json", output))
+				return cli.Unclear(fmt.Errorf("-o %q must be table or json", output))
 			}
-			platform, source, err := configured.load(c.Context(), clusterFlags{connectionFlags: f})
+			platform, source, err := configured.load(c.Context(), &f)
 			if err != nil {
-				return unclear(err)
+				return cli.Unclear(err)
 			}
-			s, err := scheme()
+			cl, err := connect(&f)
 			if err != nil {
-				return unclear(err)
-			}
-			_, cfg, err := f.load()
-			if err != nil {
-				return unclear(err)
+				return cli.Unclear(err)
 			}
 			o := preflight.Options{
 				Namespaces: namespaces, MustExist: namespaces, Version: version.Version, Configuration: source, Disabled: controllers.Disabled(platform),
@@ -94,35 +62,27 @@ Exit code:
 			if len(namespaces) == 0 {
 				o.Namespaces = platform.WatchNamespaces
 			}
-			report, err := preflight.Run(c.Context(), cfg, s, controllers.Kinds(platform), o)
+			report, err := preflight.Run(c.Context(), cl.config, cl.client.Scheme(), controllers.Kinds(platform), o)
 			if err != nil {
-				return unclear(reach(cfg, err))
+				return cli.Unclear(cli.Reach(cl.config, err))
 			}
 			write := report.Table
 			if output == "json" {
 				write = report.JSON
 			}
 			if err := write(c.OutOrStdout()); err != nil {
-				return unclear(fmt.Errorf("writing: %w", err))
+				return cli.Unclear(fmt.Errorf("writing: %w", err))
 			}
 			if code := report.ExitCode(); code != 0 {
-				return exit{code: code}
+				return cli.Exit{Code: code}
 			}
 			return nil
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags(), false)
 	configured.register(cmd)
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Unclear(err) })
 	cmd.Flags().StringSliceVarP(&namespaces, "namespaces", "n", nil, "namespaces to evaluate, separated by commas (default: those of the platform configuration, or else all)")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
-}
-
-// unclear returns an error with the exit code for an unknown result.
-func unclear(err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit{code: 2, err: err}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/platform-operator/platform-operator/pkg/cli"
 )
 
 func TestExitCode(t *testing.T) {
@@ -14,12 +16,12 @@ func TestExitCode(t *testing.T) {
 	}{
 		"none":                  {nil, 0},
 		"any":                   {errors.New("x"), 1},
-		"pods would restart":    {exit{code: 1}, 1},
-		"unknown result":        {unclear(errors.New("x")), 2},
-		"in another":            {fmt.Errorf("y: %w", unclear(errors.New("x"))), 2},
-		"unclear about nothing": {unclear(nil), 0},
+		"pods would restart":    {cli.Exit{Code: 1}, 1},
+		"unknown result":        {cli.Unclear(errors.New("x")), 2},
+		"in another":            {fmt.Errorf("y: %w", cli.Unclear(errors.New("x"))), 2},
+		"unclear about nothing": {cli.Unclear(nil), 0},
 	} {
-		if got := exitCode(tc.err); got != tc.want {
+		if got := cli.ExitCode(tc.err); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
@@ -38,8 +40,8 @@ func TestPreflight_ErrorsHaveTheirOwnExitCode(t *testing.T) {
 		"no cluster": {"preflight"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := execute(t, "", args...); exitCode(err) != 2 || err.Error() == "" {
-				t.Errorf("exit code %d: %v", exitCode(err), err)
+			if _, err := execute(t, "", args...); cli.ExitCode(err) != 2 || err.Error() == "" {
+				t.Errorf("exit code %d: %v", cli.ExitCode(err), err)
 			}
 		})
 	}

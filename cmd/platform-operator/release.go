@@ -4,15 +4,15 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/cli"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/operator"
 )
 
 func releaseCommand() *cobra.Command {
-	var f connectionFlags
+	var f cli.ClusterFlags
 	var m operator.Manager
 	platform := config.Default()
 	cmd := &cobra.Command{
@@ -38,31 +38,23 @@ the operator would add the finalizer again.`,
 			if err := controllers.CheckNames(platform.Kinds); err != nil {
 				return fmt.Errorf("--kinds: %w", err)
 			}
-			s, err := scheme()
+			cl, err := connect(&f)
 			if err != nil {
 				return err
-			}
-			_, cfg, err := f.load()
-			if err != nil {
-				return err
-			}
-			cl, err := client.New(cfg, client.Options{Scheme: s})
-			if err != nil {
-				return fmt.Errorf("creating a client: %w", err)
 			}
 			if len(platform.Kinds) > 0 {
 				m = operator.Manager{} // it does not manage these kinds
 			}
-			if err := operator.Release(c.Context(), cl, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()); err != nil {
-				return reach(cfg, err)
+			if err := operator.Release(c.Context(), cl.client, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()); err != nil {
+				return cli.Reach(cl.config, err)
 			}
 			if !m.Hook && len(platform.Kinds) == 0 {
-				operator.ReportWebhooks(c.Context(), cl, c.OutOrStdout())
+				operator.ReportWebhooks(c.Context(), cl.client, c.OutOrStdout())
 			}
 			return nil
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags(), false)
 	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")
 	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
 	cmd.Flags().BoolVar(&m.Hook, "helm-hook", false, "do nothing unless Helm has installed the Deployment; the hook of the chart sets it")

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/controllers"
+	"github.com/platform-operator/platform-operator/pkg/cli"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/preflight"
 	"github.com/platform-operator/platform-operator/pkg/render"
@@ -23,7 +24,7 @@ import (
 )
 
 func renderCommand() *cobra.Command {
-	var f clusterFlags
+	var f cli.ClusterFlags
 	var configured platformFlags
 	var file string
 	var diff bool
@@ -64,8 +65,8 @@ Exit code:
 				defer func() { _ = opened.Close() }()
 				in, name = io.Reader(opened), file
 			}
-			platform, source, err := configured.load(c.Context(), f)
-			if errors.Is(err, errNoCluster) && !diff {
+			platform, source, err := configured.load(c.Context(), &f)
+			if errors.Is(err, cli.ErrNoCluster) && !diff {
 				fmt.Fprintln(c.ErrOrStderr(), "No cluster is configured: the built-in platform configuration is used.")
 				platform, err = config.Default(), nil
 			}
@@ -77,14 +78,14 @@ Exit code:
 				return err
 			}
 			if diff {
-				return renderDiff(c, f, platform, source, in, name)
+				return renderDiff(c, &f, platform, source, in, name)
 			}
 			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Kinds(platform), func(raw []byte) ([]byte, error) {
 				return webhooks.NewOffline(platform).Default(c.Context(), raw, metav1.NamespaceDefault)
 			})
 		},
 	}
-	f.register(cmd, false)
+	f.Register(cmd.Flags(), true)
 	configured.register(cmd)
 	cmd.Flags().BoolVar(&diff, "diff", false, "print what applying the file would change in the cluster")
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with objects; - means standard input")
@@ -92,13 +93,13 @@ Exit code:
 }
 
 // renderDiff prints what applying the objects would change in the cluster.
-func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, source string, in io.Reader, name string) error {
+func renderDiff(c *cobra.Command, f *cli.ClusterFlags, platform config.Platform, source string, in io.Reader, name string) error {
 	cl, err := connect(f)
 	if err != nil {
 		return err
 	}
 	kinds := controllers.Kinds(platform)
-	objects, err := render.Read(in, name, cl.Scheme, kinds, func(raw []byte) ([]byte, error) {
+	objects, err := render.Read(in, name, cl.client.Scheme(), kinds, func(raw []byte) ([]byte, error) {
 		if exists(c.Context(), cl, raw) {
 			return raw, nil
 		}
@@ -116,15 +117,15 @@ func renderDiff(c *cobra.Command, f clusterFlags, platform config.Platform, sour
 			o.Namespaces = append(o.Namespaces, obj.GetNamespace())
 		}
 	}
-	report, err := preflight.Run(c.Context(), cl.config, cl.Scheme, kinds, o)
+	report, err := preflight.Run(c.Context(), cl.config, cl.client.Scheme(), kinds, o)
 	if err != nil {
-		return reach(cl.config, err)
+		return cli.Reach(cl.config, err)
 	}
 	if err := report.Table(c.OutOrStdout()); err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
 	if report.Summary.Unread > 0 {
-		return exit{code: 2}
+		return cli.Exit{Code: 2}
 	}
 	return nil
 }
@@ -137,5 +138,5 @@ func exists(ctx context.Context, cl cluster, raw []byte) bool {
 		return false
 	}
 	key := client.ObjectKey{Namespace: cmp.Or(o.Namespace, cl.namespace), Name: o.Name}
-	return cl.Client.Get(ctx, key, &o) == nil
+	return cl.client.Get(ctx, key, &o) == nil
 }

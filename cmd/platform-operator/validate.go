@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/platform-operator/platform-operator/pkg/cli"
 	"github.com/platform-operator/platform-operator/webhooks"
 )
 
@@ -36,31 +37,31 @@ Exit code:
 
   # with the rules of a cluster: its platform configuration
   platform-operator validate -f webserver.yaml --config platform.yaml`,
-		Args: func(c *cobra.Command, args []string) error { return unclear(cobra.NoArgs(c, args)) },
+		Args: func(c *cobra.Command, args []string) error { return cli.Unclear(cobra.NoArgs(c, args)) },
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(files) == 0 {
-				return unclear(errors.New("flag -f is required: set it to a file with objects, or to - for standard input"))
+				return cli.Unclear(errors.New("flag -f is required: set it to a file with objects, or to - for standard input"))
 			}
 			platform, err := loadPlatform(platformFile)
 			if err != nil {
-				return unclear(err)
+				return cli.Unclear(err)
 			}
 			offline := webhooks.NewOffline(platform)
 			invalid := false
 			for _, file := range files {
 				tally, err := validateFile(c, offline, file)
 				if err != nil {
-					return unclear(err)
+					return cli.Unclear(err)
 				}
 				invalid = invalid || tally.Invalid > 0
 			}
 			if invalid {
-				return exit{code: 1}
+				return cli.Exit{Code: 1}
 			}
 			return nil
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unclear(err) })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Unclear(err) })
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "file with objects; - means standard input; can be repeated")
 	cmd.Flags().StringVar(&platformFile, "config", "", "file with the platform configuration; empty means the defaults")
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/platform-operator/platform-operator/pkg/cli"
 	"github.com/platform-operator/platform-operator/pkg/testkit/golden"
 )
 
@@ -15,8 +16,8 @@ func TestValidate_PrintsALineForEachProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := execute(t, string(raw), "validate", "-f", "-")
-	if exitCode(err) != 1 || err.Error() != "" {
-		t.Errorf("exit code %d: %v", exitCode(err), err)
+	if cli.ExitCode(err) != 1 || err.Error() != "" {
+		t.Errorf("exit code %d: %v", cli.ExitCode(err), err)
 	}
 	golden.File(t, filepath.Join("testdata", "validate", "validate.txt"), []byte(got))
 }
@@ -60,8 +61,8 @@ func TestValidate_ExitCodes(t *testing.T) {
 			if err != nil {
 				got += err.Error()
 			}
-			if exitCode(err) != tc.code || !strings.Contains(got, tc.want) {
-				t.Errorf("exit code %d, want %d; want %q in\n%s", exitCode(err), tc.code, tc.want, got)
+			if cli.ExitCode(err) != tc.code || !strings.Contains(got, tc.want) {
+				t.Errorf("exit code %d, want %d; want %q in\n%s", cli.ExitCode(err), tc.code, tc.want, got)
 			}
 		})
 	}

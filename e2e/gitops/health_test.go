@@ -13,7 +13,7 @@ import (
 
 // states are objects of the kinds, as the operator reports them; the tests of the command
 // line print them.
-const states = "../../cmd/platform-operator/testdata"
+const states = "../../cmd/kubectl-platform/testdata"
 
 var want = map[string]struct{ argo, flux string }{
 	"autoscaling":             {argo: "Progressing", flux: "InProgress"},

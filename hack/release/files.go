@@ -16,8 +16,8 @@ import (
 	"text/template"
 )
 
-func (r release) program(goos, arch string) string {
-	return filepath.Join(r.programs, "platform-operator-"+goos+"-"+arch)
+func (r release) program(name, goos, arch string) string {
+	return filepath.Join(r.programs, name+"-"+goos+"-"+arch)
 }
 
 func (r release) licences(folder string) ([]file, error) {
@@ -47,7 +47,7 @@ func (r release) writePlugin() error {
 	}
 	var archives []archive
 	for _, a := range []archive{{OS: "darwin", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "linux", Arch: "amd64"}, {OS: "linux", Arch: "arm64"}} {
-		program, err := os.ReadFile(r.program(a.OS, a.Arch))
+		program, err := os.ReadFile(r.program("kubectl-platform", a.OS, a.Arch))
 		if err != nil {
 			return err
 		}

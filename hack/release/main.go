@@ -27,7 +27,7 @@ type release struct {
 	version, registry, revision, source string
 	// created is the time of the commit, since no file contains the time of the build.
 	created time.Time
-	// programs contains platform-operator-OS-ARCH, root the licences and the changelog.
+	// programs contains platform-operator-OS-ARCH and kubectl-platform-OS-ARCH, root the licences and the changelog.
 	programs, root, dist string
 }
 
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&r.revision, "revision", "", "commit")
 	f.StringVar(&r.source, "source", "", "address of the repository")
 	f.Int64Var(&created, "created", 0, "time of the commit, in seconds since 1970")
-	f.StringVar(&r.programs, "programs", "", "folder with platform-operator-OS-ARCH")
+	f.StringVar(&r.programs, "programs", "", "folder with the programs")
 	f.StringVar(&r.root, "root", ".", "folder of the repository")
 	f.StringVar(&r.dist, "dist", "dist", "folder that is written, or pushed")
 	if err := f.Parse(args[1:]); err != nil {

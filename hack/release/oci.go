@@ -71,7 +71,7 @@ func (r release) image(arch string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := os.ReadFile(r.program("linux", arch))
+	program, err := os.ReadFile(r.program("platform-operator", "linux", arch))
 	if err != nil {
 		return nil, err
 	}

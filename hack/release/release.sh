@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes dist/ from bin/release/platform-operator-OS-ARCH, which make release builds. The
+# Writes dist/ from the programs in bin/release, which make release builds. The
 # same commit gives the same bytes: no file contains a path, or a time other than the
 # commit's.
 set -euo pipefail

@@ -44,14 +44,16 @@ func write(t *testing.T) string {
 	t.Helper()
 	root, programs, dist := t.TempDir(), t.TempDir(), t.TempDir()
 	for path, content := range map[string]string{
-		filepath.Join(root, "LICENSE"):                            "licence",
-		filepath.Join(root, "THIRD_PARTY_LICENSES"):               "licences",
-		filepath.Join(root, "CHANGELOG.md"):                       changelog,
-		filepath.Join(dist, "platform-operator-0.0.1.tgz"):        "chart",
-		filepath.Join(programs, "platform-operator-linux-amd64"):  "linux amd64",
-		filepath.Join(programs, "platform-operator-linux-arm64"):  "linux arm64",
-		filepath.Join(programs, "platform-operator-darwin-amd64"): "darwin amd64",
-		filepath.Join(programs, "platform-operator-darwin-arm64"): "darwin arm64",
+		filepath.Join(root, "LICENSE"):                           "licence",
+		filepath.Join(root, "THIRD_PARTY_LICENSES"):              "licences",
+		filepath.Join(root, "CHANGELOG.md"):                      changelog,
+		filepath.Join(dist, "platform-operator-0.0.1.tgz"):       "chart",
+		filepath.Join(programs, "platform-operator-linux-amd64"): "linux amd64",
+		filepath.Join(programs, "platform-operator-linux-arm64"): "linux arm64",
+		filepath.Join(programs, "kubectl-platform-linux-amd64"):  "plugin linux amd64",
+		filepath.Join(programs, "kubectl-platform-linux-arm64"):  "plugin linux arm64",
+		filepath.Join(programs, "kubectl-platform-darwin-amd64"): "plugin darwin amd64",
+		filepath.Join(programs, "kubectl-platform-darwin-arm64"): "plugin darwin arm64",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -209,7 +211,7 @@ func TestPlugin_KrewManifestHasEachArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := "LICENSE 644 licence, THIRD_PARTY_LICENSES 644 licences, kubectl-platform 755 " + platform
+		want := "LICENSE 644 licence, THIRD_PARTY_LICENSES 644 licences, kubectl-platform 755 plugin " + platform
 		if got := list(t, z); got != want {
 			t.Errorf("files of %s: %s, want %s", file, got, want)
 		}

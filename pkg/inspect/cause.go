@@ -14,12 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
-	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
 // podProblem is why a pod is not ready.
@@ -131,13 +130,13 @@ func (f podProblem) text() string {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // diagnose adds what the pods of an object show to its cause.
-func (w *world) diagnose(ctx context.Context, k Kind, obj converge.Object, o *Object) {
+func (w *world) diagnose(ctx context.Context, obj *unstructured.Unstructured, o *Object) {
 	if o.State == StateReady || o.State == StatePaused || o.State == StateDeleting {
 		return
 	}
 	var worst *podProblem
 	var of *corev1.Pod
-	for _, p := range w.pods(ctx, k, obj) {
+	for _, p := range w.pods(ctx, obj) {
 		if f := problemOf(p); f != nil && (worst == nil || f.Problem > worst.Problem) {
 			worst, of = f, p
 		}
@@ -163,13 +162,13 @@ func contains(cause, message string) bool {
 }
 
 // refused adds why the pods of a Deployment cannot be created.
-func (w *world) refused(ctx context.Context, obj converge.Object, o *Object) {
-	for _, d := range w.labelled(ctx, &appsv1.Deployment{}, false) {
+func (w *world) refused(ctx context.Context, obj *unstructured.Unstructured, o *Object) {
+	for _, d := range w.labelled(ctx, &appsv1.Deployment{}) {
 		dep := d.(*appsv1.Deployment)
 		if dep.Name != obj.GetName() {
 			continue
 		}
-		cause := resources.ReplicaFailure(dep)
+		cause := podstate.ReplicaFailure(dep)
 		if cause != "" && !contains(o.Cause, cause) {
 			o.PodCause = "Pods cannot be created: " + oneLine(cause)
 		}
@@ -291,7 +290,7 @@ func describe(o client.Object) string {
 		}
 		return fmt.Sprintf("%d evictions allowed", o.Status.DisruptionsAllowed)
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		if c := resources.AutoscalerProblem(o); c != nil {
+		if c := podstate.AutoscalerProblem(o); c != nil {
 			return fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, oneLine(c.Message))
 		}
 		return fmt.Sprintf("%d replicas, from %d to %d", o.Status.DesiredReplicas, value(o.Spec.MinReplicas, 1), o.Spec.MaxReplicas)

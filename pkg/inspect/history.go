@@ -2,10 +2,8 @@ package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/revision"
 	"github.com/platform-operator/platform-operator/pkg/textdiff"
 )
 
@@ -40,14 +38,14 @@ type Revision struct {
 	// Changes are the differences from the previous revision that is kept.
 	Changes []string `json:"changes,omitempty"`
 
-	revision rollout.Revision
+	live *appsv1.ControllerRevision
 }
 
 // History returns the revisions of an object.
 func (i Inspector) History(ctx context.Context, namespace string, ref Reference) (History, error) {
 	h := History{Reference: ref.String(), Namespace: namespace, Revisions: []Revision{}}
-	if !slices.ContainsFunc(ref.Kind.Children, func(c client.Object) bool { return reflect.TypeOf(c) == reflect.TypeFor[*appsv1.ControllerRevision]() }) {
-		return h, fmt.Errorf("objects of kind %s have no revisions", ref.Kind.Name)
+	if !ref.Kind.Has("rollout") {
+		return h, fmt.Errorf("objects of kind %s have no revisions", ref.Kind.Kind)
 	}
 	obj := ref.Kind.New()
 	if err := i.Client.Get(ctx, ref.key(namespace), obj); err != nil {
@@ -68,26 +66,26 @@ func (i Inspector) History(ctx context.Context, namespace string, ref Reference)
 		}
 	}
 	h.MissingPin = o.PinnedRevision
-	var last rollout.Revision
-	for n, r := range rollout.Revisions(live) {
-		rev := Revision{Number: r.Number, Name: r.Name(), Created: r.Created(), States: o.uses(r), revision: r}
-		if h.MissingPin != nil && *h.MissingPin == r.Number {
+	revision.Sort(live)
+	for n, r := range live {
+		number, _ := revision.Identity(r)
+		rev := Revision{Number: number, Name: r.Name, Created: r.CreationTimestamp, States: o.uses(r.Name, number), live: r}
+		if h.MissingPin != nil && *h.MissingPin == number {
 			h.MissingPin = nil
 		}
 		if n > 0 {
-			rev.Changes = changes(last, r)
+			rev.Changes = changes(h.Revisions[n-1], rev)
 		}
-		last = r
 		h.Revisions = append(h.Revisions, rev)
 	}
 	return h, nil
 }
 
 // uses returns how an object uses a revision.
-func (o Object) uses(r rollout.Revision) []string {
+func (o Object) uses(revision string, n int64) []string {
 	var all []string
 	is := func(number int64, name string) bool {
-		return name == r.Name() || name == "" && number == r.Number && number != 0
+		return name == revision || name == "" && number == n && number != 0
 	}
 	failed := false
 	if s := o.Revisions; s != nil {
@@ -99,11 +97,11 @@ func (o Object) uses(r rollout.Revision) []string {
 		}
 		failed = is(s.Failed, s.FailedName)
 	}
-	if o.PinnedRevision != nil && *o.PinnedRevision == r.Number {
+	if o.PinnedRevision != nil && *o.PinnedRevision == n {
 		all = append(all, "pinned")
 	}
 	for _, a := range o.LastActions { // the latest first
-		if a.Revision == r.Number && r.Number != 0 {
+		if a.Revision == n && n != 0 {
 			return append(all, "failed: "+a.Reason)
 		}
 	}
@@ -114,17 +112,17 @@ func (o Object) uses(r rollout.Revision) []string {
 }
 
 // changes describes the differences between two revisions.
-func changes(from, to rollout.Revision) []string {
-	a, err := from.Template()
+func changes(from, to Revision) []string {
+	a, err := revision.Template[any](from.live)
 	if err != nil {
 		return []string{"revision " + strconv.FormatInt(from.Number, 10) + " contains no pod template"}
 	}
-	b, err := to.Template()
+	b, err := revision.Template[any](to.live)
 	if err != nil {
 		return []string{"it contains no pod template"}
 	}
 	var all []string
-	for _, d := range rollout.Differences(a, b) {
+	for _, d := range revision.Differences(a, b) {
 		path := strings.TrimPrefix(d.Path, "spec.")
 		switch {
 		case d.From == nil && scalar(d.To):
@@ -222,27 +220,11 @@ func (h History) Before(number int64) (int64, error) {
 
 // yaml returns the pod template, without its hash, which always differs.
 func (r Revision) yaml() (string, error) {
-	t, err := r.revision.Template()
+	t, err := revision.Template[any](r.live)
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.Marshal(t)
-	var decoded map[string]any
-	if err == nil {
-		err = json.Unmarshal(raw, &decoded)
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading revision %d: %w", r.Number, err)
-	}
-	if m, ok := decoded["metadata"].(map[string]any); ok {
-		if an, ok := m["annotations"].(map[string]any); ok {
-			delete(an, naming.AnnotationTemplate)
-			if len(an) == 0 {
-				delete(m, "annotations")
-			}
-		}
-	}
-	doc, err := yaml.Marshal(decoded)
+	doc, err := yaml.Marshal(revision.Plain(t))
 	if err != nil {
 		return "", fmt.Errorf("printing revision %d: %w", r.Number, err)
 	}

@@ -3,25 +3,26 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // State summarizes the conditions of an object.
@@ -120,8 +121,8 @@ func (i Inspector) Object(ctx context.Context, namespace string, ref Reference) 
 		return Object{}, err
 	}
 	w := &world{Inspector: i, namespace: namespace}
-	o.Children = w.children(ctx, ref.Kind, obj)
-	w.diagnose(ctx, ref.Kind, obj, &o)
+	o.Children = w.children(ctx, ref, obj)
+	w.diagnose(ctx, obj, &o)
 	o.Notes = w.notes
 	return o, nil
 }
@@ -133,7 +134,8 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 	worlds := map[string]*world{}
 	var errs []error
 	for _, k := range i.Kinds {
-		list := k.NewList()
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
 		if err := i.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			errs = append(errs, fmt.Errorf("listing %s: %w", k.Names[1], err))
 			if !meta.IsNoMatchError(err) { // a disabled kind may have no CRD
@@ -141,12 +143,8 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 			}
 			continue
 		}
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return r, fmt.Errorf("listing %s: %w", k.Names[1], err)
-		}
-		for _, item := range items {
-			obj := item.(converge.Object)
+		for n := range list.Items {
+			obj := &list.Items[n]
 			o, err := summary(k, obj)
 			if err != nil {
 				return r, err
@@ -157,7 +155,7 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 					w = &world{Inspector: i, namespace: o.Namespace}
 					worlds[o.Namespace] = w
 				}
-				w.diagnose(ctx, k, obj, &o)
+				w.diagnose(ctx, obj, &o)
 			}
 			r.Objects = append(r.Objects, o)
 		}
@@ -192,7 +190,7 @@ func (o Object) rank() int {
 func (i Inspector) explain(err error, ref Reference, namespace string) error {
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("reading %s: the cluster has no kind %s: install the operator first", ref, ref.Kind.Name)
+		return fmt.Errorf("reading %s: the cluster has no kind %s: install the operator first", ref, ref.Kind.Kind)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s does not exist in namespace %q: check the name, or select a namespace with -n", ref, namespace)
 	}
@@ -203,8 +201,10 @@ func (i Inspector) explain(err error, ref Reference, namespace string) error {
 type detail struct {
 	Spec struct {
 		Rollout *common.Rollout `json:"rollout"`
+		Paused  bool            `json:"paused"`
 	} `json:"spec"`
 	Status struct {
+		common.Status        `json:",inline"`
 		common.RolloutStatus `json:",inline"`
 
 		Replicas      *int32 `json:"replicas"`
@@ -213,19 +213,15 @@ type detail struct {
 }
 
 // summary returns what the object itself contains.
-func summary(k Kind, obj converge.Object) (Object, error) {
+func summary(k Kind, obj *unstructured.Unstructured) (Object, error) {
 	var d detail
-	raw, err := json.Marshal(obj)
-	if err == nil {
-		err = json.Unmarshal(raw, &d)
-	}
-	if err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &d); err != nil {
 		return Object{}, fmt.Errorf("reading %s/%s: %w", k.Names[0], obj.GetName(), err)
 	}
-	st := obj.GetStatus()
+	st := d.Status
 	o := Object{
-		Kind: k.Name, Namespace: obj.GetNamespace(), Name: obj.GetName(), Reference: k.Names[0] + "/" + obj.GetName(), Created: obj.GetCreationTimestamp(),
-		Generation: obj.GetGeneration(), ObservedGeneration: st.ObservedGeneration, Conditions: st.Conditions, Paused: k.Paused(obj),
+		Kind: k.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Reference: k.Names[0] + "/" + obj.GetName(), Created: obj.GetCreationTimestamp(),
+		Generation: obj.GetGeneration(), ObservedGeneration: st.ObservedGeneration, Conditions: st.Conditions, Paused: d.Spec.Paused,
 		Replicas: d.Status.Replicas, ReadyReplicas: d.Status.ReadyReplicas, Revisions: d.Status.Revisions,
 		PendingChanges: d.Status.PendingChanges, LastActions: d.Status.LastActions,
 	}
@@ -264,7 +260,7 @@ func summary(k Kind, obj converge.Object) (Object, error) {
 }
 
 // deleting explains why an object that is being deleted still exists.
-func (o *Object) deleting(obj converge.Object) {
+func (o *Object) deleting(obj *unstructured.Unstructured) {
 	finalizers := obj.GetFinalizers()
 	own := []string{naming.Finalizer, metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}
 	others := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return slices.Contains(own, f) })
@@ -283,35 +279,32 @@ func (o *Object) deleting(obj converge.Object) {
 type world struct {
 	Inspector
 	namespace string
-	lists     map[reflect.Type][]client.Object
+	lists     map[schema.GroupVersionKind][]client.Object
 	notes     []string
 }
 
 // labelled returns the objects of a type that have the label of children.
-func (w *world) labelled(ctx context.Context, of client.Object, optional bool) []client.Object {
-	t := reflect.TypeOf(of)
-	if all, ok := w.lists[t]; ok {
+func (w *world) labelled(ctx context.Context, of client.Object) []client.Object {
+	gvk, list, err := w.list(of)
+	if all, ok := w.lists[gvk]; ok {
 		return all
 	}
 	if w.lists == nil {
-		w.lists = map[reflect.Type][]client.Object{}
+		w.lists = map[schema.GroupVersionKind][]client.Object{}
 	}
-	w.lists[t] = nil
-	kind := t.Elem().Name()
-	list, err := w.list(of)
+	w.lists[gvk] = nil
+	if err == nil {
+		err = w.Client.List(ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy})
+	}
+	if _, partial := of.(*metav1.PartialObjectMetadata); partial && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)) {
+		return nil // the cluster does not serve it
+	}
+	var items []runtime.Object
+	if err == nil {
+		items, err = meta.ExtractList(list)
+	}
 	if err != nil {
-		w.note(kind, err)
-		return nil
-	}
-	if err := w.Client.List(ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{naming.LabelManagedBy: naming.ManagedBy}); err != nil {
-		if !optional || !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			w.note(kind, err)
-		}
-		return nil
-	}
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		w.note(kind, err)
+		w.note(gvk.Kind, err)
 		return nil
 	}
 	var all []client.Object
@@ -319,7 +312,7 @@ func (w *world) labelled(ctx context.Context, of client.Object, optional bool) [
 		all = append(all, item.(client.Object))
 	}
 	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	w.lists[t] = all
+	w.lists[gvk] = all
 	return all
 }
 
@@ -337,68 +330,78 @@ func unread(kind string, err error) string {
 	return fmt.Sprintf("%s: not shown, because they cannot be listed: %v", kind, err)
 }
 
-// pods returns the pods of an object, except those that are being deleted.
-func (w *world) pods(ctx context.Context, k Kind, obj converge.Object) []*corev1.Pod {
+// pods returns the pods of an object: its own, and those of its Deployment and its Jobs.
+func (w *world) pods(ctx context.Context, obj *unstructured.Unstructured) []*corev1.Pod {
+	var selectors []labels.Selector
+	for _, o := range w.labelled(ctx, &appsv1.Deployment{}) {
+		if s, err := metav1.LabelSelectorAsSelector(o.(*appsv1.Deployment).Spec.Selector); err == nil && naming.OwnerUID(o) == obj.GetUID() {
+			selectors = append(selectors, s)
+		}
+	}
+	for _, o := range w.labelled(ctx, &batchv1.Job{}) {
+		if naming.OwnerUID(o) == obj.GetUID() {
+			selectors = append(selectors, labels.SelectorFromSet(labels.Set{batchv1.JobNameLabel: o.GetName()}))
+		}
+	}
 	var all []*corev1.Pod
-	for _, o := range w.labelled(ctx, &corev1.Pod{}, false) {
-		if pod := o.(*corev1.Pod); w.belongs(k, obj, pod) {
-			all = append(all, pod)
+	for _, o := range w.labelled(ctx, &corev1.Pod{}) {
+		matches := func(s labels.Selector) bool { return s.Matches(labels.Set(o.GetLabels())) }
+		if naming.OwnerUID(o) == obj.GetUID() || slices.ContainsFunc(selectors, matches) {
+			all = append(all, o.(*corev1.Pod))
 		}
 	}
 	return all
 }
 
-func (w *world) belongs(k Kind, obj converge.Object, pod *corev1.Pod) bool {
-	for _, watch := range k.Watches {
-		if reflect.TypeOf(watch.Object) == reflect.TypeFor[*corev1.Pod]() {
-			return watch.OwnerName(pod) == obj.GetName()
+// types returns the types of children that an object may have.
+func types(obj *unstructured.Unstructured) []client.Object {
+	all := slices.Clone(children)
+	for field, t := range optional {
+		if _, requested, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", field); err == nil && requested {
+			all = append(all, t)
 		}
 	}
-	return naming.OwnerUID(pod) == obj.GetUID()
+	return all
 }
 
 // children returns the children of an object, the workload first, and its pods
 // below the workload.
-func (w *world) children(ctx context.Context, k Kind, obj converge.Object) []Child {
-	workload := reflect.TypeOf(k.Workload)
+func (w *world) children(ctx context.Context, ref Reference, obj *unstructured.Unstructured) []Child {
 	var first, all []Child
 	history := 0
-	types := slices.Concat(k.Children, k.Optional)
-	for n, t := range types {
-		for _, o := range w.labelled(ctx, t, n >= len(k.Children)) {
+	for _, t := range types(obj) {
+		for _, o := range w.labelled(ctx, t) {
 			if naming.OwnerUID(o) != obj.GetUID() {
 				continue
 			}
-			c := Child{Kind: reflect.TypeOf(o).Elem().Name(), Name: o.GetName(), Created: o.GetCreationTimestamp()}
+			gvk, _, _ := w.list(o)
+			c := Child{Kind: gvk.Kind, Name: o.GetName(), Created: o.GetCreationTimestamp()}
+			list := &all
 			switch o := o.(type) {
-			case *corev1.Pod:
-				c = w.pod(ctx, o)
 			case *appsv1.ControllerRevision:
 				history++
 				continue
+			case *corev1.Pod:
+				c, list = w.pod(ctx, o), &first
+			case *appsv1.Deployment:
+				c.State, list = describe(o), &first
+				for _, p := range w.pods(ctx, obj) {
+					c.Children = append(c.Children, w.pod(ctx, p))
+				}
 			default:
 				c.State = describe(o)
 				hpa, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-				c.Problem = ok && resources.AutoscalerProblem(hpa) != nil
+				c.Problem = ok && podstate.AutoscalerProblem(hpa) != nil
 			}
 			if o.GetDeletionTimestamp() != nil {
 				c.State, c.Problem = "being deleted", true
 			}
-			if reflect.TypeOf(o) != workload {
-				all = append(all, c)
-				continue
-			}
-			if _, isPod := o.(*corev1.Pod); !isPod {
-				for _, p := range w.pods(ctx, k, obj) {
-					c.Children = append(c.Children, w.pod(ctx, p))
-				}
-			}
-			first = append(first, c)
+			*list = append(*list, c)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Child) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	if history > 0 {
-		all = append(all, Child{Kind: "ControllerRevision", State: fmt.Sprintf("%d kept; see history %s/%s", history, k.Names[0], obj.GetName())})
+		all = append(all, Child{Kind: "ControllerRevision", State: fmt.Sprintf("%d kept; see history %s", history, ref)})
 	}
 	return append(first, all...)
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -35,7 +38,7 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 		default:
 		}
 	}
-	children := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
+	labelled := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
 	o := cache.Options{
 		Scheme: i.Scheme, ReaderFailOnMissingInformer: true, ByObject: map[client.Object]cache.ByObject{},
 		// A lost connection is retried with back-off. The last known state remains
@@ -46,16 +49,15 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 		o.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
 	var types []client.Object
-	refused := map[reflect.Type]error{}
+	refused := map[schema.GroupVersionKind]error{}
 	add := func(obj client.Object, by cache.ByObject) error {
-		t := reflect.TypeOf(obj)
-		_, known := refused[t]
-		if known || slices.ContainsFunc(types, func(o client.Object) bool { return reflect.TypeOf(o) == t }) {
-			return nil
-		}
 		// An informer of a type that cannot be listed never becomes ready.
-		if err := i.readable(ctx, namespace, obj); err != nil {
-			refused[t] = err
+		gvk, list, err := i.list(obj)
+		if err == nil {
+			err = i.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		}
+		if err != nil {
+			refused[gvk] = err
 			return err
 		}
 		types, o.ByObject[obj] = append(types, obj), by
@@ -66,12 +68,12 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 		if err := add(k.New(), cache.ByObject{}); err != nil {
 			errs = append(errs, fmt.Errorf("listing %s: %w", k.Names[1], err))
 		}
-		for _, child := range slices.Concat(k.Watched(), k.Optional) {
-			_ = add(child, cache.ByObject{Label: children}) // reads return the error
-		}
 	}
 	if len(errs) == len(kinds) {
 		return i, nil, errs[0]
+	}
+	for _, child := range Children() {
+		_ = add(child, cache.ByObject{Label: labelled}) // reads return the error
 	}
 	_ = add(&corev1.Event{}, cache.ByObject{Field: fields.SelectorFromSet(fields.Set{"type": corev1.EventTypeWarning, "involvedObject.kind": "Pod"})})
 
@@ -105,42 +107,45 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 	return i, changes, nil
 }
 
-// readable returns the error of listing a type.
-func (i Inspector) readable(ctx context.Context, namespace string, obj client.Object) error {
-	list, err := i.list(obj)
-	if err != nil {
-		return err
-	}
-	return i.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
-}
-
-// list returns an empty list of a type.
-func (i Inspector) list(obj client.Object) (client.ObjectList, error) {
+// list returns the type of an object, and an empty list of the type.
+func (i Inspector) list(obj client.Object) (schema.GroupVersionKind, client.ObjectList, error) {
 	gvk, err := apiutil.GVKForObject(obj, i.Scheme)
 	if err != nil {
-		return nil, err
+		return gvk, nil, err
 	}
-	list, err := i.Scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	of := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	switch obj.(type) {
+	case *unstructured.Unstructured:
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(of)
+		return gvk, list, nil
+	case *metav1.PartialObjectMetadata:
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(of)
+		return gvk, list, nil
+	}
+	list, err := i.Scheme.New(of)
 	if err != nil {
-		return nil, err
+		return gvk, nil, err
 	}
-	return list.(client.ObjectList), nil
+	return gvk, list.(client.ObjectList), nil
 }
 
 // watched reads from a cache, except for the types that cannot be listed.
 type watched struct {
 	client.Reader
 	inspector Inspector
-	refused   map[reflect.Type]error
+	refused   map[schema.GroupVersionKind]error
 }
 
 // List lists from the cache, or returns why the type cannot be listed.
 func (w watched) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	for t, err := range w.refused {
-		l, lerr := w.inspector.list(reflect.New(t.Elem()).Interface().(client.Object))
-		if lerr == nil && reflect.TypeOf(l) == reflect.TypeOf(list) {
-			return err
-		}
+	gvk, err := apiutil.GVKForObject(list, w.inspector.Scheme)
+	if err != nil {
+		return err
+	}
+	if err := w.refused[gvk.GroupVersion().WithKind(strings.TrimSuffix(gvk.Kind, "List"))]; err != nil {
+		return err
 	}
 	return w.Reader.List(ctx, list, opts...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // HorizontalPodAutoscaler returns the intent of a HorizontalPodAutoscaler that
@@ -107,27 +108,10 @@ func AutoscaledReplicas(spec *common.Autoscaling, live *appsv1.Deployment, last 
 // exist a minute after they start, and metrics-server may be restarted.
 const ScalingStarts = 2 * time.Minute
 
-// AutoscalerProblem returns the first condition by which a HorizontalPodAutoscaler reports
-// that it cannot scale, or nil. It may be nil.
-func AutoscalerProblem(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscalerCondition {
-	if a == nil {
-		return nil
-	}
-	for _, kind := range []autoscalingv2.HorizontalPodAutoscalerConditionType{autoscalingv2.AbleToScale, autoscalingv2.ScalingActive} {
-		for i := range a.Status.Conditions {
-			c := &a.Status.Conditions[i]
-			if c.Type == kind && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" { // no pods are wanted
-				return c
-			}
-		}
-	}
-	return nil
-}
-
 // Autoscales makes an object not ready whose pods serve, but whose autoscaler has been
 // unable to scale them for ScalingStarts. left is when to check that again, or 0.
 func Autoscales(s *conditions.State, a *autoscalingv2.HorizontalPodAutoscaler, now time.Time) (left time.Duration) {
-	problem := AutoscalerProblem(a)
+	problem := podstate.AutoscalerProblem(a)
 	if problem == nil || !s.Ready.Status {
 		return 0
 	}

@@ -6,8 +6,6 @@ package resources
 import (
 	"cmp"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // Rolling is a Deployment whose template is rolled out.
@@ -201,8 +200,8 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 	case complete:
 		s.Ready = conditions.True(msgServing, pods(want), areOrIs(want))
 	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
-		c := condition(d, appsv1.DeploymentReplicaFailure)
-		s.Stalled = conditions.Condition{Status: true, Reason: ReasonNotCreated(c.Message), Message: PodsNotCreated(withoutNames(c.Message))}
+		cause := podstate.ReplicaFailure(d)
+		s.Stalled = conditions.Condition{Status: true, Reason: ReasonNotCreated(cause), Message: PodsNotCreated(cause)}
 	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):
 		s.Stalled = conditions.True(msgDeadline)
 	default:
@@ -276,19 +275,6 @@ func ReasonNotCreated(cause string) string {
 	return cmp.Or(fault.RefusalReason(cause), common.ReasonReplicaFailure)
 }
 
-// generatedPod matches the name of a pod that the ReplicaSet controller could
-// not create, which is different in each attempt.
-var generatedPod = regexp.MustCompile(`pods? "[^"]*" `)
-
-// ReplicaFailure returns why pods cannot be created, or "" if they can. It
-// omits the names of pods, which are different in each attempt.
-func ReplicaFailure(d *appsv1.Deployment) string {
-	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		return withoutNames(c.Message)
-	}
-	return ""
-}
-
 // PastDeadline reports whether a rollout has made no progress for longer than
 // its deadline.
 func PastDeadline(d *appsv1.Deployment) bool {
@@ -314,13 +300,4 @@ func DeadlinePassed(d *appsv1.Deployment) (at time.Time, deadline time.Duration)
 		at = c.LastTransitionTime.Time
 	}
 	return at, deadline
-}
-
-func withoutNames(message string) string {
-	const most = 1024
-	m := generatedPod.ReplaceAllString(message, "pod ")
-	if len(m) > most {
-		m = strings.ToValidUTF8(m[:most], "")
-	}
-	return m
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
+	"github.com/platform-operator/platform-operator/pkg/revision"
 )
 
 // reference identifies a revision that may no longer be kept. Two revisions can
@@ -163,7 +164,7 @@ func proven(d *appsv1.Deployment) bool {
 // revision, so that its pods show nothing about the revision.
 func isChanged(live *appsv1.Deployment, r Revision) bool {
 	template, err := r.Template()
-	return err != nil || slices.ContainsFunc(Differences(template, live.Spec.Template), func(d Difference) bool {
+	return err != nil || slices.ContainsFunc(revision.Differences(template, live.Spec.Template), func(d revision.Difference) bool {
 		return d.From != nil
 	})
 }

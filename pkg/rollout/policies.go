@@ -121,7 +121,7 @@ func (p *progress) reason() string {
 	case p.failure.severity == recovered:
 		return common.ReasonProgressing // the container is ready, and something else is missing
 	case p.failure.reason == ReasonRefused:
-		return resources.ReasonNotCreated(resources.ReplicaFailure(p.dep))
+		return resources.ReasonNotCreated(podstate.ReplicaFailure(p.dep))
 	}
 	return p.failure.reason
 }

@@ -20,7 +20,6 @@ package rollout
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,6 +42,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/hash"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/revision"
 )
 
 // defaultHistory is how many revisions are kept in addition to those in use, as
@@ -121,31 +121,20 @@ func (r Revision) Template() (*corev1ac.PodTemplateSpecApplyConfiguration, error
 
 // storedIn returns the revision that is stored in a ControllerRevision.
 func storedIn(live *appsv1.ControllerRevision) Revision {
-	r := Revision{Number: live.Revision, name: live.Name, live: live}
+	r := Revision{name: live.Name, live: live}
+	r.Number, r.hash = revision.Identity(live)
 	r.kept = sync.OnceValues(func() (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
-		var c contents
-		if err := json.Unmarshal(live.Data.Raw, &c); err != nil || c.Template == nil {
+		t, err := revision.Template[corev1ac.PodTemplateSpecApplyConfiguration](live)
+		if err != nil {
 			return nil, fault.Stalled(msgNoTemplate, live.Name)
 		}
-		return c.Template, nil
+		return t, nil
 	})
-	r.stored()
 	return r
 }
 
-// Revisions returns revisions that are kept, oldest first.
-func Revisions(live []*appsv1.ControllerRevision) []Revision { return sorted(live) }
-
 // Name returns the name of the ControllerRevision.
 func (r Revision) Name() string { return r.name }
-
-// Created returns when the ControllerRevision was created, if it exists.
-func (r Revision) Created() metav1.Time {
-	if r.live == nil {
-		return metav1.Time{}
-	}
-	return r.live.CreationTimestamp
-}
 
 // Decision is which template is deployed, and which revisions are kept.
 type Decision struct {
@@ -189,12 +178,6 @@ type Decision struct {
 	unasked bool
 	// upcoming is the template of a revision that may not be rolled out yet, if any.
 	upcoming *corev1ac.PodTemplateSpecApplyConfiguration
-}
-
-// contents is the data of a ControllerRevision.
-type contents struct {
-	Template *corev1ac.PodTemplateSpecApplyConfiguration `json:"template"`
-	Revision int64                                       `json:"revision,omitempty"`
 }
 
 // Decide decides which revision serves. An error of class Stall reports that
@@ -537,7 +520,7 @@ func (r Revision) data() ([]byte, error) {
 	if r.live != nil {
 		return hash.Canonical(r.live.Data) // it is immutable
 	}
-	return hash.Canonical(contents{Template: r.fresh, Revision: r.Number})
+	return hash.Canonical(revision.Contents[corev1ac.PodTemplateSpecApplyConfiguration]{Template: r.fresh, Revision: r.Number})
 }
 
 // sorted returns the existing revisions, oldest first.
@@ -550,20 +533,6 @@ func sorted(live []*appsv1.ControllerRevision) []Revision {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.live.Name, b.live.Name))
 	})
 	return all
-}
-
-// stored sets number and hash from the data of the ControllerRevision, which is
-// immutable, unlike its revision field and its annotations.
-func (r *Revision) stored() {
-	var c struct {
-		Template metav1.PartialObjectMetadata `json:"template"`
-		Revision int64                        `json:"revision"`
-	}
-	if err := json.Unmarshal(r.live.Data.Raw, &c); err != nil {
-		return // the data has no template, which Template reports
-	}
-	r.hash = c.Template.Annotations[naming.AnnotationTemplate]
-	r.Number = cmp.Or(c.Revision, r.Number)
 }
 
 // mark annotates a template with its own hash, so that pods show which template
