@@ -54,7 +54,7 @@ var (
 )
 
 // somePermissions is how many permissions are tested, unless all are.
-const somePermissions = 6
+const somePermissions = 3
 
 var env *testkit.Env
 

@@ -62,5 +62,5 @@ func TestUninstall_LeavesNoBlockedDeletion(t *testing.T) {
 	}
 	eventuallyPrints(t, `["platform-operator.io/teardown"]`, "-n", ns, "get", "webserver", "stays", "-o", "jsonpath={.metadata.finalizers}")
 	// The next test may change the operator's permissions, which it needs for this.
-	kubectl(t, "delete", "namespace", ns, "--timeout="+patience.String())
+	kubectl(t, "-n", ns, "delete", "webserver", "stays", "--timeout="+patience.String())
 }

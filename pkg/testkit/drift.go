@@ -49,7 +49,7 @@ func (d Drift) String() string {
 // stated, which is the JSON of an intent. Each time it waits until the child
 // contains the whole intent again. A field is removed if the API server rejects the
 // change, or reverts it because of its defaults. If it does the same with the removal,
-// that is reported as refused. Without prefixes of paths, one field of four is changed, or, if
+// that is reported as refused. Without prefixes of paths, one field of sixteen is changed, or, if
 // DRIFT is all, each of them.
 func (e *Env) Drifts(ctx context.Context, stated []byte, prefixes []string) ([]Drift, error) {
 	want := &unstructured.Unstructured{}
@@ -96,14 +96,14 @@ func (e *Env) Drifts(ctx context.Context, stated []byte, prefixes []string) ([]D
 	return found, nil
 }
 
-// driftEvery returns 4, or 1 if DRIFT is all: every fourth field is changed in make test, and
+// driftEvery returns 16, or 1 if DRIFT is all: some fields are changed in make test, and
 // every one in make campaign-crash. Which fields differ is a function of two objects
 // (pkg/apply/compare), so what a server adds is that some of each child are restored.
 func driftEvery() int {
 	if os.Getenv("DRIFT") == "all" {
 		return 1
 	}
-	return 4
+	return 16
 }
 
 // forget makes operators forget the owner of a child, because a child that was changed

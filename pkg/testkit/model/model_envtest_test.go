@@ -93,18 +93,25 @@ func TestChain_Regressions(t *testing.T) {
 // TestChain_WithARestartBetweenAnyTwoSteps starts the operator again while the cluster has
 // not moved since its last write, and once more before the next step. What the operator
 // remembers makes no difference: the model compares the result of each step, and the end
-// state is that of a fresh object.
+// state is that of a fresh object. More chains are a part of make test-model.
 func TestChain_WithARestartBetweenAnyTwoSteps(t *testing.T) {
 	var all []Chain
-	for _, text := range []string{
-		"webserver: create image-crash halt rollback image-2 pin-1 unpin",
-		"webserver: isolate create content-cm cm-write expose delete-service drift-replicas",
-		"webserver: create policy-orphan scale-3 policy-delete pause image-2 resume",
-		"demoapplication: autoscale create load-5 image-2 delete-service autoscale-off",
-		"demoapplication: create env-cm cm-write image-missing evict-pod erase-status image-2",
-		"immortalcontainer: create image-2 pod-fails pause evict-pod resume suspend suspend-off",
-		"memcached: create scale-3 quota image-2 quota-off policy-orphan delete create",
-	} {
+	texts := []string{
+		"webserver: create image-crash rollback pin-1 unpin",
+		"demoapplication: autoscale create load-5 image-2",
+	}
+	if os.Getenv("MODEL_TIME") != "" {
+		texts = []string{
+			"webserver: create image-crash halt rollback image-2 pin-1 unpin",
+			"webserver: isolate create content-cm cm-write expose delete-service drift-replicas",
+			"webserver: create policy-orphan scale-3 policy-delete pause image-2 resume",
+			"demoapplication: autoscale create load-5 image-2 delete-service autoscale-off",
+			"demoapplication: create env-cm cm-write image-missing evict-pod erase-status image-2",
+			"immortalcontainer: create image-2 pod-fails pause evict-pod resume suspend suspend-off",
+			"memcached: create scale-3 quota image-2 quota-off policy-orphan delete create",
+		}
+	}
+	for _, text := range texts {
 		c, err := ParseChain(text)
 		if err != nil {
 			t.Fatal(err)
