@@ -400,13 +400,15 @@ func (s *scene) end(c rolloutCase, d dose, took time.Duration) []measurement {
 	return rows
 }
 
-// TestRollouts_FailNoRequest runs the cases that run together with all other tests.
+// TestRollouts_FailNoRequest runs the cases that run together with all other tests, at
+// the same time: they mostly wait for pods.
 func TestRollouts_FailNoRequest(t *testing.T) {
 	for _, c := range rolloutCases() {
 		if !c.quick {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			k := c.kinds[0]
 			if why := c.skip(t, k); why != "" {
 				t.Skip(why)
