@@ -157,6 +157,7 @@ func TestAdmissionPolicies(t *testing.T) {
 	}
 
 	helm(t, install...)
+	webhooks := get(t, c, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "platform-operator").Object["webhooks"]
 	removeWebhooks(t, c)
 	messages := waitForPolicies(t, c, attempts, clients)
 	for _, a := range attempts {
@@ -187,6 +188,34 @@ func TestAdmissionPolicies(t *testing.T) {
 		}
 	}
 	admitsChildren(t, clients["operator"])
+	refusesNothingWithoutOperator(t, c, clients["administrator"], webhooks)
+}
+
+// refusesNothingWithoutOperator deletes what the deletion of the operator's namespace deletes.
+func refusesNothingWithoutOperator(t *testing.T, c, administrator client.Client, webhooks any) {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{"webhooks": webhooks})
+	must(t, err)
+	configuration := get(t, c, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "platform-operator")
+	must(t, c.Patch(t.Context(), configuration, client.RawPatch(types.MergePatchType, raw)))
+	refused := func(want bool) {
+		t.Helper()
+		for _, kind := range []string{"ConfigMap", "WebServer"} {
+			var answer error
+			if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+				answer = administrator.Create(t.Context(), object(t, kind, "", "another", ""))
+				return (answer != nil) == want, nil
+			}); err != nil {
+				t.Fatalf("%s: got %v, want it to be refused: %v", kind, answer, want)
+			}
+		}
+	}
+	refused(true)
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"namespace": namespace, "name": "platform-operator"},
+	}}
+	must(t, c.Delete(t.Context(), binding))
+	refused(false)
 }
 
 // admitsChildren creates the children of the golden files of all kinds as the operator.

@@ -21,7 +21,7 @@ func releaseCommand() *cobra.Command {
 		Long: `Scale the operator's Deployment to 0, wait until its pods are deleted, and remove
 the operator's finalizer from every object. Objects and children are not changed
 otherwise, and can then be deleted without the operator. The chart runs this
-command before it is uninstalled. Webhook configurations that remain are named.
+command before it is uninstalled.
 
 With --kinds, remove the finalizer only from the objects of these kinds, and do not
 stop the operator. Use it after the platform configuration has disabled the kinds:
@@ -47,9 +47,6 @@ the operator would add the finalizer again.`,
 			}
 			if err := operator.Release(c.Context(), cl.client, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()); err != nil {
 				return cli.Reach(cl.config, err)
-			}
-			if !m.Hook && len(platform.Kinds) == 0 {
-				operator.ReportWebhooks(c.Context(), cl.client, c.OutOrStdout())
 			}
 			return nil
 		},

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -106,24 +105,6 @@ func ReleaseIfDeleted(ctx context.Context, c client.Client, namespace string, ki
 		errs = append(errs, Release(ctx, c, Manager{}, kinds, out, client.InNamespace(ns)))
 	}
 	return errors.Join(errs...)
-}
-
-// ReportWebhooks names the webhook configurations of the operator, which refuse changes
-// of objects while it does not run. They remain if only its namespace was deleted.
-func ReportWebhooks(ctx context.Context, c client.Client, out io.Writer) {
-	for kind, list := range map[string]client.ObjectList{
-		"mutatingwebhookconfiguration":   &admissionregistrationv1.MutatingWebhookConfigurationList{},
-		"validatingwebhookconfiguration": &admissionregistrationv1.ValidatingWebhookConfigurationList{},
-	} {
-		if err := c.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/part-of": naming.ManagedBy}); err != nil {
-			fmt.Fprintf(out, "whether webhooks of the operator remain is not known: %v\n", err)
-			continue
-		}
-		_ = meta.EachListItem(list, func(o runtime.Object) error {
-			fmt.Fprintf(out, "%s/%s refuses new objects and changes of specs until the operator runs again or you delete it\n", kind, o.(client.Object).GetName())
-			return nil
-		})
-	}
 }
 
 // halt stops the manager, and reports whether objects may be released.

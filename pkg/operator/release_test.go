@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -283,17 +282,5 @@ func TestReleaseIfDeleted(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestReportWebhooks(t *testing.T) {
-	labels := map[string]string{"app.kubernetes.io/part-of": naming.ManagedBy}
-	c, _ := cluster(t, interceptor.Funcs{},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mine", Labels: labels}},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-	var out bytes.Buffer
-	ReportWebhooks(t.Context(), c, &out)
-	if want := "validatingwebhookconfiguration/mine refuses new objects and changes of specs until the operator runs again or you delete it\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

@@ -31,6 +31,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Whether the account of the operator has its permissions: the condition of config/policy. */}}
+{{- define "platform-operator.installed" -}}
+authorizer.serviceAccount('{{ .Release.Namespace }}', '{{ include "platform-operator.serviceAccountName" . }}').group('coordination.k8s.io').resource('leases') .namespace('{{ .Release.Namespace }}').name('platform-operator').check('update').allowed()
+{{- end -}}
+
 {{- define "platform-operator.image" -}}
 {{- $i := .Values.image -}}
 {{- if not (and $i.repository (or $i.tag $i.digest)) -}}
