@@ -115,8 +115,8 @@ const (
 	// ReasonNotAllowed: the platform configuration does not allow what the spec
 	// asks for.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonCertificateInvalid: the certificate and the key in a Secret do not match, so
-	// that no client can connect by TLS.
+	// ReasonCertificateInvalid: the certificate in a Secret has expired or does not match
+	// the key, so that no client can connect by TLS.
 	ReasonCertificateInvalid = "CertificateInvalid"
 	// ReasonAutoscalingFailed: the pods serve, but the autoscaler cannot scale them.
 	ReasonAutoscalingFailed = "AutoscalingFailed"

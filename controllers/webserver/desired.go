@@ -112,15 +112,28 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 // Snapshots returns the ConfigMaps that the pods mount.
 func (x *object) Snapshots() []configsource.Snapshot { return x.material.snapshots() }
 
-// State reports that the certificate in use does not match its key, as far as the operator
-// may read the Secret.
+// State reports that the certificate in use has expired or does not match its key, as far as
+// the operator may read the Secret.
 func (x *object) State(s conditions.State, _ *corev1.Service) conditions.State {
 	if t := x.w.Spec.TLS; t != nil && s.Ready.Status {
-		if cause := x.observed.Secrets[t.SecretRef.Name].Pair; cause != "" {
+		cause := x.observed.Secrets[t.SecretRef.Name].Pair
+		if left, known := x.certificateLeft(); known && left <= 0 {
+			cause = "the certificate has expired"
+		}
+		if cause != "" {
 			s.Stalled = conditions.Condition{Status: true, Reason: msgPair.Reason(), Message: msgPair.Quoting(cause, t.SecretRef.Name)}
 		}
 	}
 	return s
+}
+
+// certificateLeft returns how long the certificate in use is valid, if that is known.
+func (x *object) certificateLeft() (left time.Duration, known bool) {
+	if x.w.Spec.TLS == nil {
+		return 0, false
+	}
+	expires := x.observed.Secrets[x.w.Spec.TLS.SecretRef.Name].Expires
+	return expires.Sub(x.observed.Now), !expires.IsZero()
 }
 
 // Deployment adds the log lines of the legacy operator.

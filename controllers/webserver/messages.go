@@ -28,7 +28,7 @@ var (
 		In: message.Stalls, Kinds: onlyKind, Reasons: []string{common.ReasonCertificateInvalid},
 		Text: "The certificate and the key in Secret \"{name}\" (spec.tls.secretRef) cannot be used.", Quote: "cause",
 		Remedy: "Correct the Secret: HTTPS fails until then.",
-		When:   "Only if the platform configuration allows the operator to read Secrets (restartOnSecretChange).",
+		When:   "The two do not match, or the certificate has expired. Only if the platform configuration allows the operator to read Secrets (restartOnSecretChange).",
 	})
 	msgNoKey = message.Define(message.Message{
 		In: message.Stalls, Kinds: onlyKind, Reasons: []string{reasonConfigMapKeyNotFound},

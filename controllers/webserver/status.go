@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +20,9 @@ import (
 // UpdateStatus writes the part of the status that only a WebServer has.
 func (x *object) UpdateStatus(r workload.Result) {
 	w, st, d, s := x.w, &x.w.Status, r.Deployment, r.Service
+	if left, known := x.certificateLeft(); known && left > 0 {
+		r.RequeueAfter(min(left, 24*time.Hour)) // no event reports that it expires
+	}
 	m := x.material
 	if !r.Current {
 		m = material{} // parts of it may be missing

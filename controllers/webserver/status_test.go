@@ -478,15 +478,22 @@ func TestReport_RecordsTheDefaultServiceType(t *testing.T) {
 	}
 }
 
-func TestStatus_NamesACertificateThatDoesNotMatchItsKey(t *testing.T) {
+func TestStatus_NamesACertificateThatCannotBeUsed(t *testing.T) {
 	ready := conditions.State{Ready: conditions.Condition{Status: true}}
 	waits := conditions.State{}
 	for name, tc := range map[string]struct {
 		state conditions.State
 		tls   *webserverv1.TLS
 		pair  string
-		want  string
+		// left is how long the certificate is valid.
+		left time.Duration
+		want string
 	}{
+		"expired": {
+			state: ready, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}, left: -time.Second,
+			want: `The certificate and the key in Secret "pair" (spec.tls.secretRef) cannot be used: the certificate has expired. Correct the Secret: HTTPS fails until then.`,
+		},
+		"valid":          {state: ready, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}, left: time.Second},
 		"a pair":         {state: ready, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}},
 		"no TLS":         {state: ready, pair: "no match"},
 		"not a pair":     {state: ready, tls: &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}, pair: "no match", want: `The certificate and the key in Secret "pair" (spec.tls.secretRef) cannot be used: no match. Correct the Secret: HTTPS fails until then.`},
@@ -495,7 +502,12 @@ func TestStatus_NamesACertificateThatDoesNotMatchItsKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Spec.TLS = tc.tls
-			o := Observed{Secrets: map[string]configsource.SecretDigest{"pair": {Digest: "1", Pair: tc.pair}}}
+			pair := configsource.SecretDigest{Digest: "1", Pair: tc.pair}
+			o := Observed{Now: time.Now(), Secrets: map[string]configsource.SecretDigest{"pair": pair}}
+			if tc.left != 0 {
+				pair.Expires = o.Now.Add(tc.left)
+				o.Secrets["pair"] = pair
+			}
 			got := newObject(w, o, platform).State(tc.state, nil)
 			if got.Stalled.Message != tc.want || got.Stalled.Status != (tc.want != "") {
 				t.Errorf("got %+v, want %q", got.Stalled, tc.want)

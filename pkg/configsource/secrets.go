@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,8 @@ type SecretDigest struct {
 	// Pair is why the certificate tls.crt and the key tls.key of the Secret cannot be used
 	// together, or "" if they can, or if the Secret has neither.
 	Pair string
+	// Expires is when the certificate expires, if there is one that can be used.
+	Expires time.Time
 	// Err is the error of reading it. If it is set, it is unknown whether the
 	// Secret exists.
 	Err error
@@ -64,7 +67,8 @@ func (r *Reader) secret(ctx context.Context, key client.ObjectKey) (SecretDigest
 	if err := r.live.Get(ctx, key, live); err != nil {
 		return SecretDigest{}, client.IgnoreNotFound(err) // the cache will observe the deletion
 	}
-	known.version, known.digest = versionOf(live), SecretDigest{Digest: digest(live), Pair: pair(live)}
+	known.version, known.digest = versionOf(live), SecretDigest{Digest: digest(live)}
+	known.digest.Pair, known.digest.Expires = pair(live)
 	for _, content := range live.Data {
 		clear(content)
 	}
@@ -84,17 +88,18 @@ func digest(s *corev1.Secret) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// pair returns SecretDigest.Pair. The errors of the parser name kinds of keys and PEM
+// pair returns SecretDigest.Pair and Expires. The errors of the parser name kinds of keys and PEM
 // blocks, but not their content.
-func pair(s *corev1.Secret) string {
+func pair(s *corev1.Secret) (problem string, expires time.Time) {
 	certificate, key := s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]
 	if len(certificate) == 0 && len(key) == 0 {
-		return ""
+		return "", time.Time{}
 	}
-	if _, err := tls.X509KeyPair(certificate, key); err != nil {
-		return err.Error()
+	p, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return err.Error(), time.Time{}
 	}
-	return ""
+	return "", p.Leaf.NotAfter
 }
 
 // secrets remembers the digests of the Secrets that objects refer to.

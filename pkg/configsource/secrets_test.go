@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -232,14 +233,17 @@ func TestReader_SecretsReportsFailedReads(t *testing.T) {
 	}
 }
 
+var expiry = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
 func TestReader_ChecksCertificateAndKey(t *testing.T) {
 	certificate, key := pairOf(t)
 	_, another := pairOf(t)
 	for name, tc := range map[string]struct {
-		data texts
-		want string
+		data    texts
+		want    string
+		expires time.Time
 	}{
-		"a pair":         {data: texts{"tls.crt": certificate, "tls.key": key}},
+		"a pair":         {data: texts{"tls.crt": certificate, "tls.key": key}, expires: expiry},
 		"no certificate": {data: texts{"password": "a"}},
 		"another key":    {data: texts{"tls.crt": certificate, "tls.key": another}, want: "tls: private key does not match public key"},
 		"no key":         {data: texts{"tls.crt": certificate}, want: "tls: failed to find any PEM data in key input"},
@@ -248,7 +252,7 @@ func TestReader_ChecksCertificateAndKey(t *testing.T) {
 			v, r := newVault()
 			v.put("pair", "u", "5", tc.data)
 			got := r.Secrets(t.Context(), owner, []string{"pair"})["pair"]
-			if got.Digest == "" || got.Pair != tc.want {
+			if got.Digest == "" || got.Pair != tc.want || !got.Expires.Equal(tc.expires) {
 				t.Errorf("got %+v, want %q", got, tc.want)
 			}
 		})
@@ -262,7 +266,7 @@ func pairOf(t *testing.T) (certificate, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: expiry}
 	issued, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)
