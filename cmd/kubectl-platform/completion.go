@@ -15,11 +15,10 @@ import (
 // not answer must not block the shell.
 const completing = 3 * time.Second
 
-// completeObjects completes the argument KIND/NAME, in at most a number of
-// arguments.
-func completeObjects(f *cli.ClusterFlags, most int) cobra.CompletionFunc {
+// completeObjects completes the first argument, KIND/NAME.
+func completeObjects(f *cli.ClusterFlags) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= most {
+		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		all, err := kinds()

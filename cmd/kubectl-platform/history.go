@@ -78,7 +78,7 @@ compared with the revision before it.`,
 		},
 		ValidArgsFunction: func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 || len(args) > 2 || !diff {
-				return completeObjects(f, 1)(c, args, prefix)
+				return completeObjects(f)(c, args, prefix)
 			}
 			return completeRevisions(c, f, args[0])
 		},

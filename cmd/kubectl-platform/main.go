@@ -44,7 +44,7 @@ func command(args []string) *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl platform"},
 		Short:       "Inspect and change the objects of the platform operator",
 		Long: `Show whether the objects of the platform operator are healthy, and if not, why and
-what to do. All flags of kubectl that select a cluster and an account are accepted
+what to do, and change them. All flags of kubectl that select a cluster and an account are accepted
 (kubectl options).`,
 		Example: `  # all objects in the namespace of the context
   kubectl platform status
@@ -53,7 +53,8 @@ what to do. All flags of kubectl that select a cluster and an account are accept
   kubectl platform status webserver/shop`,
 	})
 	f.Register(cmd.PersistentFlags(), true)
-	cmd.AddCommand(statusCommand(&f), historyCommand(&f), doctorCommand(&f))
+	cmd.AddCommand(statusCommand(&f), historyCommand(&f), doctorCommand(&f),
+		restartCommand(&f), undoCommand(&f), pinCommand(&f), setImageCommand(&f), logsCommand(&f), eventsCommand(&f))
 	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl has it
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completionName {
 		cmd.SetArgs(append([]string{cobra.ShellCompRequestCmd}, args[1:]...))
@@ -79,6 +80,7 @@ var connect = func(f *cli.ClusterFlags) (cluster, error) {
 	if err != nil {
 		return cluster{}, err
 	}
+	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	c, err := client.New(cfg, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		return cluster{}, fmt.Errorf("connecting to %s: %w", cfg.Host, err)

@@ -92,7 +92,7 @@ Exit code, except with --watch:
 			})
 			return verdict(err, healthy || watch)
 		},
-		ValidArgsFunction: completeObjects(f, 1),
+		ValidArgsFunction: completeObjects(f),
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "the objects of all namespaces")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Unclear(err) })

@@ -47,11 +47,7 @@ func (i Inspector) History(ctx context.Context, namespace string, ref Reference)
 	if !ref.Kind.Has("rollout") {
 		return h, fmt.Errorf("objects of kind %s have no revisions", ref.Kind.Kind)
 	}
-	obj := ref.Kind.New()
-	if err := i.Client.Get(ctx, ref.key(namespace), obj); err != nil {
-		return h, i.explain(err, ref, namespace)
-	}
-	o, err := summary(ref.Kind, obj)
+	obj, o, err := i.Get(ctx, namespace, ref)
 	if err != nil {
 		return h, err
 	}
@@ -195,6 +191,12 @@ func (h History) find(number int64) (Revision, error) {
 	}
 	slices.Reverse(kept)
 	return Revision{}, fmt.Errorf("revision %d of %s is not kept: use one of %s", number, h.Reference, strings.Join(kept, ", "))
+}
+
+// Kept returns an error that names the revisions that are kept, unless this one is.
+func (h History) Kept(number int64) error {
+	_, err := h.find(number)
+	return err
 }
 
 // Latest returns the two latest revisions.

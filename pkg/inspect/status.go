@@ -110,13 +110,19 @@ type Inspector struct {
 	Kinds  Kinds
 }
 
-// Object returns an object with its children and pods.
-func (i Inspector) Object(ctx context.Context, namespace string, ref Reference) (Object, error) {
+// Get returns an object, and what it contains.
+func (i Inspector) Get(ctx context.Context, namespace string, ref Reference) (*unstructured.Unstructured, Object, error) {
 	obj := ref.Kind.New()
 	if err := i.Client.Get(ctx, ref.key(namespace), obj); err != nil {
-		return Object{}, i.explain(err, ref, namespace)
+		return nil, Object{}, i.explain(err, ref, namespace)
 	}
 	o, err := summary(ref.Kind, obj)
+	return obj, o, err
+}
+
+// Object returns an object with its children and pods.
+func (i Inspector) Object(ctx context.Context, namespace string, ref Reference) (Object, error) {
+	obj, o, err := i.Get(ctx, namespace, ref)
 	if err != nil {
 		return Object{}, err
 	}
@@ -353,8 +359,8 @@ func (w *world) pods(ctx context.Context, obj *unstructured.Unstructured) []*cor
 	return all
 }
 
-// types returns the types of children that an object may have.
-func types(obj *unstructured.Unstructured) []client.Object {
+// childTypes returns the types of children that an object may have.
+func childTypes(obj *unstructured.Unstructured) []client.Object {
 	all := slices.Clone(children)
 	for field, t := range optional {
 		if _, requested, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", field); err == nil && requested {
@@ -369,7 +375,7 @@ func types(obj *unstructured.Unstructured) []client.Object {
 func (w *world) children(ctx context.Context, ref Reference, obj *unstructured.Unstructured) []Child {
 	var first, all []Child
 	history := 0
-	for _, t := range types(obj) {
+	for _, t := range childTypes(obj) {
 		for _, o := range w.labelled(ctx, t) {
 			if naming.OwnerUID(o) != obj.GetUID() {
 				continue
