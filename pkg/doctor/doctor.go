@@ -87,10 +87,16 @@ type Doctor struct {
 	CRDs []apiextensionsv1.CustomResourceDefinition
 	Now  time.Time
 
-	namespace string // of the operator
-	service   string // of the webhooks
-	bundles   map[string][]byte
+	namespace  string // of the operator
+	service    string // of the webhooks
+	bundles    map[string][]byte
+	kinds      map[string]bool // that the webhooks validate, by the name of the CRD
+	deployment *appsv1.Deployment
 }
+
+// disables reports whether the platform configuration disables a kind: then the chart installs
+// neither its CRD nor its webhooks.
+func (d *Doctor) disables(crd string) bool { return len(d.kinds) > 0 && !d.kinds[crd] }
 
 // part selects the objects of the installation.
 var part = client.MatchingLabels{"app.kubernetes.io/part-of": naming.ManagedBy}
@@ -102,9 +108,9 @@ func (d *Doctor) Run(ctx context.Context) Checks {
 		name string
 		make func(context.Context) (State, string, error)
 	}{
-		{"CRDs", d.crds},
 		{"webhooks", d.webhooks},
 		{"operator", d.operator},
+		{"CRDs", d.crds},
 		{"certificate", d.certificate},
 		{"permissions", d.permissions},
 		{"admission policies", d.policies},
@@ -115,18 +121,29 @@ func (d *Doctor) Run(ctx context.Context) Checks {
 	} {
 		state, text, err := c.make(ctx)
 		if err != nil {
-			state, text = Unknown, fmt.Sprintf("%v. Use an account that may read it.", err)
+			state, text = Unknown, explain(err)
 		}
 		all = append(all, Check{c.name, state, text})
 	}
 	return all
 }
 
+// explain shortens an error that says what an account is not permitted to do.
+func explain(err error) string {
+	if _, what, found := strings.Cut(err.Error(), " cannot "); found && apierrors.IsForbidden(err) {
+		return fmt.Sprintf("Your account cannot %s. Use one that can.", what)
+	}
+	return err.Error()
+}
+
 func (d *Doctor) crds(ctx context.Context) (State, string, error) {
+	n := 0
 	for _, want := range d.CRDs {
 		live := crd()
-		if err := d.Get(ctx, client.ObjectKey{Name: want.Name}, live); apierrors.IsNotFound(err) {
-			return Failed, want.Name + " is missing. Install it by helm upgrade, or kubectl apply --server-side -k config/crd, unless its kind is disabled.", nil
+		if err := d.Get(ctx, client.ObjectKey{Name: want.Name}, live); apierrors.IsNotFound(err) && d.disables(want.Name) {
+			continue
+		} else if apierrors.IsNotFound(err) {
+			return Failed, want.Name + " is missing. Install it by helm upgrade, or kubectl apply --server-side -k config/crd.", nil
 		} else if err != nil {
 			return "", "", fmt.Errorf("reading CustomResourceDefinition %s: %w", want.Name, err)
 		}
@@ -144,8 +161,9 @@ func (d *Doctor) crds(ctx context.Context) (State, string, error) {
 				return Failed, fmt.Sprintf("%s does not serve version %s. Apply the CRDs of this version.", want.Name, v.Name), nil
 			}
 		}
+		n++
 	}
-	return OK, fmt.Sprintf("%d, with all versions", len(d.CRDs)), nil
+	return OK, fmt.Sprintf("%d, with all versions", n), nil
 }
 
 func crd() *unstructured.Unstructured {
@@ -161,7 +179,7 @@ func (d *Doctor) webhooks(ctx context.Context) (State, string, error) {
 			return "", "", fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
-	d.bundles = map[string][]byte{}
+	d.bundles, d.kinds = map[string][]byte{}, map[string]bool{}
 	add := func(kind, name string, c admissionv1.WebhookClientConfig) {
 		if c.Service != nil {
 			d.namespace, d.service = c.Service.Namespace, c.Service.Name
@@ -176,6 +194,9 @@ func (d *Doctor) webhooks(ctx context.Context) (State, string, error) {
 	for _, c := range validating.Items {
 		for _, w := range c.Webhooks {
 			add("validatingwebhookconfiguration", c.Name, w.ClientConfig)
+			for _, r := range w.Rules {
+				d.kinds[r.Resources[0]+"."+r.APIGroups[0]] = true
+			}
 		}
 	}
 	switch {
@@ -197,7 +218,7 @@ func (d *Doctor) webhooks(ctx context.Context) (State, string, error) {
 		}
 	}
 	if ready == 0 {
-		return Failed, fmt.Sprintf("Service %s/%s has no ready endpoint: new objects and changes of specs are refused. Look at the pods there; if the operator was removed, delete %s.", d.namespace, d.service, strings.Join(d.configurations(), " and ")), nil
+		return Failed, fmt.Sprintf("Service %s/%s has no ready endpoint: new objects and changes of specs are refused, unless the namespace was deleted. Look at the pods there.", d.namespace, d.service), nil
 	}
 	return OK, fmt.Sprintf("%d ready endpoints in namespace %s", ready, d.namespace), nil
 }
@@ -211,37 +232,36 @@ func (d *Doctor) configurations() []string {
 	return all
 }
 
-func (d *Doctor) deployments(ctx context.Context) (appsv1.DeploymentList, error) {
+func (d *Doctor) operator(ctx context.Context) (State, string, error) {
 	var all appsv1.DeploymentList
 	// Without webhooks the namespace is not known.
 	if err := d.List(ctx, &all, client.InNamespace(d.namespace), part); err != nil {
-		return all, fmt.Errorf("listing Deployments of the operator: %w", err)
-	}
-	return all, nil
-}
-
-func (d *Doctor) operator(ctx context.Context) (State, string, error) {
-	all, err := d.deployments(ctx)
-	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("listing Deployments of the operator: %w", err)
 	}
 	if len(all.Items) == 0 {
 		return Failed, "There is no Deployment of the operator. Install it.", nil
 	}
-	o := all.Items[0]
-	d.namespace = o.Namespace
-	if want := *cmp.Or(o.Spec.Replicas, new(int32(1))); want == 0 || o.Status.ReadyReplicas < want {
+	o := &all.Items[0]
+	d.namespace, d.deployment = o.Namespace, o
+	switch want := *cmp.Or(o.Spec.Replicas, new(int32(1))); {
+	case want == 0:
+		return Failed, fmt.Sprintf("Deployment %s/%s is scaled to 0. Scale it up.", o.Namespace, o.Name), nil
+	case o.Status.ReadyReplicas < want:
 		return Failed, fmt.Sprintf("Deployment %s/%s has %d of %d ready replicas. Look at its pods and their logs.", o.Namespace, o.Name, o.Status.ReadyReplicas, want), nil
 	}
 	return OK, fmt.Sprintf("Deployment %s/%s has %d ready replicas", o.Namespace, o.Name, o.Status.ReadyReplicas), nil
 }
 
-// soon is how long before its expiry a certificate should have been renewed.
+// soon is how long before its expiry a certificate should have been renewed, unless it is
+// valid for a short time only.
 const soon = 7 * 24 * time.Hour
+
+// unchecked is the result of a check that depends on one that did not succeed.
+const unchecked = "not checked, because of what is reported above"
 
 func (d *Doctor) certificate(ctx context.Context) (State, string, error) {
 	if d.service == "" {
-		return Note, "There are no webhooks, and therefore no certificate.", nil
+		return Note, unchecked, nil
 	}
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: d.namespace, Name: d.service + "-cert"}
@@ -256,7 +276,7 @@ func (d *Doctor) certificate(ctx context.Context) (State, string, error) {
 	if err != nil {
 		return Failed, fmt.Sprintf("Secret %s contains no valid certificate (%v). Delete it: it is issued again.", key, err), nil
 	}
-	if left := leaf.NotAfter.Sub(d.Now); left < soon {
+	if left := leaf.NotAfter.Sub(d.Now); left < min(soon, leaf.NotAfter.Sub(leaf.NotBefore)/10) {
 		return Failed, fmt.Sprintf("The certificate in Secret %s is valid until %s, and was not renewed. Look at the log of the operator, or at the Certificate of cert-manager.", key, leaf.NotAfter.Format(time.RFC3339)), nil
 	}
 	intermediates := x509.NewCertPool()
@@ -274,17 +294,16 @@ func (d *Doctor) certificate(ctx context.Context) (State, string, error) {
 }
 
 func (d *Doctor) permissions(ctx context.Context) (State, string, error) {
-	all, err := d.deployments(ctx)
-	if err != nil {
-		return "", "", err
+	o := d.deployment
+	if o == nil {
+		return Note, unchecked, nil
 	}
-	if len(all.Items) == 0 {
-		return Failed, "There is no Deployment of the operator, which would name its account. Install it.", nil
-	}
-	o := all.Items[0]
 	user := fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, cmp.Or(o.Spec.Template.Spec.ServiceAccountName, "default"))
-	var needed []authorizationv1.ResourceAttributes
+	needed := []authorizationv1.ResourceAttributes{{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: o.Namespace, Name: naming.ManagedBy}}
 	for _, c := range d.CRDs {
+		if d.disables(c.Name) {
+			continue
+		}
 		needed = append(needed,
 			authorizationv1.ResourceAttributes{Verb: "list", Group: c.Spec.Group, Resource: c.Spec.Names.Plural},
 			authorizationv1.ResourceAttributes{Verb: "patch", Group: c.Spec.Group, Resource: c.Spec.Names.Plural, Subresource: "status"})
@@ -298,8 +317,12 @@ func (d *Doctor) permissions(ctx context.Context) (State, string, error) {
 		if err := d.Create(ctx, review); err != nil {
 			return "", "", fmt.Errorf("asking for the permissions of %s: %w", user, err)
 		}
-		if !review.Status.Allowed {
-			return Note, fmt.Sprintf("%s may not %s %s in all namespaces. If you have neither disabled kinds nor set watchNamespaces, apply the roles of this version.", user, a.Verb, strings.Trim(a.Resource+"."+a.Group, ".")), nil
+		switch what := strings.Trim(a.Resource+"."+a.Group, "."); {
+		case review.Status.Allowed:
+		case a.Namespace != "":
+			return Failed, fmt.Sprintf("%s may not %s %s in its namespace: it cannot lead, and its webhooks and policies have no effect. Apply the roles of this version.", user, a.Verb, what), nil
+		default:
+			return Note, fmt.Sprintf("%s may not %s %s in all namespaces. If you have not set watchNamespaces, apply the roles of this version.", user, a.Verb, what), nil
 		}
 	}
 	return OK, user + " may read the kinds and write their children", nil
@@ -330,6 +353,9 @@ const drift = 5 * time.Second
 // clock compares the clock of the operator with that of the API server, which both are in
 // the Lease: the operator writes when it renewed it, and the API server when that was.
 func (d *Doctor) clock(ctx context.Context) (State, string, error) {
+	if d.deployment == nil {
+		return Note, unchecked, nil
+	}
 	var lease coordinationv1.Lease
 	key := client.ObjectKey{Namespace: d.namespace, Name: naming.ManagedBy}
 	if err := d.Get(ctx, key, &lease); apierrors.IsNotFound(err) {
@@ -377,7 +403,7 @@ func (d *Doctor) ingress(ctx context.Context) (State, string, error) {
 	case len(all.Items) == 0:
 		return Note, "There is no IngressClass: expose with type Ingress has no effect. Install an ingress controller.", nil
 	case !byDefault:
-		return Note, "No IngressClass is the default: objects must set expose.ingressClassName.", nil
+		return Note, "No IngressClass is the default: objects must set expose.ingress.ingressClassName.", nil
 	}
 	return OK, fmt.Sprintf("%d classes, with a default", len(all.Items)), nil
 }

@@ -22,9 +22,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -65,8 +67,8 @@ type cluster struct {
 	metrics    *unstructured.Unstructured
 	ingress    *networkingv1.IngressClass
 	gateway    *unstructured.Unstructured
-	allowed    bool
-	refused    bool // to list policies
+	allowed    string // verbs
+	refused    bool   // to list policies
 }
 
 func healthy(t *testing.T) *cluster {
@@ -95,8 +97,10 @@ func healthy(t *testing.T) *cluster {
 			},
 			Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
 		},
-		mutating:   &admissionv1.MutatingWebhookConfiguration{ObjectMeta: global("m"), Webhooks: []admissionv1.MutatingWebhook{{ClientConfig: call}}},
-		validating: &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: global("v"), Webhooks: []admissionv1.ValidatingWebhook{{ClientConfig: call}}},
+		mutating: &admissionv1.MutatingWebhookConfiguration{ObjectMeta: global("m"), Webhooks: []admissionv1.MutatingWebhook{{ClientConfig: call}}},
+		validating: &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: global("v"), Webhooks: []admissionv1.ValidatingWebhook{{ClientConfig: call, Rules: []admissionv1.RuleWithOperations{
+			{Rule: admissionv1.Rule{APIGroups: []string{"my.domain"}, Resources: []string{"webservers"}}},
+		}}}},
 		endpoints:  endpoints,
 		deployment: &appsv1.Deployment{ObjectMeta: object("operator"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2}},
 		secret:     &corev1.Secret{ObjectMeta: object("webhook-cert"), Data: map[string][]byte{corev1.TLSCertKey: leaf}},
@@ -106,7 +110,7 @@ func healthy(t *testing.T) *cluster {
 		metrics:    is("apiregistration.k8s.io/v1", "APIService", "v1beta1.metrics.k8s.io", "Available"),
 		ingress:    &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx", Annotations: map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"}}},
 		gateway:    is("gateway.networking.k8s.io/v1", "GatewayClass", "g", "Accepted"),
-		allowed:    true,
+		allowed:    "update list patch create",
 	}
 }
 
@@ -118,7 +122,8 @@ func (c *cluster) run(t *testing.T) Checks {
 	}
 	b := fake.NewClientBuilder().WithScheme(s).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			o.(*authorizationv1.SubjectAccessReview).Status.Allowed = c.allowed
+			r := o.(*authorizationv1.SubjectAccessReview)
+			r.Status.Allowed = strings.Contains(c.allowed, r.Spec.ResourceAttributes.Verb)
 			return nil
 		},
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -130,7 +135,7 @@ func (c *cluster) run(t *testing.T) Checks {
 		},
 		List: func(ctx context.Context, w client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := l.(*admissionv1.ValidatingAdmissionPolicyList); ok && c.refused {
-				return errors.New("forbidden\x1b[2J")
+				return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(`User "x" cannot list policies`+"\x1b[2J"))
 			}
 			return w.List(ctx, l, opts...)
 		},
@@ -161,16 +166,23 @@ func TestDoctor_ChecksTheCluster(t *testing.T) {
 		text   string
 		code   int
 	}{
-		"healthy":                  {func(*cluster) {}, "CRDs", OK, "all versions", 0},
-		"no CRD":                   {func(c *cluster) { c.crd = nil }, "CRDs", Failed, "webservers.my.domain is missing", 1},
+		"healthy": {func(*cluster) {}, "CRDs", OK, "all versions", 0},
+		"no CRD":  {func(c *cluster) { c.crd = nil }, "CRDs", Failed, "webservers.my.domain is missing", 1},
+		"not installed": {func(c *cluster) {
+			c.mutating.Labels, c.validating.Labels, c.deployment.Labels = nil, nil, nil
+		}, "clock", Note, "not checked", 1},
+		"a disabled kind": {func(c *cluster) {
+			c.crd, c.validating.Webhooks[0].Rules[0].Resources[0] = nil, "others"
+		}, "CRDs", OK, "0, with all versions", 0},
 		"a version is not served":  {func(c *cluster) { c.crd.Spec.Versions[0].Served = false }, "CRDs", Failed, "does not serve version v1", 1},
 		"a CRD is not established": {func(c *cluster) { c.crd.Status.Conditions = nil }, "CRDs", Failed, "not established", 1},
 		"no webhooks":              {func(c *cluster) { c.mutating.Labels = nil }, "webhooks", Failed, "webhooks.enabled", 1},
-		"no ready endpoint":        {func(c *cluster) { c.endpoints.Endpoints[0].Conditions.Ready = new(false) }, "webhooks", Failed, "mutatingwebhookconfiguration/m and validatingwebhookconfiguration/v", 1},
+		"no ready endpoint":        {func(c *cluster) { c.endpoints.Endpoints[0].Conditions.Ready = new(false) }, "webhooks", Failed, "no ready endpoint", 1},
 		"one replica is not ready": {func(c *cluster) { c.deployment.Status.ReadyReplicas = 1 }, "operator", Failed, "1 of 2", 1},
-		"stopped":                  {func(c *cluster) { c.deployment.Spec.Replicas = new(int32(0)) }, "operator", Failed, "0 ready", 1},
+		"stopped":                  {func(c *cluster) { c.deployment.Spec.Replicas = new(int32(0)) }, "operator", Failed, "Scale it up", 1},
 		"no Deployment":            {func(c *cluster) { c.deployment.Labels = nil }, "operator", Failed, "Install it", 1},
 		"expires soon":             {func(c *cluster) { c.expire(t, noon.AddDate(0, 0, 3)) }, "certificate", Failed, "not renewed", 1},
+		"short-lived":              {func(c *cluster) { c.expire(t, noon.AddDate(0, 0, 6)) }, "certificate", OK, "trusted", 0},
 		"expired":                  {func(c *cluster) { c.expire(t, noon.AddDate(0, 0, -3)) }, "certificate", Failed, "not renewed", 1},
 		"another CA bundle": {func(c *cluster) {
 			c.validating.Webhooks[0].ClientConfig.CABundle = certificate(t, noon.AddDate(1, 0, 0))
@@ -180,17 +192,18 @@ func TestDoctor_ChecksTheCluster(t *testing.T) {
 		"a damaged certificate": {func(c *cluster) {
 			c.secret.Data[corev1.TLSCertKey] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"})
 		}, "certificate", Failed, "Delete it", 1},
-		"no permission":              {func(c *cluster) { c.allowed = false }, "permissions", Note, "may not list webservers.my.domain", 0},
+		"no permission":              {func(c *cluster) { c.allowed = "update" }, "permissions", Note, "may not list webservers.my.domain", 0},
+		"no permission to lead":      {func(c *cluster) { c.allowed = "" }, "permissions", Failed, "may not update leases.coordination.k8s.io in its namespace", 1},
 		"no policies":                {func(c *cluster) { c.policy.Labels = nil }, "admission policies", Note, "admissionPolicy.enabled", 0},
 		"a policy without a binding": {func(c *cluster) { c.binding.Spec.PolicyName = "x" }, "admission policies", Failed, "no binding", 1},
-		"policies cannot be read":    {func(c *cluster) { c.refused = true }, "admission policies", Unknown, "forbidden", 2},
+		"policies cannot be read":    {func(c *cluster) { c.refused = true }, "admission policies", Unknown, "Your account cannot list policies", 2},
 		"the clock is ahead":         {func(c *cluster) { c.lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(time.Minute)} }, "clock", Failed, "1m0s", 1},
 		"the clock is behind":        {func(c *cluster) { c.lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(-time.Hour)} }, "clock", Failed, "-1h0m0s", 1},
 		"no leader":                  {func(c *cluster) { c.lease.Name = "other" }, "clock", Failed, "no replica of the operator leads", 1},
 		"no metrics":                 {func(c *cluster) { c.metrics = nil }, "metrics", Note, "metrics-server", 0},
 		"metrics do not answer":      {func(c *cluster) { delete(c.metrics.Object, "status") }, "metrics", Failed, "does not answer", 1},
 		"no ingress controller":      {func(c *cluster) { c.ingress.Name = "" }, "Ingress", Note, "Install an ingress controller", 0},
-		"no default class":           {func(c *cluster) { c.ingress.Annotations = nil }, "Ingress", Note, "expose.ingressClassName", 0},
+		"no default class":           {func(c *cluster) { c.ingress.Annotations = nil }, "Ingress", Note, "expose.ingress.ingressClassName", 0},
 		"no Gateway controller":      {func(c *cluster) { delete(c.gateway.Object, "status") }, "Gateway API", Note, "Install a controller", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
