@@ -506,7 +506,7 @@ undeploy: build bin/cluster ## Undo deploy; the kinds and their objects stay
 	$(call say,'letting go of all objects: each can be deleted without the operator')
 	@bin/cluster exec -- bin/platform-operator release --manager-namespace platform-operator-system --manager-deployment platform-operator
 	$(call say,'deleting the operator')
-	@for d in webhook manager rbac; do bin/cluster exec -- kubectl delete --ignore-not-found -k config/$$d; done
+	@for d in webhook policy manager rbac; do bin/cluster exec -- kubectl delete --ignore-not-found -k config/$$d; done
 	@bin/cluster exec -- kubectl delete --ignore-not-found namespace platform-operator-system
 	@echo 'The kinds and their objects are still there. To delete all of them: kubectl delete -k config/crd'
 
