@@ -42,6 +42,7 @@ GOPROXY=off "$CYCLONEDX" bin -json -std -licenses -assert-licenses -noserial -no
   { cat "$stage/sbom.log" >&2; exit 1; }
 
 release pack
+find dist -type f -exec chmod 644 {} + # libraries choose other modes
 if [ -n "${SIGN_KEY:-}" ]; then
   ssh-keygen -q -Y sign -f "$SIGN_KEY" -n platform-operator dist/SHA256SUMS
 fi
