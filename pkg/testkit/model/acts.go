@@ -103,7 +103,11 @@ func (w *World) patchChild(ctx context.Context, ref Ref, how types.PatchType, pa
 	if !w.memory.patch(ref) {
 		return errSkip
 	}
-	err = w.env.Admin.Patch(ctx, u, client.RawPatch(how, []byte(patch)), client.FieldOwner("kubectl-patch"))
+	options := []client.PatchOption{client.FieldOwner("kubectl-patch")}
+	if how == types.ApplyPatchType {
+		options = []client.PatchOption{client.FieldOwner("other-tool"), client.ForceOwnership}
+	}
+	err = w.env.Admin.Patch(ctx, u, client.RawPatch(how, []byte(patch)), options...)
 	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) {
 		return errSkip
 	}

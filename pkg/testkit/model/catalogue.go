@@ -50,7 +50,7 @@ var needs = map[string][]string{
 // with them by chance.
 var ends = map[string]string{
 	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "quota-limits": "quota-off", "limit-range": "quota-off", "webhook-down": "quota-off",
-	"account-gone": "quota-off", "quota-timeout": "quota-off", "nodes-full": "nodes-added", "nodes-full-1": "nodes-added",
+	"account-gone": "quota-off", "quota-timeout": "quota-off", "nodes-full": "nodes-added", "nodes-full-1": "nodes-added", "pod-outranked": "nodes-added",
 	"node-lost": "node-back", "metrics-lost": "metrics-back", "pin-1": "unpin", "pin-99": "unpin",
 	"halt": "rollback", "policy-orphan": "policy-delete", "autoscale": "autoscale-off-3", "autoscale-4": "autoscale-off",
 	"clock-back": "", "clock-forth": "", "two-namespaces": "",
@@ -118,7 +118,7 @@ func patchChild(name string, ref func(*Kind) Ref, how types.PatchType, patch str
 	return Op{
 		Name: name, Kinds: kinds, Touches: true, fields: []string{kindOf(ref)},
 		do: func(ctx context.Context, w *World) error {
-			return w.patchChild(ctx, ref(w.kind), how, strings.NewReplacer("$CONTAINER", w.kind.Container).Replace(patch))
+			return w.patchChild(ctx, ref(w.kind), how, strings.NewReplacer("$CONTAINER", w.kind.Container, "$NAME", ref(w.kind).Name).Replace(patch))
 		},
 	}
 }
@@ -365,6 +365,9 @@ func childOps() []Op {
 		scales(patchChild("drift-replicas", workloadOf, merge, `{"spec":{"replicas":7}}`, deployed)),
 		patchChild("drift-sidecar", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"other:1"}]}}}}`, deployed),
 		patchChild("drift-sidecar-crash", workloadOf, strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"other:crash"}]}}}}`, deployed),
+		// The fields remain those of another manager, too.
+		scales(patchChild("applied-by-others", workloadOf, types.ApplyPatchType, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"$NAME"},"spec":{`+
+			`"replicas":7,"template":{"spec":{"nodeSelector":{"other":"true"},"containers":[{"name":"side","image":"other:1"}]}}}}`, deployed)),
 		patchChild("drift-hostpid", workloadOf, merge, `{"spec":{"template":{"spec":{"hostPID":true}}}}`, deployed),
 		patchChild("drift-strategy", workloadOf, merge, `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`, deployed),
 		patchChild("rollout-pause", workloadOf, merge, `{"spec":{"paused":true}}`, deployed),

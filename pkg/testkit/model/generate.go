@@ -93,7 +93,7 @@ func Generate(seed uint64, kinds, without []string) Chain {
 			g.put("create", randomPace(r))
 		}
 		for _, o := range starts[i] {
-			if g.applies(o) {
+			if g.applies(o) && (i >= creation || opNamed(o).Early) {
 				g.put(o, randomPace(r))
 			}
 		}

@@ -59,6 +59,11 @@ func surroundingOps() []Op {
 		}),
 		life("nodes-reboot", nil, 100, reboot),
 		life("pod-evicted", deployed, 1, func(_ *Cluster, p *corev1.Pod) { end(p, corev1.PodFailed, "Evicted", 137) }),
+		life("pod-preempted", deployed, 1, func(_ *Cluster, p *corev1.Pod) { end(p, corev1.PodFailed, "Preempting", 137) }),
+		ofPods(other("pod-outranked", deployed, func(ctx context.Context, w *World) error {
+			w.cluster.full, w.cluster.room = true, 0 // a pod of a higher priority takes the room
+			return w.deletePods(ctx, 1)
+		})),
 		life("node-lost", deployed, 1, func(c *Cluster, p *corev1.Pod) {
 			setPodCondition(p, corev1.PodReady, corev1.ConditionFalse, "")
 			c.lost[p.UID] = true
