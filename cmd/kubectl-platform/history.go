@@ -30,8 +30,8 @@ compared with the revision before it.`,
   # the differences between revisions 3 and 5
   kubectl platform history webserver/shop --diff 3 5
 
-  # return to revision 3 until the field is removed
-  kubectl patch webserver shop --type merge -p '{"spec":{"rollout":{"pinnedRevision":3}}}'`,
+  # return to revision 3
+  kubectl platform pin webserver/shop 3`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
