@@ -42,6 +42,8 @@ const (
 	ReasonProgressing = "Progressing"
 	// ReasonBeforeRollout: the command that precedes the rollout runs.
 	ReasonBeforeRollout = "BeforeRollout"
+	// ReasonCanary: a few pods of the new revision serve until they are promoted.
+	ReasonCanary = "Canary"
 	// ReasonRolloutWaiting: too many other objects are being rolled out because
 	// of the same kind of change.
 	ReasonRolloutWaiting = "RolloutWaiting"

@@ -24,6 +24,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600) > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="progressDeadlineSeconds (default 600) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable)) || !string(self.maxSurge).matches('^0+%?$') || !string(self.maxUnavailable).matches('^0+%?$')",message="maxUnavailable must not be 0 if maxSurge is 0, because no pod could be replaced",fieldPath=".maxUnavailable"
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Recreate' || !has(self.maxSurge) && !has(self.maxUnavailable)",message="maxSurge and maxUnavailable have no effect with strategy Recreate: remove them",fieldPath=".strategy"
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Recreate' || !has(self.canary)",message="strategy Recreate ends all pods before new ones start, so that there is no canary: remove canary",fieldPath=".canary"
 type Rollout struct {
 	// strategy is how pods are replaced. RollingUpdate starts new pods before
 	// it ends old ones. Recreate ends all pods first, so that nothing serves
@@ -98,6 +99,20 @@ type Rollout struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	PinnedRevision *int64 `json:"pinnedRevision,omitempty"`
 
+	// canary makes a new revision begin with a few pods, which serve in addition
+	// to the replicas until they are promoted. Before that, maxSurge,
+	// maxUnavailable and minReadySeconds do not apply. Unset means none. Removing
+	// it promotes.
+	// +optional
+	Canary *Canary `json:"canary,omitempty"`
+
+	// promotedRevision is a revision that is no canary, or no longer: all of its
+	// pods are rolled out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
+	PromotedRevision *int64 `json:"promotedRevision,omitempty"`
+
 	// restartOnConfigChange triggers a rollout when a ConfigMap that the pods
 	// use changes. Pods then use an immutable snapshot of the ConfigMap, so
 	// that an earlier revision keeps its content. If the platform configuration
@@ -105,6 +120,68 @@ type Rollout struct {
 	// rollout too; Secrets have no snapshots. The default depends on the kind.
 	// +optional
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
+}
+
+// PromotePolicy defines what ends the hold of a canary.
+//
+// +kubebuilder:validation:Enum=Automatic;Manual
+type PromotePolicy string
+
+const (
+	// PromoteAutomatic promotes a canary whose pods were ready for a while.
+	PromoteAutomatic PromotePolicy = "Automatic"
+	// PromoteManual waits for rollout.promotedRevision.
+	PromoteManual PromotePolicy = "Manual"
+)
+
+// Canary configures the pods that a new revision begins with.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.promote) || self.promote != 'Manual' || !has(self.holdSeconds)",message="holdSeconds has no effect with promote Manual: remove it",fieldPath=".holdSeconds"
+type Canary struct {
+	// pods is the number of pods, but not more than there are replicas. Unset
+	// means 1. An autoscaler that changes the number of replicas meanwhile changes
+	// that of the canary in proportion.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Pods *int32 `json:"pods,omitempty"`
+
+	// holdSeconds is how long the pods must be ready, without a restart, before
+	// they are promoted. Unset means 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	HoldSeconds *int32 `json:"holdSeconds,omitempty"`
+
+	// promote defines what ends the hold. Automatic, the default, ends it after
+	// holdSeconds. Manual waits for promotedRevision.
+	// +optional
+	Promote PromotePolicy `json:"promote,omitempty"`
+}
+
+// CanaryStatus is the observed state of a canary.
+type CanaryStatus struct {
+	// revision is the number of the revision.
+	// +required
+	Revision int64 `json:"revision"`
+
+	// readyPods is the number of its pods that are ready.
+	// +required
+	ReadyPods int32 `json:"readyPods"`
+
+	// trafficPercent is the share of its pods in all ready pods, which is their
+	// share of the traffic if that is distributed evenly.
+	// +required
+	TrafficPercent int32 `json:"trafficPercent"`
+
+	// since is when its pods were ready. It is unset until then.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// until is when it is promoted if its pods remain ready. It is unset until they
+	// are, and if rollout.canary.promote is Manual.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
 }
 
 // Before is a command that runs to its end before a revision is rolled out.
@@ -220,6 +297,10 @@ type RolloutStatus struct {
 	// revisions are the revisions in use.
 	// +optional
 	Revisions *Revisions `json:"revisions,omitempty"`
+
+	// canary is the revision that is held as a canary. It is unset if there is none.
+	// +optional
+	Canary *CanaryStatus `json:"canary,omitempty"`
 
 	// image is the image that is serving: the image of the spec once all of its
 	// pods are available, and the previous image until then.

@@ -86,6 +86,7 @@ var causes = map[string][]string{
 	"terminating":             {"backup.example.com/snapshot", "Check the component that set the finalizer"},
 	"unprocessed":             {"has not processed the latest change", "check that the operator is running"},
 	"container-keeps-exiting": {"code 137 (OOMKilled)", "logs worker-immortalpod"},
+	"canary":                  {"Revision 2 is a canary"},
 	"autoscaling":             {"cannot scale", "unable to get metrics for resource cpu"},
 	"ready":                   {"Ready"},
 }

@@ -31,5 +31,5 @@ func decide(a *demoapplicationv1.DemoApplication, o Observed, platform config.Pl
 }
 
 func deployment(a *demoapplicationv1.DemoApplication, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	return kind(platform).Model(a, o).Deployment(template)
+	return kind(platform).Model(a, o).Deployment(template, a.Spec.Rollout.Shared())
 }

@@ -3,10 +3,12 @@
 package webserver
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // Kubernetes does not evict a pod that two PodDisruptionBudgets select.
@@ -107,4 +110,49 @@ func TestWebServer_RequestBudgetOfKeptContent(t *testing.T) {
 	}
 	l.Restart()
 	l.Expect("restart")
+}
+
+// A canary costs one write of the Deployment more, and is held whatever happens to the
+// operator.
+func TestWebServer_RequestBudgetOfCanary(t *testing.T) {
+	t.Parallel()
+	l := env.NewSandbox(t, subject()).Start()
+	w, d := webServer(l.Namespace, "web"), &appsv1.Deployment{}
+	w.Spec.Rollout = &common.Rollout{Canary: &common.Canary{Promote: common.PromoteManual}}
+	l.Create(w)
+	l.Ready(w, "web")
+	wrote := func(what string, want map[string]int) {
+		t.Helper()
+		got := map[string]int{}
+		for _, r := range l.Requests() {
+			if r.IsWrite() && r.Code < 300 && r.Resource != "webservers/status" { // how many depends on the pods
+				got[r.Resource]++
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: writes (-want +got):\n%s", what, diff)
+		}
+	}
+	held := func(image string) func() bool {
+		return func() bool {
+			s := d.Spec
+			return s.Template.Spec.Containers[0].Image == image && s.MinReadySeconds == math.MaxInt32-1 &&
+				d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == 1
+		}
+	}
+	l.Requests()
+	l.Edit(w, "web", func() { w.Spec.Image = "nginx:1.23.0" })
+	l.Until("the hold", d, "web", held("nginx:1.23.0"))
+	l.Settle()
+	wrote("a canary", map[string]int{"controllerrevisions": 1, "deployments": 1})
+	l.Restart()
+	l.Expect("restart")
+	l.Edit(d, "web", func() { d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = 0, new(int32(600)) })
+	l.Until("the repair", d, "web", held("nginx:1.23.0"))
+	l.Edit(w, "web", func() { w.Spec.Rollout.PromotedRevision = new(int64(2)) })
+	l.Ready(w, "web")
+	l.Until("the promotion", d, "web", func() bool { return d.Spec.MinReadySeconds == 0 && len(d.Annotations[naming.AnnotationCanary]) == 0 })
+	wrote("repaired and promoted", map[string]int{"deployments": 2})
+	l.Restart()
+	l.Expect("restart after the promotion")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"path"
 	"testing"
@@ -70,6 +71,10 @@ func TestCrash(t *testing.T) {
 		saying("return 202;")(s)
 	})
 	held.Converged = is(common.ReasonPaused, "nginx:1.23.1")
+	canary := from("canary", saying("return 201;"), func(s *webserverv1.WebServerSpec) {
+		s.Image, s.Rollout = "nginx:1.23.0", &common.Rollout{Canary: &common.Canary{Promote: common.PromoteManual}}
+	})
+	canary.Converged = isCanary
 	keptOnce := from("change-config-kept-once", func(s *webserverv1.WebServerSpec) {
 		saying("return 201;")(s)
 		s.Rollout = &common.Rollout{RevisionHistoryLimit: new(int32(0))}
@@ -90,7 +95,7 @@ func TestCrash(t *testing.T) {
 	crash.Test(t, env, s, append(crash.InCampaign(append(lose,
 		s.Recreating(), s.SwitchingToOrphan(),
 		edit("scale-to-0", func(s *webserverv1.WebServerSpec) { s.Replicas = new(int32(0)) }),
-		keptOnce,
+		keptOnce, canary,
 		edit("autoscale", autoscaled),
 		edit("expose", open),
 		held,
@@ -134,6 +139,21 @@ func is(reason, image string) func(context.Context, crash.World) (bool, error) {
 		// The replica counts may be updated later than the conditions.
 		return w.Status.Replicas == d.Status.Replicas && w.Status.UpdatedReplicas == d.Status.UpdatedReplicas, nil
 	}
+}
+
+// isCanary waits until the Deployment holds the pods of another image.
+func isCanary(ctx context.Context, world crash.World) (bool, error) {
+	w, d := &webserverv1.WebServer{}, &appsv1.Deployment{}
+	if err := errors.Join(world.Get(ctx, "web", w), world.Get(ctx, "web", d)); err != nil {
+		return false, err
+	}
+	if d.Spec.Template.Spec.Containers[0].Image != w.Spec.Image || w.Status.Canary == nil || w.Status.ObservedGeneration != w.Generation {
+		return false, nil
+	}
+	if d.Spec.MinReadySeconds < math.MaxInt32-1 {
+		return false, errors.New("the pods are not held")
+	}
+	return w.Status.Replicas == d.Status.Replicas && w.Status.UpdatedReplicas == d.Status.UpdatedReplicas, nil
 }
 
 // followed is the scenario of a changed ConfigMap.

@@ -33,7 +33,7 @@ func decide(w *webserverv1.WebServer, o Observed, platform config.Platform) (rol
 }
 
 func deployment(w *webserverv1.WebServer, o Observed, template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
-	return kind(platform).Model(w, o).Deployment(template)
+	return kind(platform).Model(w, o).Deployment(template, w.Spec.Rollout)
 }
 
 func scale(w *webserverv1.WebServer, live *appsv1.Deployment) *int32 {

@@ -317,6 +317,9 @@ func (o Object) serving() string {
 	if r == nil || r.Current == 0 {
 		return ""
 	}
+	if c := o.Canary; c != nil && r.LastHealthy != 0 {
+		return fmt.Sprintf("%d, canary %d", r.LastHealthy, c.Revision)
+	}
 	s := strconv.FormatInt(r.Current, 10)
 	switch {
 	case o.PinnedRevision != nil && *o.PinnedRevision == r.Current:

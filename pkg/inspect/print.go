@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
@@ -231,6 +232,7 @@ func (p Printer) Object(w io.Writer, o Object) error {
 		add("Pods:", fmt.Sprintf("%d of %d ready", *o.ReadyReplicas, *o.Replicas))
 	}
 	add("Revision:", o.serving())
+	add("Canary:", p.canary(o.Canary))
 	if o.Paused {
 		add("Paused:", "children are not changed until spec.paused is false")
 	}
@@ -266,6 +268,21 @@ func (p Printer) Object(w io.Writer, o Object) error {
 	p.tree(&b, o)
 	p.notes(&b, o.Notes)
 	return write(w, b.String())
+}
+
+// canary describes a canary, or returns "" if there is none.
+func (p Printer) canary(c *common.CanaryStatus) string {
+	if c == nil {
+		return ""
+	}
+	s := fmt.Sprintf("revision %d, %d ready, %d%% of the traffic", c.Revision, c.ReadyPods, c.TrafficPercent)
+	if c.Since != nil {
+		s += fmt.Sprintf(", for %s", p.age(c.Since.Time))
+	}
+	if c.Until != nil {
+		s += fmt.Sprintf(", until %s", c.Until.UTC().Format(time.TimeOnly)+" UTC")
+	}
+	return s
 }
 
 func first(i int, name string) string {

@@ -70,16 +70,17 @@ type Object struct {
 	ObservedGeneration int64 `json:"observedGeneration"`
 	// Replicas and ReadyReplicas are those of the status. They are nil for kinds
 	// with a single pod.
-	Replicas       *int32             `json:"replicas,omitempty"`
-	ReadyReplicas  *int32             `json:"readyReplicas,omitempty"`
-	Revisions      *common.Revisions  `json:"revisions,omitempty"`
-	PinnedRevision *int64             `json:"pinnedRevision,omitempty"`
-	Paused         bool               `json:"paused,omitempty"`
-	PendingChanges []string           `json:"pendingChanges,omitempty"`
-	LastActions    []common.Action    `json:"lastActions,omitempty"`
-	Conditions     []metav1.Condition `json:"conditions,omitempty"`
-	Children       []Child            `json:"children,omitempty"`
-	Notes          []string           `json:"notes,omitempty"`
+	Replicas       *int32               `json:"replicas,omitempty"`
+	ReadyReplicas  *int32               `json:"readyReplicas,omitempty"`
+	Revisions      *common.Revisions    `json:"revisions,omitempty"`
+	PinnedRevision *int64               `json:"pinnedRevision,omitempty"`
+	Canary         *common.CanaryStatus `json:"canary,omitempty"`
+	Paused         bool                 `json:"paused,omitempty"`
+	PendingChanges []string             `json:"pendingChanges,omitempty"`
+	LastActions    []common.Action      `json:"lastActions,omitempty"`
+	Conditions     []metav1.Condition   `json:"conditions,omitempty"`
+	Children       []Child              `json:"children,omitempty"`
+	Notes          []string             `json:"notes,omitempty"`
 }
 
 // Child is a child of an object, or a pod of a child.
@@ -228,7 +229,7 @@ func summary(k Kind, obj *unstructured.Unstructured) (Object, error) {
 	o := Object{
 		Kind: k.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Reference: k.Names[0] + "/" + obj.GetName(), Created: obj.GetCreationTimestamp(),
 		Generation: obj.GetGeneration(), ObservedGeneration: st.ObservedGeneration, Conditions: st.Conditions, Paused: d.Spec.Paused,
-		Replicas: d.Status.Replicas, ReadyReplicas: d.Status.ReadyReplicas, Revisions: d.Status.Revisions,
+		Replicas: d.Status.Replicas, ReadyReplicas: d.Status.ReadyReplicas, Revisions: d.Status.Revisions, Canary: d.Status.Canary,
 		PendingChanges: d.Status.PendingChanges, LastActions: d.Status.LastActions,
 	}
 	if r := d.Spec.Rollout; r != nil {

@@ -66,6 +66,9 @@ const (
 	// change of a ConfigMap or Secret instead of the object, and on the Job that
 	// precedes it. Its value is the hash of the pod template.
 	AnnotationSharedRollout = Domain + "/shared-rollout"
+	// AnnotationCanary is set on a Deployment that holds the pods of its template. Its
+	// value is the hash of that template.
+	AnnotationCanary = Domain + "/canary"
 	// AnnotationKeepAvailable is set on a PodDisruptionBudget whose pods are replaced
 	// before they are evicted. Its value is the number of pods that remain available.
 	AnnotationKeepAvailable = Domain + "/keep-available"

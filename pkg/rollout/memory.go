@@ -234,7 +234,7 @@ func (d *Decision) isCurrent(hash string) bool {
 }
 
 // Mark annotates the Deployment with the failed revision, if another one serves
-// instead, and records the healthy revision. The annotations are written together
+// instead, and with a canary, and records the healthy revision. The annotations are written together
 // with the template or the number of replicas, which costs no additional request.
 // With them, a lost status or history does not make the operator roll out the failed
 // revision again, or forget which one to roll back to.
@@ -244,6 +244,9 @@ func (d *Decision) Mark(deployment apply.Intent) apply.Intent {
 	}
 	if d.memory.healthy.name != "" {
 		deployment.Record(naming.AnnotationHealthyRevision, d.memory.healthy.name)
+	}
+	if d.canary {
+		deployment.Annotate(naming.AnnotationCanary, d.Serving.hash)
 	}
 	return deployment
 }

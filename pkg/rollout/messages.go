@@ -30,6 +30,16 @@ var (
 		Text: "All pods have the content of revision {number}, which follows when the earlier pods have ended.",
 		When: "Only with spec.content.keep of a WebServer: between the two rollouts of a change of the content.",
 	})
+	msgCanary = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonCanary},
+		Text: "Revision {number} is a canary. It is promoted when its pods have been ready for rollout.canary.holdSeconds.",
+		When: "The spec has rollout.canary, and a new revision serves next to the earlier one. status.canary has its share of the traffic and the time. To return to the earlier revision, restore the spec or set rollout.pinnedRevision.",
+	})
+	msgCanaryManual = message.Define(message.Message{
+		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonCanary},
+		Text: "Revision {number} is a canary. To promote it, set rollout.promotedRevision to {number}.",
+		When: "As above, with rollout.canary.promote: Manual.",
+	})
 	msgPinned = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing, common.ReasonScaledToZero},
 		Text: "Revision {number} is pinned.",

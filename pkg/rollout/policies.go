@@ -46,6 +46,7 @@ var policies = []struct {
 	{"pinned revision fails", (*progress).pinnedFails, (*progress).reportPinned},
 	{"fails", (*progress).fails, (*progress).fail},
 	{"makes no progress yet", (*progress).lasts, (*progress).reportCause},
+	{"is held", (*progress).holds, (*progress).reportHold},
 }
 
 // judge evaluates a rollout in progress, and records it if it has failed.

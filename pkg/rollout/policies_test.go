@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -25,6 +26,7 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 	held := decision(func(d *Decision) { d.held = true })
 	crash := &failure{reason: common.ReasonCrash, severity: crashes}
 	crashed := &failure{reason: common.ReasonCrash, severity: crashes, certain: true}
+	canary := decision(func(d *Decision) { d.canary, d.question.Rollout = true, &common.Rollout{Canary: &common.Canary{}} })
 	noImage := func(age time.Duration) *failure {
 		return &failure{reason: common.ReasonImagePull, severity: notStarted, certain: true, within: attemptsWithin, since: now.Add(-age)}
 	}
@@ -47,6 +49,9 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		pods     []corev1.Pod
 		want     string
 	}{
+		"a canary starts":                                {decision: canary, want: ""},
+		"a canary is ready":                              {decision: canary, pods: []corev1.Pod{readySince(now, pod(""))}, want: "is held"},
+		"a canary crashes":                               {decision: canary, failure: crash, pods: []corev1.Pod{readySince(now, pod(""))}, want: "makes no progress yet"},
 		"no cause is visible":                            {decision: asked, want: ""},
 		"a container starts":                             {decision: asked, failure: starts, want: ""},
 		"a container starts for too long":                {decision: asked, failure: slow, want: "makes no progress yet"},
@@ -78,7 +83,7 @@ func TestPolicies_TheFirstThatAppliesDecides(t *testing.T) {
 		"a revision that failed, and is pinned":          {decision: pinned, memory: failedBefore, failure: crash, late: true, want: "pinned revision fails"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late, out: converge.Outcome{Now: now}, pods: tc.pods}
+			p := &progress{decision: tc.decision, memory: &tc.memory, failure: tc.failure, late: tc.late, out: converge.Outcome{Now: now}, pods: tc.pods, dep: &appsv1.Deployment{Status: appsv1.DeploymentStatus{UpdatedReplicas: 1}}}
 			if tc.mounted {
 				p.pods = []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waitingFor("ContainerCreating", "")}}}}}
 			}

@@ -31,6 +31,10 @@ const mostActions = 10
 func (d *Decision) Report(status *common.RolloutStatus, dep *appsv1.Deployment, pods []corev1.Pod, want int32, container string, out converge.Outcome) conditions.State {
 	known, actions := remembered(*status), status.LastActions
 	state := d.report(status, dep, pods, want, container, out)
+	status.Canary = d.canaryStatus(dep, pods)
+	if d.unsettled > 0 {
+		out.RequeueAfter(d.unsettled)
+	}
 	if now := remembered(*status); known.healthy != now.healthy || known.failed != now.failed || !equality.Semantic.DeepEqual(actions, status.LastActions) {
 		out.WriteStatusNow()
 	}
@@ -152,9 +156,9 @@ func (d *Decision) ReportDiffering(status *common.RolloutStatus, dep *appsv1.Dep
 
 // hasNoDeadline reports whether the Deployment controller does not apply a deadline
 // to pods none of which has been available yet: the first pods of a template
-// that was rolled out at zero replicas.
+// that was rolled out at zero replicas, and those of a canary.
 func (d *Decision) hasNoDeadline(dep *appsv1.Deployment) bool {
-	return resources.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
+	return d.canary || resources.RolledOut(dep) && !d.memory.healthy.is(d.Serving) && (dep.Spec.Replicas == nil || *dep.Spec.Replicas > 0)
 }
 
 // timeLeft returns how much longer a rollout that exceeded its deadline may
@@ -169,7 +173,7 @@ func (d *Decision) hasNoDeadline(dep *appsv1.Deployment) bool {
 // status, also while the Deployment still reports that it could not be created:
 // the Deployment controller removes that condition later.
 func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *failure, now time.Time) time.Duration {
-	passed, allowed := resources.DeadlinePassed(dep)
+	passed, allowed := d.deadline(dep)
 	noDeadline := d.hasNoDeadline(dep)
 	if noDeadline {
 		passed = time.Time{}
@@ -191,7 +195,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	}
 	left, own, of, lost := allowed, podsOf(pods, d.Serving.hash), d.containers(), lostNodes(pods)
 	for _, p := range own {
-		since := countedFrom(podstate.StartedAt(p), waiting, now)
+		since := countedFrom(d.judgedSince(p, now), waiting, now)
 		its := remaining(since, allowed, now)
 		young := !since.Before(passed) && its > 0
 		if young {

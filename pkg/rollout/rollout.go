@@ -90,6 +90,9 @@ type Input struct {
 	SnapshotSizes map[string]int64
 	// Carried is the volume of which pods mount other versions too. It may be nil.
 	Carried *Carried
+	// Now is when the state was observed, and Idle reports that no pods should run.
+	Now  time.Time
+	Idle bool
 	// Adopted reports that Template contains values of a stored template.
 	Adopted bool
 }
@@ -164,14 +167,18 @@ type Decision struct {
 	// back is the revision that a failed rollout is rolled back to, if any.
 	back *Revision
 	// pinned reports that the spec names the revision that should serve. held
-	// reports that the revision that should serve is not available, so the
-	// current one is kept.
+	// reports that the revision that should serve is not available, or has to wait,
+	// so the current one is kept.
 	pinned, held bool
 	// preparing reports that Serving serves only until all pods mount the volume of the
 	// revision with the number next. continues reports that the rollout is the second
 	// step after that.
 	preparing, continues bool
 	next                 int64
+	// canary reports that the pods of Serving are held, and unsettled is how long at most
+	// another canary waits for pods that start.
+	canary    bool
+	unsettled time.Duration
 	// shared reports that the change of a shared object starts the rollout.
 	shared bool
 	// unasked reports that the inputs of the spec are not known.
@@ -268,6 +275,7 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 			return missing
 		}
 	}
+	d.settle(candidates, seen)
 	var err error
 	if d.Template, err = d.Serving.Template(); err != nil {
 		return errors.Join(missing, err)
@@ -275,6 +283,7 @@ func (d *Decision) decide(history []Revision, seen Observed) error {
 	if err := d.carry(candidates, seen); err != nil {
 		return errors.Join(missing, err)
 	}
+	d.canary = d.isCanary(seen)
 	if ok && (d.Serving.name == lost.name || d.isLastCopy(lost, history)) {
 		restore, err := lost.intent(d.question)
 		if err != nil {

@@ -63,7 +63,7 @@ func (w *world) question() Input {
 	return Input{
 		Kind: "Web", Namespace: "ns", Name: "web", Labels: map[string]string{"app": "web"},
 		Inputs: []any{w.image, w.rollout.Inputs()}, Template: Restarted(template, &w.rollout),
-		Rollout: &w.rollout, Status: w.status, Conditions: w.conditions,
+		Rollout: &w.rollout, Status: w.status, Conditions: w.conditions, Now: w.now, Idle: w.replicas == 0,
 	}
 }
 
@@ -114,7 +114,10 @@ func (w *world) follow(d Decision) string {
 	if changed {
 		dep.Generation++
 	}
-	if changed || dep.Annotations[naming.AnnotationFailedRevision] != marked.Annotations[naming.AnnotationFailedRevision] {
+	for _, key := range []string{naming.AnnotationFailedRevision, naming.AnnotationCanary} {
+		changed = changed || dep.Annotations[key] != marked.Annotations[key]
+	}
+	if changed {
 		dep.Annotations = marked.Annotations // a difference of the record alone is not written
 	}
 	dep.Spec.Replicas = new(w.replicas)

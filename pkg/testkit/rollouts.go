@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -129,6 +130,9 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 			return err
 		}
 	}
+	if surge, _ := RolloutBounds(d); !failed && n > 0 && d.Spec.MinReadySeconds == math.MaxInt32-1 {
+		return e.hold(ctx, d, n, min(int32(surge), n)) //nolint:gosec // a number of pods
+	}
 	if !failed {
 		if err := e.growing(ctx, d, n); err != nil {
 			return err
@@ -190,6 +194,18 @@ func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error 
 	case <-time.After(50 * time.Millisecond):
 	}
 	return nil
+}
+
+// hold writes the status of a Deployment whose new pods are never available.
+func (e *Env) hold(ctx context.Context, d *appsv1.Deployment, n, surge int32) error {
+	before, now := d.DeepCopy(), metav1.Now()
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: n + surge, UpdatedReplicas: surge, ReadyReplicas: n + surge, AvailableReplicas: n, UnavailableReplicas: surge,
+		Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now},
+		},
+	}
+	return e.rollOut(ctx, d, before)
 }
 
 // RolloutBounds returns how many pods more than desired a rollout may create, and how

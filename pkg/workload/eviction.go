@@ -28,7 +28,8 @@ type evicted struct {
 }
 
 // evicted decides whether there is one more pod because of a request to evict one. During
-// a rollout there is not: it creates pods by itself.
+// a rollout there is not: it creates pods by itself. Nor is there next to a canary, whose
+// pods serve.
 func (m *Model) evicted() evicted {
 	s, o := m.spec, m.observed
 	if !m.web || s.Rollout != nil && s.Rollout.Strategy == appsv1.RecreateDeploymentStrategyType || hasClaims(m.Decision.Template) {
@@ -38,7 +39,7 @@ func (m *Model) evicted() evicted {
 	if e.keep == 0 {
 		return evicted{}
 	}
-	e.extra = !e.request.At.IsZero() && !e.request.Over && m.ports.complete && o.Deployment != nil && o.Deployment.Status.AvailableReplicas <= e.keep
+	e.extra = !m.Decision.Canary() && !e.request.At.IsZero() && !e.request.Over && m.ports.complete && o.Deployment != nil && o.Deployment.Status.AvailableReplicas <= e.keep
 	return e
 }
 

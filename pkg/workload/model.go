@@ -179,7 +179,8 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	q := rollout.Input{
 		Kind: s.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Labels: s.Labels,
 		SnapshotSizes: configsource.Sizes(o.Snapshots),
-		Rollout:       s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Carried: s.Carried, IgnoreLogLines: s.IgnoreLogLines,
+		Now:           o.Now, Idle: s.Wanted(o.Deployment) == 0,
+		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Carried: s.Carried, IgnoreLogLines: s.IgnoreLogLines,
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))
@@ -268,14 +269,14 @@ func (m *Model) Plan() (converge.Plan, error) {
 	return plan, errors.Join(m.Err, unreadable)
 }
 
-// Deployment returns the Deployment with a template.
-func (m *Model) Deployment(template *corev1ac.PodTemplateSpecApplyConfiguration) apply.Intent {
+// Deployment returns the Deployment with a template, whose pods are replaced as stated.
+func (m *Model) Deployment(template *corev1ac.PodTemplateSpecApplyConfiguration, rolling *common.Rollout) apply.Intent {
 	owner, live := m.spec.Owner, m.observed.Deployment
 	return m.object.Deployment(func(selector map[string]string) apply.Intent {
 		in := resources.Deployment(resources.Rolling{
-			Name: owner.GetName(), Namespace: owner.GetNamespace(), Replicas: m.eviction.replicas(m.spec.Scale(live)),
+			Name: owner.GetName(), Namespace: owner.GetNamespace(), Replicas: m.Decision.Scale(m.eviction.replicas(m.spec.Scale(live)), live),
 			Initial:  m.spec.Autoscaling != nil && live == nil,
-			Selector: selector, Template: template, Rollout: m.spec.Rollout,
+			Selector: selector, Template: template, Rollout: rolling,
 		})
 		in.StartAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: owner.GetName()}}
 		in.Starts = live != nil && idle(live) && m.spec.Wanted(live) > 0

@@ -143,6 +143,7 @@ type MemcachedSpec struct {
 	// rollout fails.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.restartOnConfigChange)",message="memcached reads no ConfigMaps; remove the field",fieldPath=".restartOnConfigChange",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.canary) && !has(self.promotedRevision)",message="a cache has no canary; remove canary and promotedRevision",fieldPath=".canary",reason=FieldValueForbidden
 	Rollout *common.Rollout `json:"rollout,omitempty"`
 
 	// paused stops changes to all children, except that their owner references

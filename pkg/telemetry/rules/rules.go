@@ -182,7 +182,7 @@ func Alerts(resources []string) []Alert {
 		},
 		{
 			Name: "PlatformOperatorObjectNotReady", For: "5m", Severity: Warning, Dashboard: objectDashboard, Vars: ofObject,
-			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!~"Paused|RolloutHeld|RolloutWaiting"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled|Unavailable"}`,
+			Expr:        `max by (kind, namespace, name, reason) (platform_operator_object_abnormal{state="NotReady", reason!~"Canary|Paused|RolloutHeld|RolloutWaiting"}) > 0 unless on (kind, namespace, name) platform_operator_object_abnormal{state=~"RolledBack|Stalled|Unavailable"}`,
 			Summary:     objectName + " is not Ready.",
 			Description: objectName + " has not been Ready for longer than its deadline. Reason: {{ $labels.reason }}.",
 		},

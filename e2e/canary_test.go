@@ -1,0 +1,231 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/load"
+)
+
+const (
+	// promoteWithin and abortWithin are how long the operator may take to write the
+	// Deployment after the spec was changed, or the hold is over.
+	promoteWithin, abortWithin = 5 * time.Second, 2 * time.Second
+	canaryHold                 = 20 * time.Second
+)
+
+// canaryStage is a DemoApplication under load, whose canaries have one pod.
+type canaryStage struct {
+	blockStage
+	healthy string // the hash of the template of the revision before the canary
+
+	mu       sync.Mutex
+	replicas int // the smallest number since the last change of it
+	problems []string
+}
+
+// TestCampaignCanary edits, scales and deletes pods while a canary is held, and kills the
+// leader: the share of the canary is that of one pod, and no request fails. Then it aborts,
+// promotes by hand and after a time, and rolls out what fails. CANARY_EVENTS is the
+// number of random events.
+func TestCampaignCanary(t *testing.T) {
+	campaign(t, "campaign-canary")
+	s := &canaryStage{blockStage: newBlockStage(t), replicas: 4}
+	s.apply(app("  replica: 4\n  rollout: {maxSurge: 2, maxUnavailable: 0, canary: {promote: Manual}}\n"))
+	s.ready()
+	s.healthy = s.template()
+	l, err := load.Start(t.Context(), load.Config{
+		URL:  "http://" + s.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}") + "/",
+		Rate: 50, Least: 250, Most: 1_000_000, Limit: 30 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.edit("nginx:1.27.3")
+	s.held()
+	s.prints("1 20", "get", "demoapp", "web", "-o", "jsonpath={.status.canary.readyPods} {.status.canary.trafficPercent}")
+	if out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "rollout", "status", "deploy/web", "--timeout=1s"); err == nil || !strings.Contains(out, "1 out of 4 new replicas") {
+		t.Errorf("kubectl rollout status during the hold: %s %v", out, err)
+	}
+	s.disturb()
+
+	s.edit("nginx:1.27.4") // back to what serves
+	s.writes("aborted", abortWithin, "nginx:1.27.4 2")
+	s.ready()
+	s.edit("nginx:1.27.3")
+	s.held()
+	s.patch("demoapp/web", fmt.Sprintf(`{"rollout":{"promotedRevision":%s}}`, s.kubectl("get", "demoapp", "web", "-o", "jsonpath={.status.canary.revision}")))
+	s.writes("promoted by hand", promoteWithin, "nginx:1.27.3 2")
+	s.ready()
+	s.kubectl("rollout", "status", "deploy/web", "--timeout=1s")
+
+	s.healthy = s.template()
+	s.patch("demoapp/web", fmt.Sprintf(`{"image":"nginx:1.23.1","rollout":{"canary":{"promote":"Automatic","holdSeconds":%d}}}`, int(canaryHold.Seconds())))
+	s.held()
+	began := time.Now()
+	s.prints("nginx:1.23.1 2", "get", "deploy", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image} {.spec.strategy.rollingUpdate.maxSurge}")
+	if took := time.Since(began); took > canaryHold+promoteWithin {
+		t.Errorf("promoted after %s", took)
+	}
+	s.ready()
+	s.edit("nginx:is-not-there")
+	s.rolledBack("demoapp/web")
+	l.End()
+	if result := l.Wait(); result.Failed() > 0 {
+		t.Errorf("requests failed: %s", result)
+	} else {
+		t.Logf("%d requests, none failed", result.Requests)
+	}
+	if got := len(strings.Fields(s.kubectl("get", "replicasets,hpa,pdb", "-l", "app=web", "-o", "name"))); got > 8 {
+		t.Errorf("%d ReplicaSets, autoscalers and budgets", got)
+	}
+	leads(t)
+}
+
+// disturb lets random events happen while a canary is held.
+func (s *canaryStage) disturb() {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx) })
+	n, err := strconv.Atoi(os.Getenv("CANARY_EVENTS"))
+	if err != nil {
+		n = 20
+	}
+	images := []string{"nginx:1.27.3", "nginx:1.23.1"}
+	for i := range n {
+		switch event := rand.IntN(10); { //nolint:gosec // not a secret
+		case i%10 == 5:
+			if err := killLeader(&scene{ctx: s.Context()}); err != nil {
+				s.Error(err)
+			}
+			leads(s.T)
+		case event < 2:
+			s.Logf("%s edit", time.Now().UTC().Format(time.TimeOnly))
+			s.edit(images[i%2])
+		case event < 6:
+			s.Logf("%s scale", time.Now().UTC().Format(time.TimeOnly))
+			s.scale(3 + rand.IntN(5)) //nolint:gosec // as above
+		default:
+			pods, err := s.list(s.Context())
+			if err != nil || len(pods) == 0 {
+				s.Errorf("%d pods, %v", len(pods), err)
+				continue
+			}
+			s.Logf("%s delete", time.Now().UTC().Format(time.TimeOnly))
+			s.kubectl("delete", "pod", pods[rand.IntN(len(pods))].name, "--wait=false") //nolint:gosec // as above
+		}
+		time.Sleep(3 * time.Second)
+	}
+	s.scale(4)
+	s.held()
+	stop()
+	watching.Wait()
+	for _, p := range s.problems {
+		s.Error(p)
+	}
+}
+
+func (s *canaryStage) edit(image string) {
+	s.Helper()
+	s.patch("demoapp/web", fmt.Sprintf(`{"image":%q}`, image))
+}
+
+func (s *canaryStage) scale(n int) {
+	s.Helper()
+	s.mu.Lock()
+	s.replicas = min(s.replicas, n)
+	s.mu.Unlock()
+	s.patch("demoapp/web", fmt.Sprintf(`{"replica":%d}`, n))
+	s.prints(strconv.Itoa(n), "get", "deploy", "web", "-o", "jsonpath={.spec.replicas}")
+	s.mu.Lock()
+	s.replicas = n
+	s.mu.Unlock()
+}
+
+func (s *canaryStage) template() string {
+	s.Helper()
+	return s.kubectl("get", "deploy", "web", "-o", `jsonpath={.spec.template.metadata.annotations.platform-operator\.io/template}`)
+}
+
+// held waits until the canary is held, and the spec was observed.
+func (s *canaryStage) held() {
+	s.Helper()
+	eventually(s.T, "the hold", func() error {
+		out, err := run(s.Context(), "", "kubectl", "-n", s.ns, "get", "demoapp", "web", "-o", `jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].reason}`)
+		if f := strings.Fields(out); err == nil && (len(f) != 3 || f[0] != f[1] || f[2] != "Canary") {
+			err = errors.New(out)
+		}
+		return err
+	})
+}
+
+// writes waits until the Deployment has an image and the maxSurge of the spec.
+func (s *canaryStage) writes(step string, within time.Duration, want string) {
+	s.Helper()
+	began := time.Now()
+	s.prints(want, "get", "deploy", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image} {.spec.strategy.rollingUpdate.maxSurge}")
+	took := time.Since(began)
+	s.Logf("%s after %s", step, took.Round(10*time.Millisecond))
+	if took > within {
+		s.Errorf("%s after %s", step, took)
+	}
+}
+
+// canaryPod is a pod that is not being deleted.
+type canaryPod struct {
+	name, template string
+	ready          bool
+}
+
+func (s *canaryStage) list(ctx context.Context) ([]canaryPod, error) {
+	out, err := run(ctx, "", "kubectl", "-n", s.ns, "get", "pods", "-l", "app=web", "-o",
+		`jsonpath={range .items[*]}{.metadata.name},{.metadata.annotations.platform-operator\.io/template},{.status.conditions[?(@.type=="Ready")].status},{.metadata.deletionTimestamp}{"\n"}{end}`)
+	var all []canaryPod
+	for line := range strings.Lines(out) {
+		if f := strings.Split(strings.TrimSpace(line), ","); len(f) == 4 && f[3] == "" {
+			all = append(all, canaryPod{f[0], f[1], f[2] == "True"})
+		}
+	}
+	return all, err
+}
+
+// watch checks that there are as many pods of the earlier revision as replicas, except for
+// those that were deleted a moment ago, and at most one more than one of the canary.
+func (s *canaryStage) watch(ctx context.Context) {
+	seen := map[string]int{}
+	for ctx.Err() == nil {
+		pods, err := s.list(ctx)
+		if err != nil {
+			continue
+		}
+		earlier, canary := 0, 0
+		for _, p := range pods {
+			switch {
+			case p.template == s.healthy:
+				earlier++
+			case p.ready:
+				canary++
+			}
+		}
+		s.mu.Lock()
+		n := s.replicas
+		s.mu.Unlock()
+		seen[fmt.Sprintf("%d pods", canary)]++
+		if canary > 2 || earlier < n-1 {
+			s.problems = append(s.problems, fmt.Sprintf("%s: %d pods of the canary are ready, and there are %d of the earlier revision, of %d replicas", time.Now().UTC().Format(time.TimeOnly), canary, earlier, n))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	s.Logf("samples with as many ready pods of a canary: %v", seen)
+}
