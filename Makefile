@@ -23,7 +23,9 @@ HELM_FLAGS ?=
 # REGISTRY/charts/platform-operator. SIGN_KEY is a key of ssh-keygen that signs.
 REGISTRY ?= ghcr.io/platform-operator
 SIGN_KEY ?=
-export CLUSTER VERSION IMG NAMESPACE REGISTRY SIGN_KEY
+# REPLACES is the version that the Operator Lifecycle Manager upgrades from.
+REPLACES ?=
+export CLUSTER VERSION IMG NAMESPACE REGISTRY SIGN_KEY REPLACES
 
 GOLANGCI_LINT_VERSION := v2.15.0
 CYCLONEDX_VERSION     := v1.10.0
@@ -152,7 +154,7 @@ admission: ## Write bin/admission.md, tables of all rules of admission
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
-	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik; do go -C $$m mod tidy; done
+	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm; do go -C $$m mod tidy; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
@@ -361,6 +363,22 @@ campaign-causes: bin/cluster ## Let pods fail: how soon objects name the cause, 
 	@$(MAKE) e2e-cluster
 	$(call say,'causes of failed rollouts')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=1h -parallel=8 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignCauses$$' -v ./e2e/
+
+# Both versions are the same program, under another name.
+.PHONY: campaign-olm
+campaign-olm: bin/cluster bin/release/release build ## The second half of the tutorial for Memcached: installed and upgraded by the Operator Lifecycle Manager
+	$(call say,'starting the cluster')
+	@bin/cluster up --nodes 2
+	@bin/cluster addon olm
+	@for v in 0.0.1 0.0.2; do \
+		bin/cluster load platform-operator:$$v --binary bin/platform-operator; \
+		rm -rf bin/olm/$$v; mkdir -p bin/olm/$$v; \
+		printf '%s\n' 'resources: [../../../config/default]' "images: [{name: platform-operator, newTag: $$v}]" >bin/olm/$$v/kustomization.yaml; \
+		"$$(bin/cluster assets)/kubectl" kustomize bin/olm/$$v >bin/olm/$$v/install.yaml; done
+	@bin/release/release olm -version 0.0.1 -dist bin/olm/0.0.1 -source https://example.com/platform-operator
+	@bin/release/release olm -version 0.0.2 -replaces 0.0.1 -dist bin/olm/0.0.2 -source https://example.com/platform-operator
+	$(call say,'the tutorial')
+	@CAMPAIGN=1 OLM_BUNDLES="$(CURDIR)/bin/olm" go test -tags=e2e -count=1 -timeout=30m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignOLM$$' -v ./e2e/
 
 .PHONY: campaign-assets
 campaign-assets: bin/cluster ## Load pages and their assets while the content of WebServers changes, with and without content.keep; 15 minutes

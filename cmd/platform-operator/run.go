@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,12 +47,15 @@ func runCommand() *cobra.Command {
 		Long: `Run the operator until it receives SIGTERM or SIGINT.
 
 Environment:
-  POD_NAMESPACE  namespace of the operator, for its Lease and its certificate`,
+  POD_NAMESPACE    namespace of the operator, for its Lease and its certificate
+  WATCH_NAMESPACE  namespaces to watch instead of those of the platform configuration, with commas between them,
+                   as the Operator Lifecycle Manager names them; empty or not set means those of the configuration
+  PLATFORM_CONFIG  the default of --config`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c, &f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.config, "config", "", "file with the platform configuration; empty means the defaults")
+	fl.StringVar(&f.config, "config", os.Getenv("PLATFORM_CONFIG"), "file with the platform configuration; empty means the defaults")
 	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, which is served over TLS to authorized clients; 0 disables it")
 	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 disables them")
 	fl.StringVar(&f.ProfileAddress, "pprof-bind-address", "", "address of /debug/pprof, such as 127.0.0.1:6060; it has no authentication; empty disables it")
@@ -59,7 +63,7 @@ Environment:
 	fl.BoolVar(&f.webhooks, "webhooks", true, "serve the admission webhooks; requires the Service, the Secret and the webhook configurations named below")
 	fl.IntVar(&f.WebhookPort, "webhook-port", 9443, "port of the admission webhooks")
 	fl.StringVar(&f.admission.Secret, "webhook-secret", "platform-operator-webhook-cert", "name of the Secret with the certificate of the webhooks and the metrics")
-	fl.StringVar(&f.admission.Configuration, "webhook-configuration", "platform-operator", "name of the validating and the mutating webhook configuration")
+	fl.StringVar(&f.admission.Configuration, "webhook-configuration", "platform-operator", "name of the validating and the mutating webhook configuration; may be empty without --manage-certificates")
 	fl.StringSliceVar(&f.admission.Services, "certificate-services", []string{"platform-operator-webhook", "platform-operator-metrics"}, "names of the Services that the certificate is valid for")
 	fl.BoolVar(&f.certs, "manage-certificates", true, "issue and renew the certificate, and write its CA into the webhook configurations; false only reads the Secret, for certificates that are managed elsewhere, such as by cert-manager")
 	fl.DurationVar(&f.admission.Lifetimes.Validity, "certificate-validity", f.admission.Lifetimes.Validity, "validity of a certificate")
@@ -89,6 +93,12 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	platform, err := loadPlatform(f.config)
 	if err != nil {
 		return err
+	}
+	if names := os.Getenv("WATCH_NAMESPACE"); names != "" {
+		platform.WatchNamespaces = strings.Split(names, ",")
+		if err := platform.Validate(); err != nil {
+			return fmt.Errorf("WATCH_NAMESPACE: %w", err)
+		}
 	}
 	s, err := scheme()
 	if err != nil {

@@ -24,7 +24,7 @@ func main() {
 // release describes what is released, and the folders that it is read from and
 // written to.
 type release struct {
-	version, registry, revision, source string
+	version, replaces, registry, revision, source string
 	// created is the time of the commit, since no file contains the time of the build.
 	created time.Time
 	// programs contains platform-operator-OS-ARCH and kubectl-platform-OS-ARCH, root the licences and the changelog.
@@ -33,12 +33,13 @@ type release struct {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: release image|pack|push [FLAGS]")
+		return errors.New("usage: release image|olm|pack|push [FLAGS]")
 	}
 	var r release
 	var created int64
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	f.StringVar(&r.version, "version", "", "version, without a leading v")
+	f.StringVar(&r.replaces, "replaces", "", "version that OLM upgrades from; empty: none")
 	f.StringVar(&r.registry, "registry", "", "registry and path of the image and the chart")
 	f.StringVar(&r.revision, "revision", "", "commit")
 	f.StringVar(&r.source, "source", "", "address of the repository")
@@ -57,6 +58,8 @@ func run(ctx context.Context, args []string) error {
 			fmt.Println(digest)
 		}
 		return err
+	case "olm":
+		return r.writeOLM()
 	case "pack":
 		return r.pack()
 	case "push":
@@ -67,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 
 // pack writes what is made from files that exist already, and the checksums of all.
 func (r release) pack() error {
-	for _, step := range []func() error{r.writeChart, r.writePlugin, r.writeNotes, r.writeSums} {
+	for _, step := range []func() error{r.writeChart, r.writeOLM, r.writePlugin, r.writeNotes, r.writeSums} {
 		if err := step(); err != nil {
 			return err
 		}

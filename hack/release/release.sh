@@ -12,7 +12,7 @@ source=$(sed -n 's/^home: //p' charts/platform-operator/Chart.yaml)
 created=$(git log -1 --format=%ct)
 release() {
   bin/release/release "$@" -version "$VERSION" -registry "$REGISTRY" -source "$source" -created "$created" \
-    -revision "$(git describe --always --abbrev=40 --dirty --exclude='*')" -programs bin/release
+    -revision "$(git describe --always --abbrev=40 --dirty --exclude='*')" -programs bin/release -replaces "${REPLACES:-}"
 }
 # edit replaces a line, and fails if it does not exist.
 edit() {

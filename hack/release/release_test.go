@@ -39,6 +39,62 @@ const changelog = `# Changelog
 * Nothing.
 `
 
+const install = `apiVersion: v1
+kind: Namespace
+metadata: {name: platform-operator-system}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: webservers.my.domain}
+spec: {names: {kind: WebServer}, versions: [{name: v1, schema: {openAPIV3Schema: {description: An nginx fleet.}}}]}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: platform-operator, namespace: platform-operator-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: platform-operator}
+rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}
+- {apiGroups: [""], resources: [secrets], resourceNames: [platform-operator-webhook-cert], verbs: [create, get, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: platform-operator-manager}
+rules: [{apiGroups: [my.domain], resources: [webservers], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: platform-operator-webhooks}
+rules: [{apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [patch]}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: platform-operator}
+spec:
+  replicas: 2
+  template:
+    spec:
+      containers:
+      - name: manager
+        image: registry.example/team/platform-operator@sha256:0
+        args: [run, --config=/etc/platform-operator/platform.yaml, --webhook-secret=a, --webhook-configuration=b, --manage-certificates=true, --log-level=info]
+        env: [{name: A, value: b}]
+        volumeMounts: [{name: config, mountPath: /etc/platform-operator}, {name: token, mountPath: /var/run}]
+      volumes: [{name: config, configMap: {name: c}}, {name: token, projected: {}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: platform-operator}
+webhooks:
+- name: webservers.my.domain
+  clientConfig: {service: {name: s, path: /validate}}
+  matchConditions: [{name: a, expression: "true"}]
+  failurePolicy: Fail
+  sideEffects: None
+`
+
 // write releases small files, and returns the folder that was written.
 func write(t *testing.T) string {
 	t.Helper()
@@ -48,6 +104,7 @@ func write(t *testing.T) string {
 		filepath.Join(root, "THIRD_PARTY_LICENSES"):              "licences",
 		filepath.Join(root, "CHANGELOG.md"):                      changelog,
 		filepath.Join(dist, "platform-operator-0.0.1.tgz"):       "chart",
+		filepath.Join(dist, "install.yaml"):                      install,
 		filepath.Join(programs, "platform-operator-linux-amd64"): "linux amd64",
 		filepath.Join(programs, "platform-operator-linux-arm64"): "linux arm64",
 		filepath.Join(programs, "kubectl-platform-linux-amd64"):  "plugin linux amd64",

@@ -48,7 +48,8 @@ type Rotator struct {
 	// Secret is the name of the Secret with the certificate, in the namespace
 	// of the operator.
 	Secret string
-	// Configuration is the name of both webhook configurations.
+	// Configuration is the name of both webhook configurations. It may be empty if ReadOnly:
+	// the Operator Lifecycle Manager chooses the names.
 	Configuration string
 	// Services are the names of the operator's Services that use the
 	// certificate.
@@ -99,6 +100,9 @@ func (r *Rotator) init(c client.Client, namespace string, now func() time.Time) 
 	}
 	if err := r.Lifetimes.Validate(); err != nil {
 		return fmt.Errorf("lifetimes of certificates: %w", err)
+	}
+	if r.Configuration == "" && !r.ReadOnly {
+		return errors.New("the webhook configurations have no name, and their CA bundle must be written: set --webhook-configuration, or --manage-certificates=false")
 	}
 	r.client, r.now, r.key = c, now, types.NamespacedName{Namespace: namespace, Name: r.Secret}
 	r.names = slices.Clone(r.Hosts)
@@ -350,8 +354,10 @@ func (r *Rotator) AddTo(mgr manager.Manager, namespace string) error {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	watched := map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{namespace: {FieldSelector: named(r.Secret)}}},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(r.Configuration)},
-		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(r.Configuration)},
+	}
+	if r.Configuration != "" {
+		watched[&admissionregistrationv1.ValidatingWebhookConfiguration{}] = cache.ByObject{Field: named(r.Configuration)}
+		watched[&admissionregistrationv1.MutatingWebhookConfiguration{}] = cache.ByObject{Field: named(r.Configuration)}
 	}
 	objects, err := cache.New(mgr.GetConfig(), cache.Options{Scheme: scheme.Scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), ByObject: watched})
 	if err != nil {
@@ -383,6 +389,9 @@ func (inEveryReplica) NeedLeaderElection() bool { return false }
 // configurations returns the webhook configurations that exist and can be read.
 // The error is that of those that cannot.
 func (r *Rotator) configurations(ctx context.Context) ([]client.Object, error) {
+	if r.Configuration == "" {
+		return nil, nil
+	}
 	var found []client.Object
 	var errs []error
 	for _, o := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {

@@ -701,3 +701,30 @@ func TestLifetimes(t *testing.T) {
 		}
 	}
 }
+
+// The Operator Lifecycle Manager names the webhook configurations, which the operator then
+// may not read.
+func TestRotator_ReadOnlyWithoutAConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := (&Rotator{Secret: "cert"}).init(w, "ns", time.Now); err == nil {
+		t.Error("a CA bundle is to be written nowhere")
+	}
+	r := w.replica(short, 0)
+	r.ReadOnly, r.Configuration = true, ""
+	w.refuse = func(_ string, o client.Object) error {
+		if _, ok := o.(*corev1.Secret); !ok {
+			return errRefused
+		}
+		return nil
+	}
+	data, _, err := next(nil, nil, short, []string{"hook.ns.svc"}, w.now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.setData(data)
+	w.settle(r)
+	if err := r.Ready(nil); err != nil {
+		t.Error(err)
+	}
+}

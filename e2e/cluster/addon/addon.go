@@ -1,6 +1,6 @@
 // Package addon adds to a running cluster what Kubernetes does not bring and
-// many clusters have: metrics-server, Traefik, Prometheus with Alertmanager, the CRDs
-// of the Gateway API and of the Prometheus operator. Package lifecycle does not know add-ons.
+// many clusters have: metrics-server, Traefik, Prometheus with Alertmanager, the Operator
+// Lifecycle Manager, the CRDs of the Gateway API and of the Prometheus operator. Package lifecycle does not know add-ons.
 //
 // They have versions, a table and a cache of their own, and each of them has a
 // folder in that cache, so that raising one version rebuilds that add-on only.
@@ -32,6 +32,8 @@ const (
 	traefikVersion            = "v3.7.13" // also in traefik/go.mod; a test keeps the two in step
 	gatewayAPIVersion         = "v1.6.1"  // the version that this Traefik supports
 	prometheusOperatorVersion = "v0.85.0"
+	olmVersion                = "v0.28.0" // also in olm/go.mod; a test keeps the two in step
+	olmAPIVersion             = "v0.23.0" // the version that this OLM requires
 )
 
 // debianTag is the tag of images of Debian packages.
@@ -49,8 +51,8 @@ type Addon struct {
 	manifest string                                                         // template of the objects that run the program
 	space    string                                                         // the program's namespace; its Deployment has the add-on's name
 	files    func(context.Context, installation) (map[string][]byte, error) // the program's configuration, if it depends on the cluster
-	usable   func(context.Context, installation) error
-	hint     string // what to try
+	usable   func(context.Context, installation) error                      // nil: once its pod is ready
+	hint     string                                                         // what to try
 }
 
 // moduleFiles are files of a Go module: the module proxy is where everything
@@ -65,6 +67,7 @@ func All() []Addon {
 	const (
 		metricsServer = "sigs.k8s.io/metrics-server"
 		traefik       = "github.com/traefik/traefik/v3"
+		olm           = "github.com/operator-framework/operator-lifecycle-manager"
 		monitoringCRD = "example/prometheus-operator-crd/monitoring.coreos.com_"
 	)
 	return []Addon{
@@ -115,6 +118,17 @@ func All() []Addon {
 				[]string{monitoringCRD + "servicemonitors.yaml", monitoringCRD + "podmonitors.yaml", monitoringCRD + "prometheusrules.yaml"},
 			},
 			hint: "cluster exec -- kubectl explain servicemonitor.spec",
+		},
+		{
+			Name: "olm", What: "the operator of the Operator Lifecycle Manager, without catalogs",
+			crds: moduleFiles{"github.com/operator-framework/api", olmAPIVersion, []string{"crds/*.yaml"}},
+			program: build.Artifact{
+				Name: "olm", Version: olmVersion, Dir: "bin", Programs: []string{"olm"}, Takes: "4 min",
+				Module: "olm", Sources: []string{"go.mod", "go.sum"},
+				Packages: []string{olm + "/cmd/olm"}, LDFlags: "-s -w",
+			},
+			image: "operator-framework/olm", manifest: "olm.yaml", space: "olm",
+			hint: "cluster exec -- kubectl get clusterserviceversions -A",
 		},
 	}
 }

@@ -13,19 +13,21 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/templates"
 )
 
-// The table and traefik's go.mod have to say the same.
-func TestAll_PinsTheVersionsOfTheTraefikModule(t *testing.T) {
-	mod, err := os.ReadFile("../traefik/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for module, version := range map[string]string{
-		"github.com/traefik/traefik/v3": traefikVersion,
-		"sigs.k8s.io/gateway-api":       gatewayAPIVersion,
+// The table and the go.mod of each module have to say the same.
+func TestAll_PinsTheVersionsOfTheModules(t *testing.T) {
+	for _, tt := range []struct{ folder, module, version string }{
+		{"traefik", "github.com/traefik/traefik/v3", traefikVersion},
+		{"traefik", "sigs.k8s.io/gateway-api", gatewayAPIVersion},
+		{"olm", "github.com/operator-framework/operator-lifecycle-manager", olmVersion},
+		{"olm", "github.com/operator-framework/api", olmAPIVersion},
 	} {
-		m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` (\S+)`).FindSubmatch(mod)
-		if m == nil || string(m[1]) != version {
-			t.Errorf("traefik/go.mod has %s %s, the table %s", module, m, version)
+		mod, err := os.ReadFile("../" + tt.folder + "/go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(tt.module) + ` (\S+)`).FindSubmatch(mod)
+		if m == nil || string(m[1]) != tt.version {
+			t.Errorf("%s/go.mod has %s %s, the table %s", tt.folder, tt.module, m, tt.version)
 		}
 	}
 }

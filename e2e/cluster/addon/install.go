@@ -181,7 +181,7 @@ func (r installation) wait(ctx context.Context, a Addon) error {
 	var missing error
 	err := probe.WaitFor(ctx, 200*time.Millisecond, func() bool {
 		now := r.rolledOut(ctx, a)
-		if now == nil {
+		if now == nil && a.usable != nil {
 			now = a.usable(ctx, r)
 		}
 		// A question that the deadline cut off says nothing.
