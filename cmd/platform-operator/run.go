@@ -73,6 +73,19 @@ Environment:
 	return cmd
 }
 
+// platformOf returns the platform configuration for the namespaces that the Operator
+// Lifecycle Manager names.
+func platformOf(file string) (config.Platform, error) {
+	platform, err := loadPlatform(file)
+	if names := os.Getenv("WATCH_NAMESPACE"); err == nil && names != "" {
+		platform.WatchNamespaces = strings.Split(names, ",")
+		if err = platform.Validate(); err != nil {
+			err = fmt.Errorf("WATCH_NAMESPACE: %w", err)
+		}
+	}
+	return platform, err
+}
+
 func run(cmd *cobra.Command, f *runFlags) error {
 	level, err := zapcore.ParseLevel(f.logLevel)
 	if err != nil || !slices.Contains([]zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel, zapcore.ErrorLevel}, level) {
@@ -90,15 +103,9 @@ func run(cmd *cobra.Command, f *runFlags) error {
 	ctrl.SetLogger(crzap.New(crzap.Level(level), format))
 	log := ctrl.Log.WithName("setup")
 
-	platform, err := loadPlatform(f.config)
+	platform, err := platformOf(f.config)
 	if err != nil {
 		return err
-	}
-	if names := os.Getenv("WATCH_NAMESPACE"); names != "" {
-		platform.WatchNamespaces = strings.Split(names, ",")
-		if err := platform.Validate(); err != nil {
-			return fmt.Errorf("WATCH_NAMESPACE: %w", err)
-		}
 	}
 	s, err := scheme()
 	if err != nil {

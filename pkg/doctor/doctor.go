@@ -205,11 +205,22 @@ func (d *Doctor) webhooks(ctx context.Context) (State, string, error) {
 	case d.service == "":
 		return Failed, "The webhook configurations name no Service. Install the chart again.", nil
 	}
+	ready, err := d.readyEndpoints(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if ready == 0 {
+		return Failed, fmt.Sprintf("Service %s/%s has no ready endpoint: new objects and changes of specs are refused, unless the namespace was deleted. Look at the pods there.", d.namespace, d.service), nil
+	}
+	return OK, fmt.Sprintf("%d ready endpoints in namespace %s", ready, d.namespace), nil
+}
+
+// readyEndpoints counts the pods that answer for the Service of the webhooks.
+func (d *Doctor) readyEndpoints(ctx context.Context) (ready int, err error) {
 	var slices discoveryv1.EndpointSliceList
 	if err := d.List(ctx, &slices, client.InNamespace(d.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: d.service}); err != nil {
-		return "", "", fmt.Errorf("listing the endpoints of the webhooks: %w", err)
+		return 0, fmt.Errorf("listing the endpoints of the webhooks: %w", err)
 	}
-	ready := 0
 	for _, s := range slices.Items {
 		for _, e := range s.Endpoints {
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
@@ -217,10 +228,7 @@ func (d *Doctor) webhooks(ctx context.Context) (State, string, error) {
 			}
 		}
 	}
-	if ready == 0 {
-		return Failed, fmt.Sprintf("Service %s/%s has no ready endpoint: new objects and changes of specs are refused, unless the namespace was deleted. Look at the pods there.", d.namespace, d.service), nil
-	}
-	return OK, fmt.Sprintf("%d ready endpoints in namespace %s", ready, d.namespace), nil
+	return ready, nil
 }
 
 func (d *Doctor) configurations() []string {

@@ -49,7 +49,7 @@ func (d *Decision) isCanary(seen Observed) bool {
 	switch {
 	case r == nil || r.Canary == nil || d.preparing || d.pinned && !d.held:
 		return false
-	case live == nil || d.question.Idle || live.Spec.Replicas != nil && *live.Spec.Replicas == 0:
+	case live == nil || d.question.Idle || replicasOf(live) == 0:
 		return false
 	case r.PromotedRevision != nil && *r.PromotedRevision == d.Serving.Number:
 		return false

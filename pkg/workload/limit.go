@@ -61,12 +61,9 @@ func (l limiter) Limit(obj converge.Object, model converge.Model) {
 		if job := m.before.job; job != nil && !l.IsEdit(key, next.Hash()) {
 			job.Annotate(naming.AnnotationSharedRollout, next.Hash())
 		}
-	case d.Unsettled(): // its rollout starts when earlier pods have started
-		if edited {
-			l.Edited(key, d.Desired.Hash())
-		}
-	case d.StartsRollout(live) && (edited || m.before.edited || l.IsEdit(key, d.Desired.Hash())):
+	case d.Unsettled() && edited || d.StartsRollout(live) && (edited || m.before.edited || l.IsEdit(key, d.Desired.Hash())):
 		l.Edited(key, d.Desired.Hash())
+	case d.Unsettled(): // its rollout starts when earlier pods have started
 	case d.StartsRollout(live):
 		l.request(key, m)
 	case rolling:
