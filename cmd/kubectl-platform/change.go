@@ -272,6 +272,21 @@ the spec is not changed: correct it, and then remove the pin.`,
 	return cmd
 }
 
+func promoteCommand(f *cli.ClusterFlags) *cobra.Command {
+	return changeCommand(f, &cobra.Command{
+		Use:   "promote KIND/NAME",
+		Short: "Roll out all pods of a revision whose first pods are held",
+		Long:  `Set spec.rollout.promotedRevision to the revision in status.canary.`,
+		Args:  cobra.ExactArgs(1),
+	}, func(_ *cobra.Command, t target, _ []string) (change, error) {
+		n, held, err := unstructured.NestedInt64(t.obj.Object, "status", "canary", "revision")
+		if err != nil || !held {
+			return change{}, fmt.Errorf("%s has no canary (status.canary)", t.ref)
+		}
+		return change{[]string{"rollout", "promotedRevision"}, n, fmt.Sprintf("all pods of revision %d are rolled out", n), t.command("undo")}, nil
+	})
+}
+
 // pin returns the change that rolls out a revision, which must be kept.
 func (t target) pin(c *cobra.Command, n int64) (change, error) {
 	if err := t.rollsOut(); err != nil {

@@ -84,6 +84,11 @@ func TestChanges(t *testing.T) {
 			want: "Warning: spec.paused is true: pods change when it is false\n" +
 				"webserver/shop: spec.image was nginx:1.27.3, is nginx:1.28.0. To take it back: kubectl platform -n shop set-image webserver/shop nginx:1.27.3\n",
 		},
+		"promote": {
+			of: with(t, "rolled-back", "  replicas: 2\n", "  replicas: 2\n  canary: {revision: 3}\n"), args: []string{"promote", "ws/shop"}, image: "nginx:1.27.44",
+			want: "webserver/shop: all pods of revision 3 are rolled out. To take it back: kubectl platform -n shop undo webserver/shop\n",
+		},
+		"promote nothing":    {of: rolledBack, args: []string{"promote", "ws/shop"}, err: "webserver/shop has no canary (status.canary)"},
 		"the same image":     {of: rolledBack, args: []string{"set-image", "ws/shop", "nginx:1.27.44"}, err: "webserver/shop has the image nginx:1.27.44 already"},
 		"object in deletion": {of: golden.Cases(t)["terminating"], args: []string{"restart", "ws/shop"}, err: "webserver/shop is being deleted"},
 		"dry run": {

@@ -54,7 +54,7 @@ what to do, and change them. All flags of kubectl that select a cluster and an a
 	})
 	f.Register(cmd.PersistentFlags(), true)
 	cmd.AddCommand(statusCommand(&f), historyCommand(&f), doctorCommand(&f),
-		restartCommand(&f), undoCommand(&f), pinCommand(&f), setImageCommand(&f), logsCommand(&f), eventsCommand(&f))
+		restartCommand(&f), undoCommand(&f), pinCommand(&f), promoteCommand(&f), setImageCommand(&f), logsCommand(&f), eventsCommand(&f))
 	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl has it
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completionName {
 		cmd.SetArgs(append([]string{cobra.ShellCompRequestCmd}, args[1:]...))
