@@ -330,6 +330,12 @@ campaign-operator: bin/cluster ## What make test shows without a cluster: watche
 	$(call say,'end-to-end tests of the operator')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '$(OPERATOR_TESTS)' -v ./e2e/
 
+.PHONY: campaign-operations
+campaign-operations: bin/cluster ## For how long nothing is admitted, whatever is done to the operator: writes docs/contributing/incidents.md; 15 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	@CAMPAIGN=operations go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignOperations$$' -v ./e2e/
+
 .PHONY: campaign-production
 campaign-production: ## All end-to-end tests with the values for production, admission policies included; 20 minutes
 	@CAMPAIGN=e2e $(MAKE) test-e2e HELM_FLAGS="-f $(CHART)/values-production.yaml -f e2e/values-production.yaml $(HELM_FLAGS)"
