@@ -18,6 +18,7 @@ const states = "../../cmd/kubectl-platform/testdata"
 var want = map[string]struct{ argo, flux string }{
 	"autoscaling":             {argo: "Progressing", flux: "InProgress"},
 	"bad-pin":                 {argo: "Degraded", flux: "Failed"},
+	"canary":                  {argo: "Suspended", flux: "InProgress"},
 	"conflict":                {argo: "Degraded", flux: "Failed"},
 	"container-keeps-exiting": {argo: "Progressing", flux: "InProgress"},
 	"crash-loop":              {argo: "Degraded", flux: "Failed"},
