@@ -249,7 +249,7 @@ test-unit: ## Tests that need only Go
 	@$(if $(PKG),,for m in $(filter-out .,$(MODULES)); do go -C $$m test -count=1 $(GO_TEST_FLAGS) ./...; done)
 
 # How many objects each target makes by chance; GO_TEST_FLAGS=-v names them.
-DRAWS ?= 500
+DRAWS ?= 200
 
 .PHONY: test-fuzz
 test-fuzz: bin/kubevalidate ## Objects made by chance: Kubernetes admits the children of all that we admit

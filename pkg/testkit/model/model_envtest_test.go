@@ -138,6 +138,9 @@ func TestChain_AVersionThatRanForAMoment(t *testing.T) {
 
 // TestRun_FindsADefect runs a chain with an operator that deletes no child.
 func TestRun_FindsADefect(t *testing.T) {
+	if os.Getenv("MODEL_TIME") == "" {
+		t.Skip("it tests the model, not the operator: make test-model runs it")
+	}
 	c, err := ParseChain("webserver: isolate create isolate-off")
 	if err != nil {
 		t.Fatal(err)

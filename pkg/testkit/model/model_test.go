@@ -336,7 +336,7 @@ func regressions(t *testing.T, files ...string) []Chain {
 }
 
 func TestParseChain_Regressions(t *testing.T) {
-	for file, least := range map[string]int{"chains.txt": 20, "more.txt": 50} {
+	for file, least := range map[string]int{"chains.txt": 15, "more.txt": 50} {
 		if n := len(regressions(t, file)); n < least {
 			t.Errorf("testdata/%s has only %d chains", file, n)
 		}
