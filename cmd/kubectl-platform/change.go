@@ -59,7 +59,9 @@ func changeCommand(f *cli.ClusterFlags, cmd *cobra.Command, decide func(*cobra.C
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = completeObjects(f)
 	}
+	cmd.Args = apart(cmd.Args)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
+		args = together(args)
 		if dryRun != "none" && dryRun != "server" {
 			return fmt.Errorf("--dry-run=%s must be none or server", dryRun)
 		}
@@ -98,6 +100,24 @@ func changeCommand(f *cli.ClusterFlags, cmd *cobra.Command, decide func(*cobra.C
 		return nil
 	}
 	return cmd
+}
+
+// together makes KIND/NAME of a kind and a name, which kubectl accepts as well.
+func together(args []string) []string {
+	if len(args) > 1 && !strings.Contains(args[0], "/") {
+		return append([]string{args[0] + "/" + args[1]}, args[2:]...)
+	}
+	return args
+}
+
+// apart checks arguments that may be a kind and a name.
+func apart(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, together(args)); err != nil {
+			return fmt.Errorf("%w: use %s", err, c.UseLine())
+		}
+		return nil
+	}
 }
 
 // find reads an object.

@@ -44,6 +44,11 @@ func TestChanges(t *testing.T) {
 			of: rolledBack, args: []string{"restart", "ws/shop"}, image: "nginx:1.27.44", restarted: "2026-01-01T12:00:00Z",
 			want: "webserver/shop: pods are replaced, spec.rollout.restartedAt is 2026-01-01T12:00:00Z. To take it back: kubectl platform -n shop pin webserver/shop 2\n",
 		},
+		"a kind and a name apart": {
+			of: pinned, args: []string{"pin", "webserver", "shop", "2"}, image: "nginx:1.27.44", pinned: 2,
+			want: "webserver/shop: revision 2 is rolled out, and pinned instead of revision 1. To take it back: kubectl platform -n shop pin webserver/shop 1\n",
+		},
+		"too many arguments": {of: healthy, args: []string{"undo", "webserver", "shop", "1"}, err: "accepts 1 arg(s), received 2: use kubectl platform undo KIND/NAME [flags]"},
 		"restart of a pinned object": {
 			of: pinned, args: []string{"restart", "ws/shop"}, image: "nginx:1.27.44", pinned: 1, restarted: "2026-01-01T12:00:00Z",
 			want: "Warning: revision 1 is pinned: pods change when the pin is removed: kubectl platform -n shop pin webserver/shop --remove\n" +
@@ -112,7 +117,7 @@ func TestChanges(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
-			after := read(t, tc.args[1])
+			after := read(t, together(tc.args[1:])[0])
 			pin := int64(0)
 			if p := after.state.PinnedRevision; p != nil {
 				pin = *p

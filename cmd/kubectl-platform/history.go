@@ -32,8 +32,9 @@ compared with the revision before it.`,
 
   # return to revision 3
   kubectl platform pin webserver/shop 3`,
-		Args: cobra.RangeArgs(1, 3),
+		Args: apart(cobra.RangeArgs(1, 3)),
 		RunE: func(c *cobra.Command, args []string) error {
+			args = together(args)
 			if err := checkOutput(output); err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ func logsCommand(f *cli.ClusterFlags) *cobra.Command {
 		Short: "Print the logs of the pods of an object",
 		Long: `Print the logs of all pods of an object. If there are several, each line begins with the
 name of its pod. Pods that are created later are not followed.`,
-		Args: cobra.ExactArgs(1),
+		Args: apart(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if tail >= 0 {
 				o.TailLines = &tail
@@ -42,7 +42,7 @@ name of its pod. Pods that are created later are not followed.`,
 			if err != nil {
 				return err
 			}
-			ref, err := cl.Kinds.Parse(args[0])
+			ref, err := cl.Kinds.Parse(args...)
 			if err != nil {
 				return err
 			}
@@ -114,13 +114,13 @@ func eventsCommand(f *cli.ClusterFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "events KIND/NAME",
 		Short: "List the events of an object, its children and its pods",
-		Args:  cobra.ExactArgs(1),
+		Args:  apart(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			cl, err := connect(f)
 			if err != nil {
 				return err
 			}
-			ref, err := cl.Kinds.Parse(args[0])
+			ref, err := cl.Kinds.Parse(args...)
 			if err != nil {
 				return err
 			}
