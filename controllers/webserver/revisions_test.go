@@ -23,6 +23,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
@@ -165,6 +166,11 @@ nginx: configuration file /etc/nginx/nginx.conf test failed
 	o, _ = pass(t, w, o, underway)
 	if c := configValid(w); c.Status != metav1.ConditionUnknown {
 		t.Errorf("of the correction: %+v", c)
+	}
+	w.Status.Canary = &common.CanaryStatus{Revision: 3, ReadyPods: 1}
+	reportConfig(w, rollout.Decision{Desired: rollout.Revision{Number: 3}}, material{config: &configsource.Snapshot{}}, false, converge.Outcome{})
+	if c := configValid(w); c.Status != metav1.ConditionTrue {
+		t.Errorf("a canary of the correction serves: %+v", c)
 	}
 	o, _ = pass(t, w, o, rolledOut)
 	if c := configValid(w); c.Status != metav1.ConditionTrue || c.Reason != "Tested" {

@@ -67,6 +67,8 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 	if r.Failed == asked {
 		refused = refusal(st.LastActions, asked)
 	}
+	// The pods of a canary serve, although they do not count as available.
+	held := st.Canary != nil && st.Canary.Revision == asked && st.Canary.ReadyPods > 0
 	c := metav1.Condition{
 		Type: webserverv1.ConditionConfigValid, Status: metav1.ConditionUnknown,
 		ObservedGeneration: w.Generation, LastTransitionTime: metav1.NewTime(out.Now),
@@ -76,7 +78,7 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 		c.Reason, c.Message = msgConfigUnknown.Reason(), msgConfigUnknown.With()
 	case refused != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, webserverv1.ReasonInvalid, refused
-	case r.Current == asked && serves, r.LastHealthy == asked && was: // without pods nothing was tested
+	case held, r.Current == asked && serves, r.LastHealthy == asked && was: // without pods nothing was tested
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, msgConfigAccepted.Reason(), msgConfigAccepted.With()
 	default:
 		c.Reason, c.Message = msgConfigUntested.Reason(), msgConfigUntested.With()
