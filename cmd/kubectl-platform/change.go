@@ -122,11 +122,7 @@ func apart(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // find reads an object.
 func find(c *cobra.Command, f *cli.ClusterFlags, arg string) (target, error) {
-	cl, err := connect(f)
-	if err != nil {
-		return target{}, err
-	}
-	ref, err := cl.Kinds.Parse(arg)
+	cl, ref, err := named(f, arg)
 	if err != nil {
 		return target{}, err
 	}

@@ -60,11 +60,7 @@ func completeObjects(f *cli.ClusterFlags) cobra.CompletionFunc {
 
 // completeRevisions completes the number of a revision of an object.
 func completeRevisions(c *cobra.Command, f *cli.ClusterFlags, object string) ([]string, cobra.ShellCompDirective) {
-	cl, err := connect(f)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ref, err := cl.Kinds.Parse(object)
+	cl, ref, err := named(f, object)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

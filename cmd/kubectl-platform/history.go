@@ -52,11 +52,7 @@ compared with the revision before it.`,
 				}
 				numbers = append(numbers, n)
 			}
-			cl, err := connect(f)
-			if err != nil {
-				return err
-			}
-			ref, err := cl.Kinds.Parse(args[0])
+			cl, ref, err := named(f, args[0])
 			if err != nil {
 				return err
 			}

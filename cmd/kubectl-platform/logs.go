@@ -38,11 +38,7 @@ name of its pod. Pods that are created later are not followed.`,
 			if tail >= 0 {
 				o.TailLines = &tail
 			}
-			cl, err := connect(f)
-			if err != nil {
-				return err
-			}
-			ref, err := cl.Kinds.Parse(args...)
+			cl, ref, err := named(f, args...)
 			if err != nil {
 				return err
 			}
@@ -116,11 +112,7 @@ func eventsCommand(f *cli.ClusterFlags) *cobra.Command {
 		Short: "List the events of an object, its children and its pods",
 		Args:  apart(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := connect(f)
-			if err != nil {
-				return err
-			}
-			ref, err := cl.Kinds.Parse(args...)
+			cl, ref, err := named(f, args...)
 			if err != nil {
 				return err
 			}

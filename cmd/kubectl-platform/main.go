@@ -88,6 +88,17 @@ var connect = func(f *cli.ClusterFlags) (cluster, error) {
 	return cluster{cfg, namespace, c, inspect.Inspector{Client: c, Scheme: clientgoscheme.Scheme, Kinds: kinds}}, nil
 }
 
+// named returns the cluster that the flags select, and the object that is named by KIND/NAME, or
+// by both apart.
+func named(f *cli.ClusterFlags, args ...string) (cluster, inspect.Reference, error) {
+	cl, err := connect(f)
+	if err != nil {
+		return cluster{}, inspect.Reference{}, err
+	}
+	ref, err := cl.Kinds.Parse(args...)
+	return cl, ref, err
+}
+
 func kinds() (inspect.Kinds, error) {
 	defs, err := crd.All()
 	return inspect.KindsOf(defs), err
