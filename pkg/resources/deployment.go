@@ -74,7 +74,7 @@ func (r Rolling) intent() apply.Intent {
 			WithPaused(false).
 			WithRevisionHistoryLimit(10).
 			WithMinReadySeconds(or(rollout.MinReadySeconds, 0)).
-			WithProgressDeadlineSeconds(or(rollout.ProgressDeadlineSeconds, 600)).
+			WithProgressDeadlineSeconds(or(rollout.ProgressDeadlineSeconds, int32(DefaultDeadline/time.Second))).
 			WithStrategy(strategy(rollout)).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(r.Selector)).
 			WithTemplate(r.Template))
@@ -167,7 +167,7 @@ func replicasStay(live client.Object) runtime.ApplyConfiguration {
 // counts as available.
 func keepsPods(before, after client.Object) bool {
 	b, a := before.(*appsv1.Deployment), after.(*appsv1.Deployment)
-	return equality.Semantic.DeepEqual(b.Spec.Template, a.Spec.Template) && replicas(b) == replicas(a) &&
+	return equality.Semantic.DeepEqual(b.Spec.Template, a.Spec.Template) && Replicas(b) == Replicas(a) &&
 		b.Spec.Paused == a.Spec.Paused && b.Spec.MinReadySeconds == a.Spec.MinReadySeconds
 }
 
@@ -191,7 +191,7 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 		return s
 	}
 	s.Available = deploymentAvailable(d, want)
-	seen := d.Status.ObservedGeneration >= d.Generation && replicas(d) == want
+	seen := d.Status.ObservedGeneration >= d.Generation && Replicas(d) == want
 	st := d.Status
 	complete := seen && st.UpdatedReplicas == want && st.Replicas == want && st.AvailableReplicas == want
 	switch {
@@ -213,7 +213,7 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 // Complete reports whether all pods are created from the current spec of the
 // Deployment and available.
 func Complete(d *appsv1.Deployment) bool {
-	return d != nil && DeploymentState(d, replicas(d)).Ready.Status
+	return d != nil && DeploymentState(d, Replicas(d)).Ready.Status
 }
 
 // deploymentAvailable does not depend on the condition Available of the
@@ -231,7 +231,8 @@ func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Condition 
 	}
 }
 
-func replicas(d *appsv1.Deployment) int32 {
+// Replicas returns the number of replicas that a Deployment asks for.
+func Replicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
 	}
@@ -289,10 +290,14 @@ func RolledOut(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && c != nil && c.Status == corev1.ConditionTrue && c.Reason == "NewReplicaSetAvailable"
 }
 
+// DefaultDeadline is how long a rollout may make no progress unless the spec says
+// otherwise, which is the default of Kubernetes.
+const DefaultDeadline = 10 * time.Minute
+
 // DeadlinePassed returns when the Deployment controller found that the deadline
 // was exceeded, and how long a rollout may make no progress.
 func DeadlinePassed(d *appsv1.Deployment) (at time.Time, deadline time.Duration) {
-	deadline = 10 * time.Minute // the default of Kubernetes
+	deadline = DefaultDeadline
 	if s := d.Spec.ProgressDeadlineSeconds; s != nil {
 		deadline = time.Duration(*s) * time.Second
 	}

@@ -30,10 +30,7 @@ const (
 	unlimited      = math.MaxInt32
 )
 
-const (
-	defaultHold     = 5 * time.Minute
-	defaultDeadline = 10 * time.Minute
-)
+const defaultHold = 5 * time.Minute
 
 // Canary reports whether the revision that should serve is held as a canary.
 func (d *Decision) Canary() bool { return d.canary }
@@ -49,7 +46,7 @@ func (d *Decision) isCanary(seen Observed) bool {
 	switch {
 	case r == nil || r.Canary == nil || d.preparing || d.pinned && !d.held:
 		return false
-	case live == nil || d.question.Idle || replicasOf(live) == 0:
+	case live == nil || d.question.Idle || resources.Replicas(live) == 0:
 		return false
 	case r.PromotedRevision != nil && *r.PromotedRevision == d.Serving.Number:
 		return false
@@ -113,7 +110,7 @@ func (d *Decision) holdLeft(live *appsv1.Deployment, pods []corev1.Pod, now time
 func (d *Decision) canarySince(live *appsv1.Deployment, pods []corev1.Pod) (time.Time, bool) {
 	own, want := podsOf(pods, d.Serving.hash), d.canaryPods(live)
 	// Scaling the Deployment down leaves fewer of both revisions.
-	exist := live.Status.UpdatedReplicas >= want || live.Status.Replicas >= replicasOf(live)+want
+	exist := live.Status.UpdatedReplicas >= want || live.Status.Replicas >= resources.Replicas(live)+want
 	if len(own) == 0 || !exist || live.Status.ObservedGeneration < live.Generation {
 		return time.Time{}, false
 	}
@@ -130,7 +127,7 @@ func (d *Decision) canarySince(live *appsv1.Deployment, pods []corev1.Pod) (time
 
 // canaryPods returns how many pods of a canary there should be.
 func (d *Decision) canaryPods(live *appsv1.Deployment) int32 {
-	return min(d.surge(), replicasOf(live))
+	return min(d.surge(), resources.Replicas(live))
 }
 
 func (d *Decision) surge() int32 {
@@ -145,13 +142,6 @@ func (d *Decision) hold() time.Duration {
 		return time.Duration(*s) * time.Second
 	}
 	return defaultHold
-}
-
-func replicasOf(live *appsv1.Deployment) int32 {
-	if live.Spec.Replicas == nil {
-		return 1
-	}
-	return *live.Spec.Replicas
 }
 
 // Rolling returns how the Deployment replaces its pods: as the spec says, unless they are
@@ -173,7 +163,7 @@ func (d *Decision) Scale(want *int32, live *appsv1.Deployment) *int32 {
 	if want == nil || !d.canary || !isHeld(live) {
 		return want
 	}
-	from := replicasOf(live)
+	from := resources.Replicas(live)
 	if live.Status.ObservedGeneration < live.Generation {
 		return &from
 	}
@@ -190,7 +180,7 @@ func (d *Decision) deadline(dep *appsv1.Deployment) (passed time.Time, allowed t
 	if s := d.question.Rollout.ProgressDeadlineSeconds; s != nil {
 		return time.Time{}, time.Duration(*s) * time.Second
 	}
-	return time.Time{}, defaultDeadline
+	return time.Time{}, resources.DefaultDeadline
 }
 
 // judgedSince returns since when a pod has had time to become ready: a pod of a canary
