@@ -115,6 +115,12 @@ inside kubectl get webserver webserver-sample -o 'jsonpath={.status.conditions[?
 visited
 patch '{"config":{"inline":"location /health { return 200; }"}}'
 reason Serving
+# A pod that is being ended serves the earlier configuration until no request reaches it.
+for _ in {1..60}; do
+  pods=$(bin/cluster exec -- kubectl get pods --selector=webserver_cr=webserver-sample --output=name | wc -l)
+  if [ "$pods" -le 3 ]; then break; fi
+  sleep 1
+done
 page 30010/health
 
 step '12. A Service that somebody has led elsewhere: the operator repairs it'
@@ -133,10 +139,12 @@ for _ in $(seq 20); do
   sleep 0.5
 done
 token=$(bin/cluster exec -- kubectl -n "$namespace" create token demo-reader)
-ip=$(bin/cluster exec -- kubectl -n "$namespace" get pods -l app.kubernetes.io/name=platform-operator -o 'jsonpath={.items[0].status.podIP}')
+# Only the leader has series of objects.
+leader=$(bin/cluster exec -- kubectl -n "$namespace" get lease platform-operator -o 'jsonpath={.spec.holderIdentity}')
+ip=$(bin/cluster exec -- kubectl -n "$namespace" get pod "${leader%%_*}" -o 'jsonpath={.status.podIP}')
 echo "  \$ curl https://$ip:8443/metrics" >&2
 bin/cluster exec -- curl -sk -m 10 -H "Authorization: Bearer $token" "https://$ip:8443/metrics" |
-  grep -E '^platform_operator_(objects|rollouts_failed_total|object_conditions\{.*Ready.*"True"|drift)' | head -n 20
+  grep -E '^platform_operator_(objects|rollouts_failed_total|object_conditions\{.*Ready.*"True"|drift)' | sed -n 1,20p
 
 in='bin/cluster exec -- ' stop='make demo-down'
 dns=$'  bin/cluster up   # adds DNS, so that Services have names; the demo works without\n'
