@@ -83,6 +83,10 @@ func (s *Server) start(crds []string) error {
 		// The server waits this long for open watches when it is stopped. With the default
 		// of a minute it exceeds ControlPlaneStopTimeout.
 		Set("request-timeout", "30s").
+		// With the default of 100, clients whose watches and requests share a connection reach the
+		// limit. Go's server counts a stream that it has answered until its next turn, so that on a
+		// busy machine the client's next one exceeds the limit, and is refused as a PROTOCOL_ERROR.
+		Set("http2-max-streams-per-connection", "1000").
 		// With the default of 500, a burst of parallel plans would be rejected.
 		Append("max-mutating-requests-inflight", "2000")
 	if _, err := s.env.Start(); err != nil {
