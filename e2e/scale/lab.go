@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
 const (
@@ -110,23 +112,21 @@ func (l *lab) install(ctx context.Context) error {
 		return err
 	}
 	var apply bytes.Buffer
+	// The defaults, in a form that an earlier operator reads, too: it refuses fields that it does not know.
 	platform := filepath.Join(l.dir, "platform.yaml")
+	if err := os.WriteFile(platform, []byte("apiVersion: "+config.Version+"\n"), 0o600); err != nil {
+		return fmt.Errorf("writing the platform configuration: %w", err)
+	}
 	for doc := range strings.SplitSeq(manifests, "\n---\n") {
 		var u unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 			return fmt.Errorf("reading config/default: %w", err)
 		}
-		switch u.GetKind() {
-		case "Deployment":
+		if u.GetKind() == "Deployment" {
 			if err := l.readDeployment(u, platform); err != nil {
 				return err
 			}
 			continue
-		case "ConfigMap":
-			text, _, _ := unstructured.NestedString(u.Object, "data", "platform.yaml")
-			if err := os.WriteFile(platform, []byte(text), 0o600); err != nil {
-				return fmt.Errorf("writing the platform configuration: %w", err)
-			}
 		}
 		apply.WriteString(doc + "\n---\n")
 	}
