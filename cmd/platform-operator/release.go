@@ -54,7 +54,7 @@ the operator would add the finalizer again.`,
 	f.Register(cmd.Flags(), false)
 	cmd.Flags().StringVar(&m.Namespace, "manager-namespace", "platform-operator-system", "namespace of the operator's Deployment")
 	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
-	cmd.Flags().BoolVar(&m.Hook, "helm-hook", false, "do nothing unless Helm has installed the Deployment; the hook of the chart sets it")
+	cmd.Flags().StringVar(&m.Hook, "helm-hook", "", "name of the Job in which the hook of the chart runs this; do nothing unless Helm has installed the Deployment and created the Job")
 	cmd.Flags().StringSliceVar(&platform.Kinds, "kinds", nil, "only the objects of these disabled kinds, separated by commas")
 	return cmd
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,9 +29,9 @@ import (
 // Manager is the Deployment of the operator, which Release stops.
 type Manager struct {
 	client.ObjectKey
-	// Hook reports that the hook of the chart runs Release. Tools that apply the
-	// rendered chart create the Job of that hook, too: then nothing is released.
-	Hook bool
+	// Hook is the name of the Job in the Deployment's namespace if the hook of the chart runs
+	// Release. Tools that apply the rendered chart create that Job, too: then nothing is released.
+	Hook string
 }
 
 // ofHelm is an annotation that Helm adds to what it installs. Rendered manifests do not
@@ -111,22 +114,39 @@ func ReleaseIfDeleted(ctx context.Context, c client.Client, namespace string, ki
 func halt(ctx context.Context, c client.Client, mgr Manager, out io.Writer) (bool, error) {
 	d := &appsv1.Deployment{}
 	switch err := c.Get(ctx, mgr.ObjectKey, d); {
-	case apierrors.IsNotFound(err) && mgr.Hook:
+	case apierrors.IsNotFound(err) && mgr.Hook != "":
 		fmt.Fprintf(out, "Deployment %s does not exist\n", mgr)
 		return true, nil
 	case apierrors.IsNotFound(err):
 		return false, fmt.Errorf("there is no Deployment %s to stop: set --manager-namespace and --manager-deployment, or --manager-deployment= if the operator does not run", mgr)
 	case err != nil:
 		return false, fmt.Errorf("reading Deployment %s: %w", mgr, err)
-	case mgr.Hook && d.Annotations[ofHelm] == "":
-		fmt.Fprintf(out, "Helm has not installed Deployment %s: nothing is stopped or released. Before you delete the operator, run platform-operator release\n", mgr)
-		return false, nil
+	}
+	if mgr.Hook != "" {
+		if byHelm, err := runByHelm(ctx, c, mgr.Hook, d); err != nil || !byHelm {
+			if err == nil {
+				fmt.Fprintf(out, "Helm does not uninstall Deployment %s: nothing is stopped or released. Before you delete the operator, run platform-operator release\n", mgr)
+			}
+			return false, err
+		}
 	}
 	if err := stop(ctx, c, d); err != nil {
 		return false, err
 	}
 	fmt.Fprintf(out, "stopped Deployment %s\n", mgr)
 	return true, nil
+}
+
+// runByHelm reports whether Helm has installed the Deployment and created the Job of the hook.
+// Rendered manifests that kubectl applies over an installation by Helm leave Helm's annotation.
+func runByHelm(ctx context.Context, c client.Client, hook string, d *appsv1.Deployment) (bool, error) {
+	job := &metav1.PartialObjectMetadata{}
+	job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	if err := c.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: hook}, job); err != nil {
+		return false, fmt.Errorf("reading Job %s: %w", hook, err)
+	}
+	byKubectl := slices.ContainsFunc(job.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(f.Manager, "kubectl") })
+	return d.Annotations[ofHelm] != "" && !byKubectl, nil
 }
 
 func stop(ctx context.Context, c client.Client, d *appsv1.Deployment) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -71,7 +72,7 @@ func cluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (c
 			return err
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(funcs).Build(), &writes
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithReturnManagedFields().WithInterceptorFuncs(funcs).Build(), &writes
 }
 
 func kinds() []client.ObjectList { return []client.ObjectList{&webserverv1.WebServerList{}} }
@@ -124,7 +125,7 @@ func TestRelease_WithoutManagerOrCRD(t *testing.T) {
 			return c.List(ctx, l, opts...)
 		},
 	})
-	if err := Release(t.Context(), c, Manager{ObjectKey: managerKey, Hook: true}, kinds(), &bytes.Buffer{}); err != nil || len(*writes) > 0 {
+	if err := Release(t.Context(), c, Manager{ObjectKey: managerKey, Hook: "release"}, kinds(), &bytes.Buffer{}); err != nil || len(*writes) > 0 {
 		t.Errorf("got %v, wrote %q", err, *writes)
 	}
 }
@@ -140,18 +141,32 @@ func TestRelease_FailsWithoutTheNamedManager(t *testing.T) {
 
 // Rendered manifests contain the Job of the hook.
 func TestRelease_HookDoesNothingInRenderedManifests(t *testing.T) {
+	helm := map[string]string{ofHelm: "platform-operator"}
+	entry := func(manager string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "batch/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}
+	}
+	released := []string{`scale platform-operator {"spec":{"replicas":0}}`, "release web"}
 	for name, tc := range map[string]struct {
 		installer map[string]string
+		creator   string
 		want      []string
 	}{
-		"installed by Helm":     {map[string]string{ofHelm: "platform-operator"}, []string{`scale platform-operator {"spec":{"replicas":0}}`, "release web"}},
-		"applied when rendered": {nil, nil},
+		"installed and uninstalled by Helm":                    {helm, "helm", released},
+		"by Helm in another program":                           {helm, "helm-controller", released},
+		"applied when rendered":                                {nil, "kubectl-client-side-apply", nil},
+		"applied when rendered, by another tool":               {nil, "argocd-controller", nil},
+		"applied when rendered, after an installation by Helm": {helm, "kubectl-client-side-apply", nil},
+		"server-side":                                          {helm, "kubectl", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := managerDeployment()
 			d.Annotations = tc.installer
-			c, writes := cluster(t, interceptor.Funcs{}, d, object("web", finalizers(naming.Finalizer)))
-			if err := Release(t.Context(), c, Manager{ObjectKey: managerKey, Hook: true}, kinds(), &bytes.Buffer{}); err != nil {
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+				Namespace: managerKey.Namespace, Name: "release",
+				ManagedFields: []metav1.ManagedFieldsEntry{entry(tc.creator), entry("kube-controller-manager")},
+			}}
+			c, writes := cluster(t, interceptor.Funcs{}, d, job, object("web", finalizers(naming.Finalizer)))
+			if err := Release(t.Context(), c, Manager{ObjectKey: managerKey, Hook: "release"}, kinds(), &bytes.Buffer{}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, *writes); diff != "" {
