@@ -214,7 +214,7 @@ func (o *operations) applyRendered() error {
 	}
 	leads(o.T)
 	o.take()
-	return errors.Join(install(), o.upgrade("--take-ownership"))
+	return errors.Join(install(), o.upgrade("--take-ownership"), install(), o.upgrade())
 }
 
 // pauseAPIServer stops the process of the API server for a while.
