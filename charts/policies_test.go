@@ -5,8 +5,6 @@ package charts_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,8 +117,6 @@ func users(admin *rest.Config) map[string]*rest.Config {
 		"garbage collector":      as("system:serviceaccount:kube-system:generic-garbage-collector", "system:masters"),
 	}
 }
-
-var update = flag.Lookup("update")
 
 // TestAdmissionPolicies makes each attempt of testdata/account.yaml on an API server
 // on which the chart is installed, without its policies and with them, and compares
@@ -352,48 +348,6 @@ func readAttempts(t *testing.T) []attempt {
 		}
 	}
 	return all
-}
-
-// TestAdmissionPolicies_AttemptsAreDocumented compares docs/security.md with the attempts
-// that TestAdmissionPolicies makes, or writes it.
-func TestAdmissionPolicies_AttemptsAreDocumented(t *testing.T) {
-	t.Parallel()
-	const page, begin, end = "../docs/security.md", "<!-- account: make update-golden -->\n", "<!-- end of account -->"
-	var headings []string
-	lists := map[string]string{}
-	for _, a := range readAttempts(t) {
-		outcome := "allowed by RBAC and by the policies"
-		switch {
-		case a.Permitted != nil && !*a.Permitted:
-			outcome = "forbidden by RBAC"
-		case a.Refused != "":
-			outcome = "allowed by RBAC, refused by the policies"
-		}
-		heading := fmt.Sprintf("\n**The %s: %s**\n\n", a.As, outcome)
-		if lists[heading] == "" {
-			headings = append(headings, heading)
-		}
-		lists[heading] += fmt.Sprintf("* %s: %s\n", a.Try, a.Because)
-	}
-	var table strings.Builder
-	for _, h := range headings {
-		table.WriteString(h + lists[h])
-	}
-	table.WriteString("\n")
-	raw, err := os.ReadFile(page)
-	must(t, err)
-	before, rest, ok := strings.Cut(string(raw), begin)
-	old, after, ends := strings.Cut(rest, end)
-	if !ok || !ends {
-		t.Fatalf("%s has not the two marks %q and %q", page, begin, end)
-	}
-	if update != nil && update.Value.String() == "true" {
-		must(t, os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600)) //nolint:gosec // a page of this repository
-		return
-	}
-	if diff := gocmp.Diff(table.String(), old); diff != "" {
-		t.Errorf("%s is not up to date; run make update-golden (-want +got):\n%s", page, diff)
-	}
 }
 
 // startServer starts an API server without nodes, and stops it after the test. The

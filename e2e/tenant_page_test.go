@@ -56,7 +56,7 @@ func TestTenant_AttemptsAreDocumented(t *testing.T) {
 		fmt.Fprintf(&table, "\n**%s**\n\n", outcome)
 		for _, a := range tenantTries(t) {
 			if a.Outcome == outcome {
-				fmt.Fprintf(&table, "* %s (%s): %s\n", a.Try, a.Kind, a.Because)
+				fmt.Fprintf(&table, "* %s: %s\n", a.Try, a.Because)
 			}
 		}
 	}

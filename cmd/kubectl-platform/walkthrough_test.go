@@ -31,7 +31,7 @@ func TestDocumentation_ShowsTheGoldenFiles(t *testing.T) {
 		}
 		return fmt.Appendf(nil, "<!-- %s -->\n```console\n%s\n%s```\n", m[1], m[2], output)
 	})
-	if found < 6 {
+	if found < 5 {
 		t.Errorf("only %d transcripts", found)
 	}
 	golden.File(t, page, want)
