@@ -37,12 +37,7 @@ const (
 	patience = 5 * time.Minute
 )
 
-var (
-	webServers   = schema.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
-	memcacheds   = schema.GroupVersionKind{Group: "cache.example.com", Version: "v1alpha1", Kind: "Memcached"}
-	applications = schema.GroupVersionKind{Group: "paas.cmft.com", Version: "v1", Kind: "DemoApplication"}
-	immortals    = schema.GroupVersionKind{Group: "immortalcontainer.flugel.it", Version: "v1alpha1", Kind: "ImmortalContainer"}
-)
+var webServers = schema.GroupVersionKind{Group: "my.domain", Version: "v1", Kind: "WebServer"}
 
 // lab is a control plane with the CRDs and the permissions of the operator, a
 // simulated node, and one operator at a time.
@@ -245,26 +240,20 @@ func (l *lab) namespace(ctx context.Context, name string) error {
 	})
 }
 
-func object(gvk schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}}}
-	u.SetGroupVersionKind(gvk)
-	if spec != nil {
-		u.Object["spec"] = spec
-	}
+func webServer(namespace, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": namespace, "name": name},
+		"spec":     map[string]any{"image": "nginx:1.27.3", "replicas": int64(1), "service": map[string]any{"type": "ClusterIP"}},
+	}}
+	u.SetGroupVersionKind(webServers)
 	return u
 }
 
-func webServer(namespace, name string) *unstructured.Unstructured {
-	return object(webServers, namespace, name, map[string]any{"image": firstImage, "replicas": int64(1), "service": map[string]any{"type": "ClusterIP"}})
-}
-
-// ready waits until the cache holds the object with the generation and the condition
-// Ready, and fills it.
+// ready waits until the cache holds the object with the condition Ready.
 func (l *lab) ready(ctx context.Context, limit time.Duration, o *unstructured.Unstructured) error {
-	generation := o.GetGeneration()
 	return wait(ctx, limit, o.GetName()+" to become Ready", func() (bool, error) {
 		err := l.client.Get(ctx, client.ObjectKeyFromObject(o), o)
-		return err == nil && o.GetGeneration() >= generation && isReady(o), client.IgnoreNotFound(err)
+		return err == nil && isReady(o), client.IgnoreNotFound(err)
 	})
 }
 

@@ -13,6 +13,8 @@ const (
 	namespaceScale = "scale"
 	// parallel is the number of requests that the client sends at the same time.
 	parallel = 32
+	// restFor is how long the operator is observed while nothing changes.
+	restFor = 20 * time.Second
 )
 
 // restart is what a restart took, until the operator was idle.
@@ -109,7 +111,7 @@ func (l *lab) create(ctx context.Context, first, size int) (batch, error) {
 		return b, fmt.Errorf("creating a WebServer: %w", err)
 	}
 	for i := range size {
-		if err := l.ready(ctx, limit(size), object(webServers, namespaceScale, fmt.Sprintf("o%d", first+i), nil)); err != nil {
+		if err := l.ready(ctx, limit(size), webServer(namespaceScale, fmt.Sprintf("o%d", first+i))); err != nil {
 			return b, err
 		}
 	}

@@ -1,10 +1,10 @@
 // Command scale measures the operator with many objects on a real control plane and a
-// simulated node, and writes docs/contributing/benchmarks.md: how many requests it sends, and how much
-// CPU and memory it uses. It compares two programs of the operator if it is given two.
-// make bench-scale runs it.
+// simulated node, and writes docs/contributing/benchmarks.md: how much CPU and memory it
+// uses. It compares two programs of the operator if it is given two. make bench-scale runs
+// it. How many requests the operator sends is a matter of tests (Env.Budget of testkit).
 //
-// It starts two clusters of its own, one after the other, and removes them afterwards. It
-// runs itself once more in the network of each, with -phase.
+// It starts a cluster of its own, and removes it afterwards. It runs itself once more in the
+// network of that, with -out.
 package main
 
 import (
@@ -27,13 +27,8 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/benchmark"
 )
 
-// clusterName keeps the clusters apart from that of make cluster-up.
+// clusterName keeps the cluster apart from that of make cluster-up.
 const clusterName = "scale"
-
-// The phases, each of which has a cluster of its own: the audit log costs the API server
-// more for the operator's requests than for others, so that only requests are counted
-// with it.
-const phaseRequests, phaseLoad = "requests", "load"
 
 // options are the flags.
 type options struct {
@@ -43,8 +38,8 @@ type options struct {
 	operator        string
 	docs            string
 	enforce         bool
-	// phase and out are set in the processes that run in the network of a cluster.
-	phase, out string
+	// out is set in the process that runs in the network of the cluster.
+	out string
 }
 
 func main() {
@@ -56,7 +51,6 @@ func main() {
 	flag.StringVar(&o.before, "before", "", "another operator, which is compared with it")
 	flag.StringVar(&o.docs, "docs", "docs/contributing", "folder of benchmarks.md; empty prints the report only")
 	flag.BoolVar(&o.enforce, "enforce", false, "fail if a goal is missed")
-	flag.StringVar(&o.phase, "phase", "", "internal: requests or load")
 	flag.StringVar(&o.out, "out", "", "internal: file for the results")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
@@ -77,8 +71,8 @@ func run(ctx context.Context, o options) error {
 	if o.objects < o.rounds*len(programs) || o.rounds < 1 {
 		return fmt.Errorf("%d objects are not enough for %d rounds", o.objects, o.rounds)
 	}
-	if o.phase != "" {
-		return runPhase(ctx, o, programs)
+	if o.out != "" {
+		return runInside(ctx, o, programs)
 	}
 	if os.Getenv("CLUSTER") == "current" {
 		return errors.New("this needs a cluster of its own: unset CLUSTER")
@@ -91,10 +85,8 @@ func run(ctx context.Context, o options) error {
 		}
 		r.Operators[i].Version = strings.TrimSpace(string(version))
 	}
-	for _, phase := range []string{phaseRequests, phaseLoad} {
-		if err := inCluster(ctx, o, phase, &r); err != nil {
-			return err
-		}
+	if err := inCluster(ctx, o, &r); err != nil {
+		return err
 	}
 	page, err := r.markdown()
 	if err != nil {
@@ -112,14 +104,14 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// inCluster starts a cluster, runs the phase in its network and removes the cluster.
-func inCluster(ctx context.Context, o options, phase string, r *results) (err error) {
+// inCluster starts a cluster, measures in its network and removes the cluster.
+func inCluster(ctx context.Context, o options, r *results) (err error) {
 	dir, err := os.MkdirTemp("", "scale-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	logf("%s: starting a cluster", phase)
+	logf("starting a cluster")
 	cluster := func(ctx context.Context, args ...string) error {
 		cmd := exec.CommandContext(ctx, o.cluster, args...)
 		cmd.Env = append(os.Environ(), "CLUSTER_NAME="+clusterName)
@@ -137,7 +129,7 @@ func inCluster(ctx context.Context, o options, phase string, r *results) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster(context.WithoutCancel(ctx), "down")) }()
-	if err := cluster(ctx, "up", "--control-plane-only", fmt.Sprintf("--audit=%v", phase == phaseRequests)); err != nil {
+	if err := cluster(ctx, "up", "--control-plane-only", "--audit=false"); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -145,9 +137,9 @@ func inCluster(ctx context.Context, o options, phase string, r *results) (err er
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	out := filepath.Join(dir, "results.json")
-	args := []string{"exec", "--", self, "-phase", phase, "-out", out}
+	args := []string{"exec", "--", self, "-out", out}
 	flag.VisitAll(func(f *flag.Flag) {
-		if f.Name != "phase" && f.Name != "out" {
+		if f.Name != "out" {
 			args = append(args, "-"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -158,14 +150,14 @@ func inCluster(ctx context.Context, o options, phase string, r *results) (err er
 	if err != nil {
 		return fmt.Errorf("reading the results: %w", err)
 	}
-	if err := json.Unmarshal(raw, r); err != nil { // adds to those of the phase before
+	if err := json.Unmarshal(raw, r); err != nil {
 		return fmt.Errorf("reading the results: %w", err)
 	}
 	return nil
 }
 
-// runPhase measures in the network of a cluster.
-func runPhase(ctx context.Context, o options, programs []string) (err error) {
+// runInside measures in the network of the cluster.
+func runInside(ctx context.Context, o options, programs []string) (err error) {
 	interrupted := ctx
 	// Canceled if the operator or the simulated node fails.
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -176,11 +168,7 @@ func runPhase(ctx context.Context, o options, programs []string) (err error) {
 	if err := l.setUp(ctx); err != nil {
 		return err
 	}
-	measure := l.measureLoad
-	if o.phase == phaseRequests {
-		measure = l.measureRequests
-	}
-	if err := measure(ctx); err != nil {
+	if err := l.measureLoad(ctx); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(map[string]any{"Operators": l.results})

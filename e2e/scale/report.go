@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -28,12 +27,6 @@ type results struct {
 // measured is what was measured of one program.
 type measured struct {
 	Version string
-	// Operations are the requests for each operation.
-	Operations []operation
-	// AtRest is how many requests were sent in restFor, and RestartWrites how many
-	// children and statuses a restart wrote.
-	AtRest, RestartWrites int
-
 	Batches []batch
 	// Restarts are those before each batch, and then those with all objects.
 	Restarts []restart
@@ -64,31 +57,6 @@ func (r results) rows() []row {
 		rows = append(rows, row)
 		return &rows[len(rows)-1]
 	}
-	for i, o := range r.Operators[0].Operations {
-		goal := "children + 1 status, at most 1 event"
-		switch {
-		case strings.HasPrefix(o.Name, "delete"):
-			goal = "0"
-		case o.Name == "change the ConfigMap of all":
-			goal = "1 read for all"
-		case o.Name == "change an annotation of it":
-			goal = "0"
-		}
-		add("requests, "+o.Name, goal, func(m measured) (string, bool) {
-			o := m.Operations[i]
-			c := o.Counts
-			switch goal {
-			case "0":
-				return c.String(), c.sum() == 0
-			case "1 read for all":
-				return c.String(), c.Reads <= 1
-			}
-			return c.String(), c.Children <= o.Distinct && c.Status <= sample && c.Events <= sample && c.Reads == 0
-		})
-	}
-	add("requests at rest", "0 in "+restFor.String(), func(m measured) (string, bool) { return strconv.Itoa(m.AtRest), m.AtRest == 0 })
-	add("writes at a restart", "0", func(m measured) (string, bool) { return strconv.Itoa(m.RestartWrites), m.RestartWrites == 0 })
-
 	add("CPU of the operator for each WebServer created", "≤ 5 ms", func(m measured) (string, bool) {
 		return spread(m.Batches, batch.each, millis, 5*time.Millisecond)
 	})
@@ -145,18 +113,6 @@ func (r results) missed() []string {
 		}
 	}
 	return list
-}
-
-// String returns the requests for each object.
-func (c counts) String() string {
-	each := func(n int) string {
-		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", float64(n)/sample), "0"), ".")
-	}
-	text := fmt.Sprintf("%s: %s children, %s status, %s events, %s reads", each(c.sum()), each(c.Children), each(c.Status), each(c.Events), each(c.Reads))
-	if c.Refused > 0 {
-		text += fmt.Sprintf("; %s of them refused", each(c.Refused))
-	}
-	return text
 }
 
 // markdown returns the section of benchmarks.md.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,12 +22,7 @@ import (
 func sampleResults() results {
 	of := func(version string, cpu time.Duration) measured {
 		return measured{
-			Version: version, AtRest: 1,
-			Operations: []operation{
-				{Name: "create WebServer", Distinct: 4 * sample, Counts: counts{Children: 4 * sample, Status: sample, Events: sample}},
-				{Name: "scale it", Distinct: sample, Counts: counts{Children: sample + 1, Status: sample, Reads: 1, Refused: 1}},
-				{Name: "delete WebServer"},
-			},
+			Version:  version,
 			Batches:  []batch{{100, 20 * time.Second, 100 * cpu, 90}, {100, 24 * time.Second, 120 * cpu, 300}, {100, 22 * time.Second, 110 * cpu, 270}},
 			Restarts: []restart{{0, time.Second, time.Second, 60}, {600, 2 * time.Second, 200 * cpu, 110}, {600, time.Second, 300 * cpu, 120}},
 			RestCPU:  []float64{0.002, 0.004},
@@ -54,31 +48,6 @@ func TestResults_DoNotJudgeMemoryWithFewObjects(t *testing.T) {
 	r.Objects = memoryGoalObjects
 	if missed := strings.Join(r.missed(), "; "); !strings.Contains(missed, "memory (RSS), maximum") {
 		t.Errorf("not missed with %d objects: %s", r.Objects, missed)
-	}
-}
-
-func TestCount_SortsTheOperatorsRequests(t *testing.T) {
-	line := func(user, verb, resource, subresource, name string, code string) string {
-		return `{"verb":"` + verb + `","user":{"username":"` + user + `"},"objectRef":{"resource":"` + resource + `","subresource":"` + subresource +
-			`","namespace":"a","name":"` + name + `"},"responseStatus":{"code":` + code + "}}\n"
-	}
-	const operator = "system:serviceaccount:platform-operator-system:platform-operator"
-	requests, err := parseAudit(strings.NewReader(
-		line(operator, "patch", "deployments", "", "x", "201") + line(operator, "patch", "services", "", "x", "422") +
-			line(operator, "create", "services", "", "x", "201") + line(operator, "patch", "webservers", "status", "x", "200") +
-			line(operator, "create", "events", "", "x", "201") + line(operator, "get", "configmaps", "", "x", "200") +
-			line(operator, "patch", "pods", "status", "x", "200") + line(operator, "watch", "pods", "", "", "200") +
-			line(operator, "update", "leases", "", "x", "200") + line("admin", "patch", "webservers", "", "x", "200") +
-			`{"verb":"pat`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, distinct := count(requests, "a")
-	if diff := cmp.Diff(counts{Children: 4, Status: 1, Events: 1, Reads: 1, Refused: 1}, got); diff != "" || distinct != 3 {
-		t.Errorf("%d distinct children: %s", distinct, diff)
-	}
-	if got, _ := count(requests, "b"); got != (counts{}) {
-		t.Errorf("another namespace has %+v", got)
 	}
 }
 
