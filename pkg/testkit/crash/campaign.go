@@ -7,11 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -176,7 +173,6 @@ type result struct {
 	reached  bool // the crash happened
 	findings []Finding
 	history  string // for people: where it crashed, and what was requested
-	took     time.Duration
 }
 
 // Test runs the campaign, with a subtest for each scenario and, below that, for
@@ -184,8 +180,6 @@ type result struct {
 func (c Campaign) Test(t *testing.T) {
 	t.Helper()
 	p := newPool(c)
-	sum := &summary{}
-	t.Cleanup(func() { t.Logf("\n%s", sum) })
 	for _, s := range c.Scenarios {
 		t.Run(s.Name, func(t *testing.T) {
 			// What runs before Parallel is limited by the pool, not by the number
@@ -197,7 +191,6 @@ func (c Campaign) Test(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range ref.runs {
-				sum.add(s.Name, ref, r)
 				report(t, r)
 			}
 			t.Logf("%d writes; %d paths of the state vary, %d are not compared", ref.writes, len(ref.mask.varies), len(ref.mask.blind))
@@ -209,7 +202,6 @@ func (c Campaign) Test(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					sum.add(s.Name, ref, r)
 					report(t, r)
 				})
 			}
@@ -357,60 +349,4 @@ func (p *pool) learn(ctx context.Context, s Scenario) func() (*reference, error)
 
 func (r *result) find(s Scenario, asked, detail string) {
 	r.findings = append(r.findings, Finding{Scenario: s.Name, Point: r.point.String(), Asked: asked, Detail: detail})
-}
-
-// summary is the table that a campaign prints at the end.
-type summary struct {
-	mu   sync.Mutex
-	rows []*row
-}
-
-type row struct {
-	scenario                        string
-	writes                          int
-	runs, crashed, unreached, wrong int
-	slowest                         time.Duration
-}
-
-func (s *summary) add(scenario string, ref *reference, r *result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.rows, func(r *row) bool { return r.scenario == scenario })
-	if i < 0 {
-		i = len(s.rows)
-		s.rows = append(s.rows, &row{scenario: scenario, writes: ref.writes})
-	}
-	of := s.rows[i]
-	of.runs++
-	switch {
-	case r.reached:
-		of.crashed++
-	case r.point.kind != clean:
-		of.unreached++
-	}
-	if len(r.findings) > 0 {
-		of.wrong++
-	}
-	of.slowest = max(of.slowest, r.took)
-}
-
-// String returns the table.
-func (s *summary) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "scenario\twrites\truns\tcrashed\tnot reached\twrong\tslowest")
-	total := row{scenario: "all"}
-	for _, r := range append(s.rows, &total) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.scenario, r.writes, r.runs, r.crashed, r.unreached, r.wrong, r.slowest.Round(100*time.Millisecond))
-		total.writes += r.writes
-		total.runs += r.runs
-		total.crashed += r.crashed
-		total.unreached += r.unreached
-		total.wrong += r.wrong
-		total.slowest = max(total.slowest, r.slowest)
-	}
-	_ = t.Flush() // into memory
-	return b.String()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/wire"
 )
 
 // calm is how long there must be no request before a run continues, if the state is
@@ -30,10 +33,13 @@ type run struct {
 	world    World
 	parents  []schema.GroupVersionKind
 	kinds    []schema.GroupVersionKind // parents and children
-	lines    *lines
-	operator *testkit.Operator    // the running one
-	wires    []*crashingTransport // of all operators, in the order of their starts
+	operator *testkit.Operator         // the running one
+	wires    []*wire.Wire              // of all operators, in the order of their starts
+	armed    int                       // writes before the user's action
 	result   *result
+
+	mu    sync.Mutex
+	lines []string // the requests, in the order of their responses
 
 	watched  map[id]bool // all objects that the operator has watched
 	received time.Time   // since when nothing is on its way to the operator
@@ -48,13 +54,11 @@ type id struct {
 func (c Campaign) run(ctx context.Context, s Scenario, at point, ref *reference) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Campaign: c, scenario: s, ref: ref, lines: &lines{}, result: &result{point: at}, watched: map[id]bool{}}
-	began := time.Now()
+	r := &run{Campaign: c, scenario: s, ref: ref, result: &result{point: at}, watched: map[id]bool{}}
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
 	err := r.play(ctx)
-	r.result.took = time.Since(began)
 	if err := r.close(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
@@ -140,7 +144,7 @@ func (r *run) play(ctx context.Context) error {
 		}
 		r.result.find(r.scenario, asked, err.Error())
 	}
-	r.result.writes = r.wires[0].writesSent()
+	r.result.writes = r.wires[0].Sent() - r.armed
 	recovered, err := r.requests(ctx)
 	if err != nil {
 		return err
@@ -158,7 +162,7 @@ func (r *run) play(ctx context.Context) error {
 		if err := r.restart(ctx); err != nil {
 			return err
 		}
-		if err := r.until(ctx, "a fresh operator to be quiet", func(context.Context) (bool, error) { return r.wire().quiet(r.Quiet), nil }); err != nil {
+		if err := r.until(ctx, "a fresh operator to be quiet", func(context.Context) (bool, error) { return r.wire().Quiet(r.Quiet), nil }); err != nil {
 			r.result.find(r.scenario, "stability", err.Error())
 		}
 		if all, err = r.requests(ctx); err != nil {
@@ -174,10 +178,10 @@ func (r *run) play(ctx context.Context) error {
 // disturb executes the user's action and kills the operator at the run's point.
 // When it returns, an operator is running that does not know what happened.
 func (r *run) disturb(ctx context.Context) error {
-	at, wire := r.result.point, r.wire()
+	at, operator := r.result.point, r.wire()
+	r.armed = operator.Sent()
 	switch at.kind {
 	case clean:
-		wire.arm(0)
 		return r.act(ctx)
 	case down:
 		r.kill()
@@ -187,19 +191,16 @@ func (r *run) disturb(ctx context.Context) error {
 		}
 		return r.restart(ctx)
 	}
-	wire.arm(at.write)
+	operator.Arm(wire.Fault{Kind: wire.CrashAfter, At: at.write})
 	if err := r.act(ctx); err != nil {
 		return err
 	}
 	// It may need fewer writes than the longest of the clean runs.
 	err := r.until(ctx, "the crash", func(ctx context.Context) (bool, error) {
-		select {
-		case <-wire.crashed:
-			r.result.reached = true
+		if r.result.reached = operator.IsDead(); r.result.reached {
 			return true, nil
-		default:
-			return r.settled(ctx, pathEnd)
 		}
+		return r.settled(ctx, pathEnd)
 	})
 	if err != nil {
 		return nil //nolint:nilerr // settle, which is next, waits for the same and reports what is wrong
@@ -220,8 +221,14 @@ func (r *run) act(ctx context.Context) error {
 
 // start starts an operator with empty caches.
 func (r *run) start(ctx context.Context) error {
-	w := newWire(fmt.Sprintf("operator %d", len(r.wires)+1), r.world.Namespace, r.lines)
-	o, err := r.Env.Run(ctx, r.Subject, w.wrap, r.world.Namespace)
+	w, number := wire.New(), len(r.wires)+1
+	w.Observe = func(q *http.Request, outcome string) {
+		path := strings.TrimPrefix(strings.TrimPrefix(q.URL.Path, "/api/"), "/apis/")
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lines = append(r.lines, fmt.Sprintf("operator %d: %s %s → %s", number, q.Method, strings.Replace(path, "namespaces/"+r.world.Namespace+"/", "", 1), outcome))
+	}
+	o, err := r.Env.Run(ctx, r.Subject, w.Wrap, r.world.Namespace)
 	if err != nil {
 		return err
 	}
@@ -235,7 +242,7 @@ func (r *run) kill() {
 	if r.operator == nil {
 		return // already killed
 	}
-	r.wire().kill()
+	r.wire().Kill()
 	_ = r.operator.Stop()
 	r.operator = nil
 }
@@ -244,13 +251,13 @@ func (r *run) kill() {
 func (r *run) restart(ctx context.Context) error {
 	w := r.wire()
 	r.kill()
-	if err := testkit.Eventually(ctx, "the last answers to the dead operator", func(context.Context) (bool, error) { return w.idle(), nil }); err != nil {
+	if err := testkit.Eventually(ctx, "the last answers to the dead operator", func(context.Context) (bool, error) { return w.Quiet(0), nil }); err != nil {
 		return err
 	}
 	return r.start(ctx)
 }
 
-func (r *run) wire() *crashingTransport { return r.wires[len(r.wires)-1] }
+func (r *run) wire() *wire.Wire { return r.wires[len(r.wires)-1] }
 
 // until is Eventually with the time limit of the campaign.
 func (r *run) until(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
@@ -277,7 +284,7 @@ func (r *run) settled(ctx context.Context, phase string) (bool, error) {
 		// read what it may read once.
 		long = r.Quiet
 	}
-	if !r.wire().quiet(long) {
+	if !r.wire().Quiet(long) {
 		return false, nil
 	}
 	if phase == pathEnd {
@@ -358,7 +365,7 @@ func (r *run) diff(phase string) string {
 func (r *run) requests(ctx context.Context) ([]testkit.Request, error) {
 	answered := 0
 	for _, w := range r.wires {
-		answered += w.writesAnswered()
+		answered += len(w.Done())
 	}
 	var rs []testkit.Request
 	err := testkit.Eventually(ctx, "the audit log to be complete", func(ctx context.Context) (bool, error) {
@@ -418,11 +425,9 @@ func (r *run) ask(h *history, end []unstructured.Unstructured, recovery, restart
 	find("status", r.checkStatus(h))
 	find("ownership", checkOwners(h, r.Env.Scheme))
 	if len(r.result.findings) > 0 {
-		where := "no crash"
-		if r.result.reached {
-			where = "crash " + r.wires[0].point
-		}
-		r.result.history = fmt.Sprintf("%s/%s: %s; requests:\n%s", r.scenario.Name, r.result.point, where, r.lines)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.result.history = fmt.Sprintf("%s/%s: crashed %v; requests:\n%s", r.scenario.Name, r.result.point, r.result.reached, strings.Join(r.lines, "\n"))
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/wire"
 )
 
 var childKinds = []schema.GroupVersionKind{
@@ -213,32 +215,6 @@ func (w *World) eraseStatus(ctx context.Context) error {
 	return err
 }
 
-// falsifyStatus sets conditions that are not true.
-func (w *World) falsifyStatus(ctx context.Context) error {
-	u, err := w.object(ctx)
-	if err != nil || u == nil {
-		return orSkip(err)
-	}
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range conditions {
-		m, _ := c.(map[string]any)
-		if m["status"] == "True" {
-			m["status"] = "False"
-		} else {
-			m["status"] = "True"
-		}
-	}
-	if err := unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions"); err != nil {
-		return fmt.Errorf("changing the conditions: %w", err)
-	}
-	err = w.env.Admin.Status().Update(ctx, u)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-		return errSkip
-	}
-	w.memory.falsified = statusOf(u).Conditions
-	return err
-}
-
 func orSkip(err error) error {
 	if err == nil {
 		return errSkip
@@ -364,38 +340,13 @@ func (w *World) unchanging(u *unstructured.Unstructured) map[string]any {
 func faultOps() []Op {
 	all := []Op{
 		ofHistory(other("restart-operator", nil, func(ctx context.Context, w *World) error {
-			w.kill(w.leader())
+			w.kill()
 			return w.start(ctx)
 		})),
 		early(other("two-namespaces", nil, func(ctx context.Context, w *World) error {
 			w.others = []string{metav1.NamespaceDefault}
-			w.kill(w.leader())
+			w.kill()
 			return w.start(ctx)
-		})),
-		disturb(other("two-leaders", nil, func(ctx context.Context, w *World) error {
-			first := w.leader()
-			if len(w.leaders) > 1 || w.leaders[0].wire.isDead() {
-				return errSkip
-			}
-			if err := w.start(ctx); err != nil {
-				return err
-			}
-			w.unaware = true
-			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
-				err := w.idle(ctx)
-				w.kill(first)
-				return err
-			})
-			return nil
-		})),
-		disturb(other("paused-leader", nil, func(_ context.Context, w *World) error {
-			first := w.leader()
-			if len(w.leaders) > 1 || first.wire.isDead() {
-				return errSkip
-			}
-			first.wire.arm(fault{kind: hold, at: 1})
-			w.afterOps = append(w.afterOps, func(ctx context.Context) error { return w.resumeLeader(ctx, first) })
-			return nil
 		})),
 		disturb(other("stale-object", nil, stale(func(k *Kind) []string { return []string{k.Name + "s"} }))),
 		disturb(other("stale-workload", nil, stale(func(k *Kind) []string {
@@ -413,18 +364,8 @@ func faultOps() []Op {
 			return all
 		}))),
 		disturb(other("stale-all", nil, stale(func(*Kind) []string { return []string{""} }))),
-		disturb(other("slow-handlers", nil, func(_ context.Context, w *World) error {
-			l := w.leader()
-			l.slow.Store(true)
-			w.afterOps = append(w.afterOps, func(ctx context.Context) error {
-				err := w.idle(ctx)
-				l.slow.Store(false)
-				return err
-			})
-			return nil
-		})),
 		disturb(other("break-watches", nil, func(_ context.Context, w *World) error {
-			w.leader().wire.breakWatches()
+			w.leader.wire.BreakWatches()
 			return nil
 		})),
 		early(other("clock-back", nil, func(_ context.Context, w *World) error { w.skew.Add(-int64(24 * time.Hour)); return nil })),
@@ -432,24 +373,24 @@ func faultOps() []Op {
 	}
 	for n := 1; n <= 4; n++ {
 		all = append(all,
-			disturb(other(fmt.Sprintf("crash-before-%d", n), nil, armed(fault{kind: crashBefore, at: n}))),
-			disturb(other(fmt.Sprintf("crash-after-%d", n), nil, armed(fault{kind: crashAfter, at: n}))))
+			disturb(other(fmt.Sprintf("crash-before-%d", n), nil, armed(wire.Fault{Kind: wire.CrashBefore, At: n}))),
+			disturb(other(fmt.Sprintf("crash-after-%d", n), nil, armed(wire.Fault{Kind: wire.CrashAfter, At: n}))))
 	}
 	for n := 1; n <= 2; n++ {
 		for _, code := range []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError} {
-			all = append(all, disturb(other(fmt.Sprintf("refuse-%d-%d", code, n), nil, armed(fault{kind: refuse, at: n, code: code}))))
+			all = append(all, disturb(other(fmt.Sprintf("refuse-%d-%d", code, n), nil, armed(wire.Fault{Kind: wire.Refuse, At: n, Code: code}))))
 		}
-		all = append(all, disturb(other(fmt.Sprintf("lose-answer-%d", n), nil, armed(fault{kind: lose, at: n}))))
+		all = append(all, disturb(other(fmt.Sprintf("lose-answer-%d", n), nil, armed(wire.Fault{Kind: wire.Lose, At: n}))))
 	}
 	return all
 }
 
-func armed(f fault) func(context.Context, *World) error {
+func armed(f wire.Fault) func(context.Context, *World) error {
 	return func(_ context.Context, w *World) error {
-		if w.leader().wire.isDead() {
+		if w.leader.wire.IsDead() {
 			return errSkip
 		}
-		w.leader().wire.arm(f)
+		w.leader.wire.Arm(f)
 		return nil
 	}
 }
@@ -458,13 +399,13 @@ func armed(f fault) func(context.Context, *World) error {
 // to everything else.
 func stale(resources func(*Kind) []string) func(context.Context, *World) error {
 	return func(_ context.Context, w *World) error {
-		l := w.leader()
-		if l.wire.isDead() {
+		l := w.leader
+		if l.wire.IsDead() {
 			return errSkip
 		}
 		w.unaware = w.unaware || len(w.others) > 0 // it does not wait for its own writes
 		for _, resource := range resources(w.kind) {
-			l.wire.freeze(resource)
+			l.wire.Freeze(resource)
 		}
 		w.afterOps = append(w.afterOps, func(ctx context.Context) error {
 			err := w.idle(ctx)
@@ -479,54 +420,9 @@ func stale(resources func(*Kind) []string) func(context.Context, *World) error {
 			if err == nil {
 				err = w.idle(ctx)
 			}
-			l.wire.thaw()
+			l.wire.Thaw()
 			return err
 		})
 		return nil
 	}
-}
-
-// takeover is how long after a write the lease of a leader can expire: 15 s after its
-// last renewal, and a leader ends if it has not renewed it for 10 s.
-const takeover = 5 * time.Second
-
-// resumeLeader lets another operator take over from one that is suspended, and then
-// lets the first one continue in the middle of its reconcile.
-func (w *World) resumeLeader(ctx context.Context, first *leader) error {
-	if err := w.idle(ctx); err != nil {
-		return err
-	}
-	if first.wire.isDead() || !slices.Contains(w.leaders, first) {
-		return nil
-	}
-	if err := w.start(ctx); err != nil {
-		return err
-	}
-	w.unaware = true
-	if err := w.later(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(time.Until(first.wire.resumable())):
-	}
-	first.wire.disarm()
-	first.wire.release()
-	if err := w.idle(ctx); err != nil {
-		return err
-	}
-	w.kill(first)
-	return nil
-}
-
-// later executes some turns.
-func (w *World) later(ctx context.Context) error {
-	for range 5 {
-		moved, err := w.turn(ctx)
-		if err != nil || !moved {
-			return err
-		}
-	}
-	return nil
 }

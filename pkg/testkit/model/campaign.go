@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,9 +28,6 @@ type Campaign struct {
 	Kinds []string
 	// Shrinking is the time limit for finding the shortest chain of a violation.
 	Shrinking time.Duration
-	// Without are the names of operations that are not used, and of oracles that
-	// are not checked: known defects would hide unknown ones.
-	Without []string
 	// Out receives each violation as soon as it is found, and a line of progress each
 	// minute.
 	Out io.Writer
@@ -42,9 +38,6 @@ type Found struct {
 	Seed     uint64
 	Result   *Result
 	Repeated bool
-	// After and Operations are what the campaign needed to find it.
-	After      time.Duration
-	Operations int
 }
 
 // String returns everything that is needed to reproduce the violation.
@@ -54,8 +47,7 @@ func (f Found) String() string {
 	if !f.Repeated {
 		again = "it did not happen a second time"
 	}
-	return fmt.Sprintf("VIOLATION of %q after %s and %d operations (seed %d; %s)\n%s\nchain: MODEL_CHAIN='%s'\nlog:\n%s\n",
-		v.Oracle, f.After.Round(time.Second), f.Operations, f.Seed, again, v.Detail, f.Result.Chain, strings.Join(f.Result.Log, "\n"))
+	return fmt.Sprintf("VIOLATION of %q (seed %d; %s)\n%s\nchain: MODEL_CHAIN='%s'\nlog:\n%s\n", v.Oracle, f.Seed, again, v.Detail, f.Result.Chain, strings.Join(f.Result.Log, "\n"))
 }
 
 // Summary is the result of a campaign.
@@ -78,12 +70,12 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var broken error
-	known := signatures{}
+	known := map[string]bool{} // the kinds, promises and last operations of violations
 	seeds := make(chan uint64)
 	for range c.Workers {
 		wg.Go(func() {
 			for seed := range seeds {
-				chain := Generate(seed, c.Kinds, c.Without)
+				chain := Generate(seed, c.Kinds)
 				r, err := Run(ctx, c.Env, chain)
 				if ctx.Err() != nil {
 					return
@@ -98,15 +90,16 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 					continue
 				}
 				s.Chains, s.Operations, s.Checks, s.Refused = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks, s.Refused+r.Refused
-				isNew := len(r.Violations) > 0 && !slices.Contains(c.Without, r.Violations[0].Oracle) && known.isNew(r)
-				f := Found{Seed: seed, Result: r, After: time.Since(began), Operations: s.Operations}
-				mu.Unlock()
-				if !isNew {
+				if len(r.Violations) == 0 || known[r.signature()] {
+					mu.Unlock()
 					continue
 				}
+				known[r.signature()] = true
+				mu.Unlock()
+				f := Found{Seed: seed}
 				f.Result, f.Repeated = Shrink(ctx, c.Env, truncated(r), c.Shrinking)
 				mu.Lock()
-				_ = known.isNew(f.Result)
+				known[f.Result.signature()] = true
 				s.Found = append(s.Found, f)
 				_, _ = fmt.Fprintln(c.Out, f)
 				mu.Unlock()
@@ -154,19 +147,7 @@ func truncated(r *Result) *Result {
 	return r
 }
 
-// signatures count violations that read the same, and those with the same last
-// operation.
-type signatures map[string]int
-
-// anyName matches the text that differs between two violations of the same kind.
-var anyName = regexp.MustCompile(`[a-z]+:[a-z0-9.]+|[0-9]+|"[^"]*"`)
-
-// isNew reports whether a violation differs from all that were found before. At
-// most three that read the same are considered different.
-func (s signatures) isNew(r *Result) bool {
-	v := r.Violations[0]
-	reads, ends := v.Oracle+anyName.ReplaceAllString(v.Detail, ""), r.Chain.kind+v.Oracle+last(r.Executed)
-	s[reads]++
-	s[ends]++
-	return s[reads] <= 3 && s[ends] == 1
+// signature is the same for violations that probably have the same cause.
+func (r *Result) signature() string {
+	return r.Chain.kind + " " + r.Violations[0].Oracle + " " + last(r.Executed)
 }

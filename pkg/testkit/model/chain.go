@@ -156,6 +156,6 @@ func (w *World) pause(ctx context.Context, p pace) error {
 	if err := w.settle(ctx); err != nil || len(w.found) > 0 {
 		return err
 	}
-	w.leader().wire.disarm()
+	w.leader.wire.Disarm()
 	return w.check(ctx)
 }

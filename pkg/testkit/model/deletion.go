@@ -29,6 +29,9 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 		if !wait && orphans {
 			return errSkip // the remaining children would be in the way
 		}
+		if statusOf(u).ObservedGeneration < w.memory.policyAt {
+			return errSkip // the policy is in force once it is reconciled (docs/api/common.md)
+		}
 		before, err := w.owned(ctx, u)
 		if err != nil {
 			return err
@@ -55,9 +58,10 @@ func deletion(how metav1.DeletionPropagation, wait bool) func(context.Context, *
 			return err
 		}
 		if orphans || how == metav1.DeletePropagationOrphan {
-			return w.left(ctx, u, before, orphans, how)
+			return w.left(ctx, u, before, orphans)
 		}
-		sure := slices.DeleteFunc(slices.Clone(before), func(c unstructured.Unstructured) bool { return w.memory.mayBeKept(u, &c) })
+		// The policy may have been Orphan when a child lost its label, without which it is not observed.
+		sure := slices.DeleteFunc(slices.Clone(before), func(c unstructured.Unstructured) bool { return !isBound(&c) && !naming.IsLabelled(&c) })
 		if err := w.collected(ctx, sure); err != nil || len(sure) == len(before) {
 			return err
 		}
@@ -97,8 +101,8 @@ func (w *World) gone(ctx context.Context, u *unstructured.Unstructured) error {
 			w.violate("deletion", "%s %s still exists %s after its deletion, with the finalizers %v", live.GetKind(), live.GetName(), long, live.GetFinalizers())
 			return nil
 		}
-		if w.leader().wire.isDead() {
-			w.kill(w.leader())
+		if w.leader.wire.IsDead() {
+			w.kill()
 			if err := w.start(ctx); err != nil {
 				return err
 			}
@@ -121,32 +125,11 @@ func (w *World) collected(ctx context.Context, before []unstructured.Unstructure
 	return nil
 }
 
-// specChanged records what an edit changed: the deletion policy, and whether the
-// operator may not have seen the NetworkPolicy that the object was created with.
-func (m *memory) specChanged(before, after map[string]any, generation int64) {
-	m.isolated = m.isolated && has(after, "networkPolicy")
-	m.unisolated = m.unisolated && has(after, "networkPolicy")
-	was, is := text(before, "deletionPolicy"), text(after, "deletionPolicy")
-	switch orphan := string(common.DeletionPolicyOrphan); {
-	case was == orphan && is != orphan:
-		m.orphanAt, m.deleteAt = 0, generation
-	case was != orphan && is == orphan:
-		m.orphanAt, m.deleteAt = generation, 0
+// policyChanged records that an edit changed the deletion policy.
+func (m *memory) policyChanged(before, after map[string]any, generation int64) {
+	if text(before, "deletionPolicy") != text(after, "deletionPolicy") {
+		m.policyAt = generation
 	}
-}
-
-// mayBeLost reports whether a deletion may delete a child that the object orphans. The
-// documentation promises the opposite only after the operator has reconciled the policy:
-// before, the child has an owner reference. So does one that the operator does not observe,
-// because it lost its label while the object was paused.
-func (m *memory) mayBeLost(object, child *unstructured.Unstructured) bool {
-	return isBound(child) && (statusOf(object).ObservedGeneration < m.orphanAt || !naming.IsLabelled(child))
-}
-
-// mayBeKept reports whether a deletion may leave a child that is to be deleted: until the
-// operator has reconciled that, the child has no owner reference.
-func (m *memory) mayBeKept(object, child *unstructured.Unstructured) bool {
-	return !isBound(child) && (statusOf(object).ObservedGeneration < m.deleteAt || !naming.IsLabelled(child))
 }
 
 // isBound reports whether a child is deleted with its owner.
@@ -154,7 +137,7 @@ func isBound(child metav1.Object) bool { return metav1.GetControllerOf(child) !=
 
 // left checks that all children that an object has orphaned exist, and then deletes
 // them.
-func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool, how metav1.DeletionPropagation) error {
+func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before []unstructured.Unstructured, released bool) error {
 	// The garbage collector and a slow operator need some time.
 	for range 3 {
 		if err := w.idle(ctx); err != nil {
@@ -177,8 +160,8 @@ func (w *World) left(ctx context.Context, u *unstructured.Unstructured, before [
 		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(&was), live)
 		lost := apierrors.IsNotFound(err) || err == nil && (live.GetUID() != was.GetUID() || live.GetDeletionTimestamp() != nil)
 		switch {
-		case lost && how != metav1.DeletePropagationOrphan && w.memory.mayBeLost(u, &was):
-			continue
+		case lost && released && isBound(&was) && !naming.IsLabelled(&was):
+			continue // the policy was changed when it was not observed
 		case lost && optional && !wanted && pruned:
 			continue
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != was.GetUID():

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,9 +15,7 @@ import (
 
 // memory is what the model records about one object, from its creation on.
 type memory struct {
-	uid      types.UID
-	creation int // writes of the operator before it
-	leader   *leader
+	uid types.UID
 	// healthy is the spec of the last revision of which all pods were ready.
 	healthy map[string]any
 	// healthyImage is the image that its pods ran, and healthyTemplate is the
@@ -41,24 +38,12 @@ type memory struct {
 	rolledBackInputs string
 	// statusLost reports whether the status was erased.
 	statusLost bool
-	// falsified are the conditions of the object that were falsified last.
-	falsified []metav1.Condition
 	// versions is how many versions of the Deployment have been checked.
 	versions int
 	// floor is the minimum number of pods while an autoscaler sets it.
 	floor int32
 	// hadReplicas reports whether the Deployment has existed.
 	hadReplicas bool
-	// isolated reports whether the object was created with a NetworkPolicy and has
-	// asked for it since, and policyKnown whether it was checked when that was written.
-	isolated, policyKnown bool
-	// restored reports whether the object was restored in this step: it adopts its children.
-	restored bool
-	// unisolated reports whether the object has asked for a NetworkPolicy since
-	// everything settled last, and an unowned object has its name.
-	unisolated bool
-	// replicas are those of the last version of the Deployment that was checked.
-	replicas int32
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int
 	// deletions is how many pods were deleted manually, and evicted whether that was in
@@ -77,12 +62,8 @@ type memory struct {
 	patched map[Ref]int
 	// touched reports whether a child was changed manually in this step.
 	touched bool
-	// orphanAt is the generation that changed the deletion policy to Orphan, until
-	// the operator has reconciled it; 0 if the object was created with that policy.
-	orphanAt int64
-	// deleteAt is the generation that changed the deletion policy from Orphan to Delete,
-	// until the operator has reconciled it.
-	deleteAt int64
+	// policyAt is the generation that changed the deletion policy last; 0 if none did.
+	policyAt int64
 	// changedFor are the inputs of pods, but for the content of the ConfigMap, when that
 	// was changed last.
 	changedFor string
@@ -236,9 +217,6 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 	}
 	if has(spec, "autoscaling") {
 		e.replicas = -1
-		if w.cluster.dead && e.mayBeReady {
-			e.ready, e.mayBeReady, e.why = false, false, e.why+", and its autoscaler gets no metrics"
-		}
 	}
 	return e
 }

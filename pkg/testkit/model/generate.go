@@ -39,10 +39,9 @@ var ofDeletion = []string{"deletionPolicy", "paused", fieldOwnership}
 
 // generator generates a chain.
 type generator struct {
-	r       *rand.Rand
-	kind    *Kind
-	without []string
-	chain   Chain
+	r     *rand.Rand
+	kind  *Kind
+	chain Chain
 
 	calm, faults, lasting []string            // names of operations
 	byField               map[string][]string // the calm ones
@@ -61,13 +60,13 @@ type pendingEnd struct {
 }
 
 // Generate returns the chain of a seed.
-func Generate(seed uint64, kinds, without []string) Chain {
+func Generate(seed uint64, kinds []string) Chain {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible by its seed
 	kind, err := kindNamed(kinds[r.IntN(len(kinds))])
 	if err != nil {
 		panic(err) // it is one of Kinds
 	}
-	g := newGenerator(r, kind, without)
+	g := newGenerator(r, kind)
 	n := 30 + r.IntN(15)
 	starts := map[int][]string{}
 	for _, o := range g.lasting {
@@ -128,8 +127,8 @@ func Generate(seed uint64, kinds, without []string) Chain {
 	return g.chain
 }
 
-func newGenerator(r *rand.Rand, k *Kind, without []string) *generator {
-	g := &generator{r: r, kind: k, without: without, chain: Chain{kind: k.Name}, byField: map[string][]string{}, spec: k.base()}
+func newGenerator(r *rand.Rand, k *Kind) *generator {
+	g := &generator{r: r, kind: k, chain: Chain{kind: k.Name}, byField: map[string][]string{}, spec: k.base()}
 	for _, o := range catalogue() {
 		switch {
 		case o.Name == "create" || o.Name == opBrief || !g.allows(&o):
@@ -152,7 +151,7 @@ func newGenerator(r *rand.Rand, k *Kind, without []string) *generator {
 func (g *generator) percent(n int) bool { return g.r.IntN(100) < n }
 
 func (g *generator) allows(o *Op) bool {
-	return o != nil && o.For(g.kind) && !slices.Contains(g.without, o.Name)
+	return o != nil && o.For(g.kind)
 }
 
 // refocus draws the fields of the next part.

@@ -16,11 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit/wire"
 )
 
 func TestChain_RoundTrip(t *testing.T) {
 	for seed := range uint64(200) {
-		c := Generate(seed, []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}, nil)
+		c := Generate(seed, []string{"webserver", "demoapplication", "memcached", "immortalcontainer"})
 		again, err := ParseChain(c.String())
 		if err != nil {
 			t.Fatal(err)
@@ -33,18 +34,14 @@ func TestChain_RoundTrip(t *testing.T) {
 
 func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 	kinds := []string{"webserver", "demoapplication", "memcached", "immortalcontainer"}
-	without := []string{"pause", "delete-foreground", "crash-before-1", "resume"}
 	for seed := range uint64(50) {
-		c := Generate(seed, kinds, without)
+		c := Generate(seed, kinds)
 		k, err := kindNamed(c.kind)
 		if err != nil {
 			t.Fatal(err)
 		}
 		spec, edits, vain, exists := k.base(), 0, 0, false
 		for i, s := range c.steps {
-			if slices.Contains(without, s.op) {
-				t.Errorf("%s: has %s", c, s.op)
-			}
 			exists = exists || s.op == "create"
 			o := opNamed(s.op)
 			if !exists && !o.Early {
@@ -74,78 +71,6 @@ func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 }
 
 // What a deletion does to a child depends on the policy that it was written with.
-func TestMemory_MayBeLostOrKept(t *testing.T) {
-	keep, orphan := map[string]any{}, map[string]any{"deletionPolicy": "Orphan"}
-	for name, tc := range map[string]struct {
-		specs      []map[string]any // of the generations
-		observed   int64
-		bound      bool
-		unlabelled bool
-		lost, kept bool
-	}{
-		"created with the policy":     {specs: []map[string]any{orphan}},
-		"edited since it was created": {specs: []map[string]any{orphan, orphan}, observed: 1},
-		"changed and not reconciled":  {specs: []map[string]any{keep, orphan}, observed: 1, bound: true, lost: true},
-		"changed and reconciled":      {specs: []map[string]any{keep, orphan}, observed: 2, bound: true},
-		"edited after it was changed": {specs: []map[string]any{keep, orphan, orphan}, observed: 2, bound: true},
-		"changed twice":               {specs: []map[string]any{keep, orphan, keep, orphan}, observed: 2, bound: true, lost: true},
-		"changed back":                {specs: []map[string]any{keep, orphan, keep}, observed: 1, bound: true},
-		"this child has been written": {specs: []map[string]any{keep, orphan}, observed: 1},
-		"without its first status":    {specs: []map[string]any{keep, orphan}, bound: true, lost: true},
-		"not observed":                {specs: []map[string]any{keep, orphan}, observed: 2, bound: true, unlabelled: true, lost: true},
-
-		"removed and not reconciled":               {specs: []map[string]any{orphan, keep}, observed: 1, kept: true},
-		"removed, edited again and not reconciled": {specs: []map[string]any{orphan, keep, keep}, observed: 1, kept: true},
-		"removed and reconciled":                   {specs: []map[string]any{orphan, keep}, observed: 2},
-		"removed and set again":                    {specs: []map[string]any{orphan, keep, orphan}, observed: 1},
-		"removed, and this child has been written": {specs: []map[string]any{orphan, keep}, observed: 1, bound: true},
-		"removed, and this child is not observed":  {specs: []map[string]any{orphan, keep}, observed: 2, unlabelled: true, kept: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var m memory
-			for i, spec := range tc.specs[1:] {
-				m.specChanged(tc.specs[i], spec, int64(i)+2)
-			}
-			object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"observedGeneration": tc.observed}}}
-			child := &unstructured.Unstructured{}
-			if tc.bound {
-				child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Memcached", Name: "o", Controller: new(true)}})
-			}
-			if !tc.unlabelled {
-				child.SetLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
-			}
-			if lost, kept := m.mayBeLost(object, child), m.mayBeKept(object, child); lost != tc.lost || kept != tc.kept {
-				t.Errorf("lost %v, kept %v", lost, kept)
-			}
-		})
-	}
-}
-
-// The operator may see the object only without a NetworkPolicy, and create the
-// workload then.
-func TestMemory_SpecChanged_ForgetsAPolicyThatWasRemoved(t *testing.T) {
-	open, isolated := map[string]any{}, map[string]any{"networkPolicy": map[string]any{}}
-	for name, tc := range map[string]struct {
-		specs []map[string]any
-		want  bool
-	}{
-		"kept":              {[]map[string]any{isolated, isolated}, true},
-		"removed":           {[]map[string]any{isolated, open}, false},
-		"removed and added": {[]map[string]any{isolated, open, isolated}, false},
-		"added":             {[]map[string]any{open, isolated}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := memory{isolated: has(tc.specs[0], "networkPolicy")}
-			for i, spec := range tc.specs[1:] {
-				m.specChanged(tc.specs[i], spec, int64(i)+2)
-			}
-			if m.isolated != tc.want {
-				t.Errorf("got %v", m.isolated)
-			}
-		})
-	}
-}
-
 func TestMemory_ForgetsWhatWasHealthyIfItWasDeletedDuringARollout(t *testing.T) {
 	d := func(image string) *appsv1.Deployment {
 		d := &appsv1.Deployment{}
@@ -300,7 +225,7 @@ func TestWorld_CheckVersions_IgnoresAnEarlierObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}}
 			d.OwnerReferences = []metav1.OwnerReference{{UID: tc.owner, Controller: new(true)}}
-			w := &World{kind: k, leaders: []*leader{{wire: newWire()}}, history: &history{deployments: []*appsv1.Deployment{d}}, memory: memory{uid: "2"}}
+			w := &World{kind: k, leader: &leader{wire: wire.New()}, history: &history{deployments: []*appsv1.Deployment{d}}, memory: memory{uid: "2"}}
 			w.checkVersions(&scene{
 				object: k.empty(), spec: map[string]any{"autoscaling": map[string]any{"minReplicas": int64(4), "maxReplicas": int64(6)}},
 			})

@@ -151,13 +151,6 @@ func (w *World) remember(ctx context.Context) error {
 	}
 	w.checkVersions(s)
 	w.memory.touched, w.memory.edits, w.memory.doubtful, w.memory.historyDeleted = false, 0, false, false
-	w.memory.restored = false
-	if s.status.ObservedGeneration >= w.memory.orphanAt {
-		w.memory.orphanAt = 0
-	}
-	if s.status.ObservedGeneration >= w.memory.deleteAt {
-		w.memory.deleteAt = 0
-	}
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	w.rememberHealthy(s)
 	w.memory.owed = s.spec["paused"] == true && s.ready() < len(s.pods)
@@ -171,7 +164,6 @@ func (w *World) remember(ctx context.Context) error {
 	}
 	w.memory.failing, w.memory.evicted = !works, false
 	w.memory.pinned = w.memory.pinned || has(s.spec, "rollout", "pinnedRevision")
-	w.memory.unisolated = has(s.spec, "networkPolicy") && w.foreign[policyOf(w.kind)] != nil
 	w.memory.floor = 0
 	if s.deployment != nil {
 		w.memory.floor = desiredReplicas(s.deployment)
@@ -250,8 +242,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 		bad("existence", "the object does not exist any more, and it was not deleted")
 		return found, nil
 	}
-	adopts := w.memory.restored && !w.memory.touched
-	if !adopts && (w.isGivenAway(s) || w.isOverlooked(s)) {
+	if w.isGivenAway(s) || w.isOverlooked(s) {
 		return found, nil
 	}
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
@@ -264,7 +255,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	// It was disowned while an earlier object was paused, and has outlived it: the object
 	// reports it as Conflict.
 	for ref, c := range children {
-		if !adopts && e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
+		if e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
 			return found, nil
 		}
 	}
@@ -327,7 +318,7 @@ func (w *World) judgeMemory(ctx context.Context, s *scene, bad func(string, stri
 		if err != nil {
 			return err
 		}
-		if n := w.leader().op.Applier.Remembered(s.object.GetUID(), gvk.Kind); n > len(live) {
+		if n := w.leader.op.Applier.Remembered(s.object.GetUID(), gvk.Kind); n > len(live) {
 			bad("memory", "%d objects of kind %s are remembered, and %d exist", n, gvk.Kind, len(live))
 		}
 	}
@@ -591,43 +582,15 @@ func (w *World) checkInstant(ctx context.Context, all *snapshot) error {
 	}
 	paused := s.spec["paused"] == true
 	pinned := has(s.spec, "rollout", "pinnedRevision")
-	reported := s.isReady() && !equality.Semantic.DeepEqual(s.status.Conditions, w.memory.falsified)
-	if image := text(s.spec, "image"); reported && image != "" && !pinned && !paused && !w.memory.touched {
+	if image := text(s.spec, "image"); s.isReady() && image != "" && !pinned && !paused && !w.memory.touched {
 		for other := range s.running(w.kind.Container) {
 			if other != image {
 				w.violate("instant-image", "Ready is True for a spec with %s, and a container runs %s", image, other)
 			}
 		}
 	}
-	if has(s.spec, "networkPolicy") && !w.memory.touched && !paused && w.foreign[policyOf(w.kind)] == nil {
-		w.checkPolicyFirst()
-	}
 	w.checkVersions(s)
 	return nil
-}
-
-// checkPolicyFirst checks that the NetworkPolicy was created before the pods.
-func (w *World) checkPolicyFirst() {
-	if w.memory.policyKnown || !w.memory.isolated || w.memory.leader != w.leader() || len(w.leaders) > 1 {
-		return // the order of the writes of two operators is not known
-	}
-	for _, d := range w.leader().wire.done()[w.memory.creation:] {
-		if d.Code >= 300 {
-			continue
-		}
-		switch d.Resource {
-		case "networkpolicies":
-			w.memory.policyKnown = true
-			return
-		case "deployments", "pods":
-			if d.Resource == "pods" {
-				continue // it is gated, and the operator does not create the pods of a Deployment
-			}
-			w.violate("policy-first", "%s was written before the NetworkPolicy", d.Resource)
-			w.memory.policyKnown = true
-			return
-		}
-	}
 }
 
 // checkVersions checks each version of the Deployment since the last call.
@@ -650,11 +613,6 @@ func (w *World) checkVersions(s *scene) {
 			w.violate("failed-again", "a revision that had failed was rolled out again, for the same spec: %s", imagesOf(d))
 			w.memory.rolledBack = ""
 		}
-		policy := w.foreign[policyOf(w.kind)]
-		if w.memory.unisolated && !w.memory.touched && policy != nil && w.memory.replicas == 0 && desiredReplicas(d) > 0 {
-			w.violate("policy-first", "the Deployment went from 0 to %d replicas while the name of its NetworkPolicy was taken", desiredReplicas(d))
-		}
-		w.memory.replicas = desiredReplicas(d)
 		if r := desiredReplicas(d); has(s.spec, "autoscaling") && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
 			w.violate("replicas-dropped", "the Deployment went from %d to %d replicas, and the autoscaler asked for no less", w.memory.floor, r)
 			w.memory.floor = 0

@@ -22,6 +22,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
+	"github.com/platform-operator/platform-operator/pkg/testkit/wire"
 )
 
 const (
@@ -48,12 +49,12 @@ type World struct {
 	kind    *Kind
 	ns      string
 	cluster *Cluster
-	leaders []*leader // the last one is the leader; earlier ones still run
-	others  []string  // namespaces that operators watch in addition to that of the chain
+	leader  *leader  // the operator that runs
+	others  []string // namespaces that operators watch in addition to that of the chain
 	history *history
 	skew    atomic.Int64 // of the operator's clock, in nanoseconds
-	// unaware reports whether children were created by a leader that may not have seen
-	// those that were created before: by another leader, or by itself.
+	// unaware reports whether children were created by an operator that may not have seen
+	// those that it had created before.
 	unaware bool
 
 	spec    map[string]any // of the object, before it is created
@@ -72,8 +73,7 @@ type World struct {
 
 // leader is a running operator.
 type leader struct {
-	wire *wire
-	slow atomic.Bool // its handlers
+	wire *wire.Wire
 	op   *testkit.Operator
 }
 
@@ -103,34 +103,27 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
 // now returns the time of the operator's clock.
 func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 
-// start starts another operator, which becomes the leader. It watches the chain's
-// namespace, and w.others.
+// start starts an operator. It watches the chain's namespace, and w.others.
 func (w *World) start(ctx context.Context) error {
-	l := &leader{wire: newWire()}
+	w.leader = &leader{wire: wire.New()}
 	var err error
-	if l.op, err = w.env.Run(ctx, slowHandlers(w.kind.subject(w.now), &l.slow), l.wire.wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
+	if w.leader.op, err = w.env.Run(ctx, w.kind.subject(w.now), w.leader.wire.Wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
 	}
-	w.leaders = append(w.leaders, l)
 	return nil
 }
 
-func (w *World) leader() *leader { return w.leaders[len(w.leaders)-1] }
-
-// kill ends an operator without letting it finish anything.
-func (w *World) kill(l *leader) {
-	l.wire.kill()
-	if l.op != nil {
-		l.op.Cancel()
+// kill ends the operator without letting it finish anything.
+func (w *World) kill() {
+	w.leader.wire.Kill()
+	if w.leader.op != nil {
+		w.leader.op.Cancel()
 	}
-	w.writes += l.wire.changes()
-	w.leaders = slices.DeleteFunc(w.leaders, func(o *leader) bool { return o == l })
+	w.writes += w.leader.wire.Changes()
 }
 
 func (w *World) close(ctx context.Context) {
-	for len(w.leaders) > 0 {
-		w.kill(w.leader())
-	}
+	w.kill()
 	w.history.stop()
 	_ = w.env.Admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}) // a namespace that remains only uses resources of the machine
 }
@@ -217,7 +210,7 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if err != nil {
 		return fmt.Errorf("editing the object: %w", err)
 	}
-	w.memory.specChanged(was, specOf(u), u.GetGeneration())
+	w.memory.policyChanged(was, specOf(u), u.GetGeneration())
 	return w.edited(ctx, specOf(next))
 }
 
@@ -269,8 +262,7 @@ func (w *World) create(ctx context.Context) error {
 	w.exists = true
 	_, versions := w.history.since(0)
 	w.memory = memory{
-		uid: u.GetUID(), creation: len(w.leader().wire.done()), leader: w.leader(), versions: versions,
-		isolated: has(w.spec, "networkPolicy"), releasedBefore: w.history.releasedPods(),
+		uid: u.GetUID(), versions: versions, releasedBefore: w.history.releasedPods(),
 	}
 	return nil
 }
@@ -290,16 +282,8 @@ func (w *World) poke(ctx context.Context) error {
 	return client.IgnoreNotFound(err)
 }
 
-// idle waits until no operator does anything. Two operators of which one sees
-// no changes would revert each other's writes for as long as both work, which the
-// Lease does not let happen for longer than it lasts. So events are delivered
-// before the wait if there are two.
+// idle waits until the operator does nothing.
 func (w *World) idle(ctx context.Context) error {
-	if len(w.leaders) > 1 {
-		for _, l := range w.leaders {
-			l.wire.thaw()
-		}
-	}
 	began := time.Now()
 	received := time.Time{} // since when nothing is on its way to the operator
 	for {
@@ -329,14 +313,14 @@ func (w *World) idle(ctx context.Context) error {
 }
 
 func (w *World) quiet() bool {
-	return !slices.ContainsFunc(w.leaders, func(l *leader) bool { return !l.wire.quiet(calm) })
+	return w.leader.wire.IsDead() || w.leader.wire.Quiet(calm)
 }
 
 // received reports whether the operator has received the latest events of the object
 // and its workload, unless they are delayed on purpose.
 func (w *World) received(ctx context.Context) (bool, error) {
-	l := w.leader()
-	if l.op == nil || !l.wire.delivers() {
+	l := w.leader
+	if l.op == nil || !l.wire.Delivers() {
 		return true, nil
 	}
 	for _, o := range []struct {
@@ -358,14 +342,10 @@ func (w *World) received(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// written returns how often operators have changed something. A write that is refused,
+// written returns how often the operators have changed something. A write that is refused,
 // as that of a child that is unowned in every reconcile, changes nothing.
 func (w *World) written() int {
-	n := w.writes
-	for _, l := range w.leaders {
-		n += l.wire.changes()
-	}
-	return n
+	return w.writes + w.leader.wire.Changes()
 }
 
 // settle lets the cluster and the operator continue until neither has anything left
@@ -379,9 +359,9 @@ func (w *World) settle(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.leader().wire.isDead() {
+		if w.leader.wire.IsDead() {
 			w.logf("the operator was killed; another starts")
-			w.kill(w.leader())
+			w.kill()
 			if err := w.start(ctx); err != nil {
 				return err
 			}
@@ -420,7 +400,7 @@ func (w *World) turn(ctx context.Context) (bool, error) {
 	if err := w.idle(ctx); err != nil {
 		return false, err
 	}
-	if w.written() != before || w.leader().wire.isDead() {
+	if w.written() != before || w.leader.wire.IsDead() {
 		return true, nil
 	}
 	if moved, err := w.cluster.autoscale(ctx); moved || err != nil {
@@ -443,10 +423,8 @@ func (w *World) endFaults(ctx context.Context) error {
 
 func (w *World) lastWrites(n int) string {
 	var all []string
-	for _, l := range w.leaders {
-		for _, d := range l.wire.done() {
-			all = append(all, d.At.Format("05.000 ")+d.String())
-		}
+	for _, d := range w.leader.wire.Done() {
+		all = append(all, d.At.Format("05.000 ")+d.String())
 	}
 	return strings.Join(all[max(0, len(all)-n):], "\n")
 }
