@@ -229,11 +229,15 @@ vulncheck: $(GOVULNCHECK) ## Ask vuln.go.dev for known vulnerabilities in what w
 		*'fetching vulnerabilities'*) echo 'cannot reach the database of vulnerabilities, https://vuln.go.dev: run this where it can be reached' >&2;; \
 		*) printf '%s\n' "$$out";; esac; exit $$rc
 
+# Tests on the cluster mostly wait, so all others run at the same time, with a lower priority.
 .PHONY: test
-test: ## Run all tests, the quick ones first
-	@$(MAKE) test-unit WHOLE=1
-	@$(MAKE) --jobs=3 --output-sync test-envtest test-chart test-fuzz WHOLE=1
-	@$(MAKE) test-e2e
+test: bin/cluster bin/sharedserver ## Run all tests
+	@$(MAKE) --jobs=2 --output-sync=line test-e2e test-without-cluster
+
+.PHONY: test-without-cluster
+test-without-cluster: ## Run the tests that need no cluster, the quick ones first
+	@nice -n 5 $(MAKE) test-unit WHOLE=1
+	@nice -n 5 $(MAKE) --jobs=3 --output-sync test-envtest test-chart test-fuzz WHOLE=1
 
 # With WHOLE, as in make test, packages that have tests against an API server are tested
 # by test-envtest alone, all tests of a package by one program: each costs seconds to build.
