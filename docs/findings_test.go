@@ -51,7 +51,7 @@ var findings = []finding{
 	{number: "N6", defect: "pods stay on a lost node for minutes, which is not named", tests: []string{"TestLeaveLostNodes", "TestDiagnose_BlamesTheRevisionOnlyWithEvidence"}},
 	{number: "N7", defect: "draining takes five seconds, whatever balances the load", tests: []string{"TestDrain", "TestValues_RefusedByTheOperatorAreRefusedByTheChart"}},
 	{number: "N8", defect: "that long responses are cut is not documented", why: "it is, for each kind; make campaign-traffic has downloads and WebSockets"},
-	{number: "N9", defect: "a paused object that was rolled back does not name the fields that wait", why: "open: the message names the child"},
+	{number: "N9", defect: "a paused object that was rolled back does not name the fields that wait", tests: []string{"TestReconciler_ObservesPausedObjectsWithoutWrites"}},
 	{number: "N10", defect: "maxReplicas that is lowered during a rollout leaves fewer pods available", why: "Kubernetes shrinks both ReplicaSets in proportion; Available and Ready report it"},
 	{number: "N11", defect: "an ImmortalContainer does not quote the exit code, and shows an image that does not run", tests: []string{"TestImmortalContainer_ReportsConditions", "TestReport_ImageIsTheOneThatRuns"}},
 
@@ -74,7 +74,7 @@ var findings = []finding{
 	{number: "R20", defect: "a deleted namespace is stuck", tests: []string{"TestReleaseIfDeleted_OfADeletedNamespace"}},
 	{number: "R21", defect: "the item size of a cache cannot be set", why: "a wish: unknown fields are refused, so that no word is lost"},
 	{number: "R22", defect: "the log of a container that exits at once is shown late", tests: []string{"TestDiagnose_NamesTheCause", "TestCampaignCauses"}},
-	{number: "R23", defect: "an HTTP probe is redirected to https", why: "open: the message is NotReady, and the plugin quotes the probe"},
+	{number: "R23", defect: "an HTTP probe is redirected to https", why: "only an event of the kubelet shows it, which the plugin quotes; docs/api/common.md says which applications it concerns"},
 	{number: "R24", defect: "TCP and UDP on one port", tests: []string{"TestDemoApplication_OnePortWithTwoProtocols"}},
 	{number: "R26", defect: "see P6", tests: []string{"TestReport_RecordsARevisionAsHealthyAfterAWhile", "TestCampaignCauses"}},
 	{number: "R28", defect: "variables of nginx are eaten by a shell", tests: []string{"TestSurroundings_Conflicts"}},

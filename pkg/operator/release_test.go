@@ -156,7 +156,7 @@ func TestRelease_HookDoesNothingInRenderedManifests(t *testing.T) {
 		"applied when rendered":                                {nil, "kubectl-client-side-apply", nil},
 		"applied when rendered, by another tool":               {nil, "argocd-controller", nil},
 		"applied when rendered, after an installation by Helm": {helm, "kubectl-client-side-apply", nil},
-		"server-side":                                          {helm, "kubectl", nil},
+		"server-side": {helm, "kubectl", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := managerDeployment()
