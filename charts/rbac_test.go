@@ -380,8 +380,10 @@ func TestRBAC_EveryPermissionIsDocumented(t *testing.T) {
 		if cells[5] == "" {
 			t.Errorf("no reason: %s", line)
 		}
-		for resource := range strings.SplitSeq(cells[2], ", ") {
-			k := row{cells[0], cells[1], strings.Trim(resource, "`"), cells[3]}
+		// One group, or one for each resource.
+		groups := strings.Split(cells[1], ", ")
+		for i, resource := range strings.Split(cells[2], ", ") {
+			k := row{cells[0], strings.Trim(groups[i%len(groups)], "`"), strings.Trim(resource, "`"), cells[3]}
 			explained[k] = append(explained[k], strings.Split(cells[4], ", ")...)
 		}
 	}

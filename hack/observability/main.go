@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,8 +92,7 @@ client-go and Go, at ` + "`/metrics`" + `. [The chart](../charts/platform-operat
 to read them.
 
 Only the leader reports about objects, so the series of all replicas can be added up.
-Counters start at 0 in a new leader, as after a restart. Objects are counted from the
-events of the caches: a scrape sends no request and lists no objects.
+Counters start at 0 in a new leader, as after a restart. A scrape sends no request for objects.
 
 ## Number of series
 
@@ -100,11 +100,8 @@ The number of series does not depend on the number of healthy objects. It grows 
 
 * the number of namespaces that contain objects, unless ` + "`metrics.namespaces`" + ` of the
   [platform configuration](platform-configuration.md) is false;
-* the number of abnormal objects, up to %d. They have a series for each state:
-  ` + "`NotReady`" + ` (for longer than ` + "`rollout.progressDeadlineSeconds`" + `, or 10 minutes), ` + "`Stalled`" + `,
-  ` + "`RolledBack`" + `, and ` + "`Dying`" + ` (the container of an ImmortalContainer ended three times within an
-  hour). If there are more, namespaces take turns, so that one does not displace the
-  others; of each, those that have not been Ready for the longest time are reported, and ` + "`platform_operator_objects_abnormal`" + ` still counts all of them.
+* the number of abnormal objects, up to %d, with a series for each ` + "`state`" + `. If there are more, namespaces take turns; of
+  each, those that have not been Ready for the longest time are reported.
 
 Histograms are native histograms with a resolution of 10%%. For a Prometheus that does not
 scrape those, they also have the classic buckets %s.
@@ -126,13 +123,18 @@ func page() []byte {
 	for _, d := range telemetry.Definitions() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Type, d.Unit, labels(d), d.Help)
 	}
-	b.WriteString("\n## Labels\n\n| label | metrics | values | at most |\n|---|---|---|---|\n")
-	for _, l := range telemetry.Labels() {
+	b.WriteString("\n## Labels\n\n| label | values | at most |\n|---|---|---|\n")
+	uses := telemetry.Labels()
+	for _, l := range uses {
+		name := "`" + l.Name + "`"
+		if i := slices.IndexFunc(uses, func(u telemetry.LabelUse) bool { return u.Name == l.Name }); uses[i].Label != l.Label { // has another meaning here
+			name += " of " + strings.ReplaceAll(strings.Join(l.In, ", "), "platform_operator_", "…")
+		}
 		most := "as many as the cluster has"
 		if l.Max > 0 {
 			most = strconv.Itoa(l.Max)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.Name, strings.ReplaceAll(strings.Join(l.In, ", "), "platform_operator_", "…"), l.Values, most)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, l.Values, most)
 	}
 	return b.Bytes()
 }
@@ -166,8 +168,7 @@ The rules use the classic buckets of histograms. A Prometheus that scrapes nativ
 needs ` + "`always_scrape_classic_histograms: true`" + `.
 
 An alert is critical only if users cannot change objects, objects are not reconciled, or one that
-was available is not.
-The annotation ` + "`dashboard`" + ` is the path of the dashboard below the URL of Grafana.
+was available is not. The annotation ` + "`dashboard`" + ` is the path of the dashboard below the URL of Grafana.
 
 ## Dashboards
 
@@ -179,14 +180,9 @@ They are delivered as
 * [files](../charts/platform-operator/files/dashboards) to import into Grafana. The data source is
   a variable.
 
-Their tables list the alerts, and link to the runbooks and to the dashboard of an object.
-
 ## Reference
 
 The objective for changes is that %.0f%% are Ready within %d seconds.
-
-There is no alert for the hit ratio of a Memcached: its pods have no exporter, so the metric
-does not exist.
 
 | alert | severity | after | meaning |
 |---|---|---|---|

@@ -48,7 +48,7 @@ var (
 	labelCondition   = Label{"condition", "type of the condition", 16}
 	labelStatus      = Label{"status", "`True`, `False` or `Unknown`", 3}
 	labelReason      = Label{"reason", "reason in [conditions.md](conditions.md); `Other` for any other", 64}
-	labelState       = Label{"state", "`NotReady` (for longer than the deadline), `Stalled`, `RolledBack`, `Held` (the rollout waits until a shared ConfigMap or Secret is corrected), `Dying` or `Unavailable` (no pod is healthy, although one was before)", 6}
+	labelState       = Label{"state", "`NotReady` (for longer than `rollout.progressDeadlineSeconds`, or 10 minutes), `Stalled`, `RolledBack`, `Held` (the rollout waits until a shared ConfigMap or Secret is corrected), `Dying` (the container of an ImmortalContainer ended three times within an hour) or `Unavailable` (no pod is healthy, although one was before)", 6}
 	labelAction      = Label{"action", "`created`, `changed`, `taken-over`, `deleted` or `released`", 5}
 	labelFailed      = Label{"action", "`Rollback` or `Halt`", 2}
 	labelCause       = Label{"cause", "reason of the action in `status.lastActions`; `Other` for any other", 64}
