@@ -4,7 +4,8 @@
 //
 // A page has a list between `<!-- fields of WebServer: make generate -->` and
 // `<!-- end of fields -->`. If the name is that of a field, such as rollout, the
-// list has the fields of that block, and the lists of kinds link to it.
+// list has the fields of that block. The list with the name shared has the other fields
+// that several kinds describe in the same way. The lists of kinds link to both.
 package main
 
 import (
@@ -81,6 +82,9 @@ func read(folder string) (map[string]string, error) {
 	return pages, nil
 }
 
+// shared is the list of the fields that several kinds have, without those of blocks.
+const shared = "shared"
+
 // generate returns the pages with current lists. It fails if a list is about nothing,
 // or if kinds describe a field of a shared block differently.
 func generate(pages map[string]string, crds []apiextensionsv1.CustomResourceDefinition) (map[string]string, error) {
@@ -107,6 +111,12 @@ func generate(pages map[string]string, crds []apiextensionsv1.CustomResourceDefi
 			}
 		}
 	}
+	for f, n := range count(crds, lists) {
+		if n > 1 && links[f.path] == "" && links[shared] != "" {
+			lists[shared] = append(lists[shared], f)
+		}
+	}
+	slices.SortFunc(lists[shared], byPath)
 	out := map[string]string{}
 	for name, page := range pages {
 		var err error
@@ -115,13 +125,28 @@ func generate(pages map[string]string, crds []apiextensionsv1.CustomResourceDefi
 			if len(lists[m[2]]) == 0 {
 				err = fmt.Errorf("%s: no CRD has %s", name, m[2])
 			}
-			return m[1] + render(lists[m[2]], links) + m[3]
+			var except []field
+			if m[2] != shared {
+				except = lists[shared]
+			}
+			return m[1] + render(lists[m[2]], links, except) + m[3]
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// count returns how many kinds have a field with this description.
+func count(crds []apiextensionsv1.CustomResourceDefinition, lists map[string][]field) map[field]int {
+	n := map[field]int{}
+	for _, c := range crds {
+		for _, f := range lists[c.Spec.Names.Kind] {
+			n[f]++
+		}
+	}
+	return n
 }
 
 // A field is one of a spec, with its path below spec.
@@ -147,9 +172,11 @@ func specOf(c apiextensionsv1.CustomResourceDefinition) []field {
 		}
 	}
 	visit("", c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
-	slices.SortFunc(all, func(a, b field) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(all, byPath)
 	return all
 }
+
+func byPath(a, b field) int { return strings.Compare(a.path, b.path) }
 
 // withoutName returns a description without the name of the field that it begins with,
 // unless it is part of a phrase ("name of the Secret").
@@ -163,21 +190,28 @@ func withoutName(name, description string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
 }
 
-// render returns a list of fields. Of a shared block it has only the first sentence,
-// because the page that it links to has the rest.
-func render(fields []field, links map[string]string) string {
+// render returns a list of fields. It begins with links to those that are described
+// elsewhere: the shared ones, and blocks.
+func render(fields []field, links map[string]string, except []field) string {
 	var b strings.Builder
+	var elsewhere []string
 	for _, f := range fields {
-		name, text := "`"+f.path+"`", f.description
-		if links[f.path] != "" {
-			name = "[" + name + "](" + links[f.path] + ")"
-			text, _, _ = strings.Cut(text, ". ")
-			text = strings.TrimSuffix(text, ".") + "."
+		name := "`" + f.path + "`"
+		to := links[f.path]
+		if slices.Contains(except, f) {
+			to = links[shared]
+		}
+		if to != "" {
+			elsewhere = append(elsewhere, "["+name+"]("+to+")")
+			continue
 		}
 		if f.required {
 			name += " (required)"
 		}
-		fmt.Fprintf(&b, "* %s: %s\n", name, strings.ReplaceAll(text, "<", "&lt;"))
+		fmt.Fprintf(&b, "* %s: %s\n", name, strings.ReplaceAll(f.description, "<", "&lt;"))
 	}
-	return b.String()
+	if len(elsewhere) == 0 {
+		return b.String()
+	}
+	return "* As in other kinds: " + strings.Join(elsewhere, ", ") + "\n" + b.String()
 }

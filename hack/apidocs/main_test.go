@@ -38,7 +38,7 @@ func undocumented(pages map[string]string, crds []apiextensionsv1.CustomResource
 		for _, f := range specOf(c) {
 			block, _, _ := strings.Cut(f.path, ".")
 			text := lists[c.Spec.Names.Kind] + lists[block]
-			if !strings.Contains(text, "\n* `"+f.path+"`") && !strings.Contains(text, "\n* [`"+f.path+"`](") {
+			if !strings.Contains(text, "\n* `"+f.path+"`") && !strings.Contains(text, "[`"+f.path+"`](") {
 				missing = append(missing, c.Spec.Names.Kind+" "+f.path)
 			}
 		}
