@@ -84,7 +84,7 @@ var (
 	msgNotMounted = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonReferenceNotFound},
 		Text: "The pod waits for its volumes. It mounts {Secrets and ConfigMaps}. Create what is missing, or refer to another one. Run kubectl describe on the pod to see which.",
-		When: "The pod has waited for half a minute. The operator has no permission to read what it mounts.",
+		When: "The operator has no permission to read what the pod mounts.",
 	})
 	msgPodNotReady = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonNotReady},
@@ -99,17 +99,17 @@ var (
 	msgKeepsExiting = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonCrash},
 		Text: "The container keeps exiting. Run kubectl logs --previous to see why.",
-		When: "The kubelet restarts the container again and again, and does not report its exit code.",
+		When: "The kubelet does not report the exit code.",
 	})
 	msgExits = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonCrash},
 		Text: "The container exits with code {code and reason}. Run kubectl logs --previous to see why.",
-		When: "The kubelet restarts the container again and again. OOMKilled means that it needs more memory than its limit.",
+		When: "OOMKilled means that it needs more memory than its limit.",
 	})
 	msgInjected = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonInjectedContainer},
 		Text: "Container {name} of the pod does not run. Another client, such as an admission webhook, adds it. Correct that, and delete the pod.",
-		When: "A container that the operator does not create cannot be started, or exits. kubectl describe on the pod has the cause.",
+		When: "kubectl describe on the pod has the cause.",
 	})
 	msgStarting = message.Define(message.Message{
 		In: notAvailable, Kinds: onlyKind, Reasons: []string{common.ReasonProgressing},

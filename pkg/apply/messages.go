@@ -9,7 +9,7 @@ var (
 	msgFallback = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonWaiting},
 		Text: "{child} cannot be restored as it was yet. It is retried.",
-		When: "A child is created again, and the API server has not released its node port or selector yet.",
+		When: "The API server has not released its node port or selector yet.",
 	})
 	msgReplaced = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonWaiting},
@@ -29,7 +29,7 @@ var (
 	msgEarlier = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonWaiting},
 		Text: "{child} belongs to an earlier {kind} of this name. It will be created again when it is deleted.",
-		When: "The object was deleted and created again, and the garbage collector has not deleted the earlier children yet.",
+		When: "The garbage collector has not deleted the earlier children yet.",
 	})
 	msgOtherOwner = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonConflict},

@@ -9,7 +9,7 @@ var (
 	msgPaused = message.Define(message.Message{
 		In: message.Waits, Reasons: []string{common.ReasonPaused},
 		Text: "Children differ from the spec and are not changed, because spec.paused is true.", Quote: "children and fields",
-		When: "The spec or a child was changed while the object is paused. Set spec.paused to false to have it changed.",
+		When: "Set spec.paused to false to have them changed.",
 	})
 	msgRestored = message.Define(message.Message{
 		In: []string{message.Event}, Reasons: []string{common.ReasonRestored},

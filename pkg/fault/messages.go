@@ -30,7 +30,7 @@ var (
 	msgAdmission = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonAdmissionRefused},
 		Text: "The cluster does not admit a child.", Quote: "message of the API server",
-		When: "A Pod Security Standard, a LimitRange, a policy or a webhook refuses it. Change the spec or what refuses it. It is tried again every minute.",
+		When: "A Pod Security Standard, a LimitRange, a policy or a webhook refuses it. Change the spec or what refuses it.",
 	})
 	msgNodePort = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonNodePortUnavailable},
@@ -42,7 +42,7 @@ var (
 		In: message.Stalls, Reasons: []string{common.ReasonAddressesExhausted},
 		Text: "The cluster has no free address or node port for a Service.", Quote: "message of the API server",
 		Remedy: "Delete Services, or ask an administrator to extend the range.",
-		When:   "The range of cluster addresses (ServiceCIDR) or of node ports is full. It is tried again every minute, and less often if there are many such objects.",
+		When:   "The range of cluster addresses (ServiceCIDR) or of node ports is full.",
 	})
 	msgInvalid = message.Define(message.Message{
 		In: message.Stalls, Reasons: []string{common.ReasonInvalid},

@@ -33,7 +33,7 @@ var (
 			common.ReasonRolloutFailed, common.ReasonRolledBack, "PodsRefused",
 		},
 		Text: "Pods cannot be created.", Quote: "message of the ReplicaSet controller",
-		When: "A quota, a LimitRange, a Pod Security Standard or a webhook does not admit the pods. Remove the cause that is quoted.",
+		When: "Remove the cause that is quoted.",
 	})
 	msgDeadline = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutFailed},
@@ -89,7 +89,7 @@ var (
 	msgHostClaimed = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonHostClaimed},
 		Text: "{kind} \"{name}\" in namespace \"{namespace}\" has the same host and path, and is older. Remove the host from one of the two objects.",
-		When: "Two objects have the same host and path, and the same ingress class or Gateway. Requests are routed to one of them only.",
+		When: "Both have the same ingress class or Gateway. Requests are routed to one of them only.",
 	})
 	msgRouteCreated = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},

@@ -23,7 +23,7 @@ var (
 	msgNodeLost = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonNodeLost),
 		Text: "Node \"{name}\" does not respond, and its pods may still be running there.",
-		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods 30 seconds later, unless spec.pod.tolerations or the platform configuration states another time.",
+		When: "The kubelet of the node has not reported for about 40 seconds. Kubernetes replaces the pods 30 seconds later, unless tolerations or the platform configuration state another time.",
 	})
 	msgPreparing = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
@@ -33,7 +33,7 @@ var (
 	msgCanary = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonCanary},
 		Text: "Revision {number} is a canary. It is promoted when its pods have been ready for rollout.canary.holdSeconds.",
-		When: "The spec has rollout.canary, and a new revision serves next to the earlier one. status.canary has its share of the traffic and the time. To return to the earlier revision, restore the spec or set rollout.pinnedRevision.",
+		When: "status.canary has its share of the traffic and the time. To return to the earlier revision, restore the spec or set rollout.pinnedRevision.",
 	})
 	msgCanaryManual = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonCanary},
@@ -116,7 +116,7 @@ var (
 	msgTooSlow = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(ReasonDeadline),
 		Text: "The rollout did not make progress within its deadline.",
-		When: "No other cause is visible in the pods. Run kubectl describe on them.",
+		When: "No other cause is visible in the pods.",
 	})
 	msgDescribe = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonContainerNotCreated),
@@ -126,7 +126,7 @@ var (
 	msgMounts = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonReferenceNotFound),
 		Text: "Its pod mounts {Secrets and ConfigMaps}. Create what is missing, or refer to another one. Run kubectl describe on the pods to see which.",
-		When: "It follows the message about a container that has not been created. The operator has no permission to read what the pod mounts.",
+		When: "The operator has no permission to read what the pod mounts.",
 	})
 	msgUnschedulable = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonUnschedulable),
@@ -146,7 +146,7 @@ var (
 	msgUnreachable = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The registry cannot be reached or is overloaded, or the node lacks space. The rollout continues when that ends.",
-		When: "It follows the message about an image. Run kubectl describe on the pods to see the error.",
+		When: "Run kubectl describe on the pods to see the error.",
 	})
 	msgNotCreated = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonContainerNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
@@ -156,7 +156,7 @@ var (
 	msgCreateReference = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonReferenceNotFound),
 		Text: "Create it, or refer to another one.",
-		When: "It follows the message of the kubelet about a Secret, ConfigMap or key that does not exist.",
+		When: "It follows the message of the kubelet.",
 	})
 	msgNotYetCreated = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonContainerNotCreated, common.ReasonReferenceNotFound, common.ReasonInjectedContainer),
@@ -166,17 +166,17 @@ var (
 	msgCrash = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonCrash, common.ReasonInjectedContainer),
 		Text: "Container {name} exits with code {code and reason}.", Quote: "last lines of the log",
-		When: "The container ends. kubectl logs --previous has its log.",
+		When: "kubectl logs --previous has its log.",
 	})
 	msgKeepsExiting = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonCrash, common.ReasonInjectedContainer),
 		Text: "Container {name} keeps exiting.",
-		When: "The container ends, and the kubelet does not report its exit code. kubectl logs --previous has its log.",
+		When: "The kubelet does not report its exit code. kubectl logs --previous has its log.",
 	})
 	msgInitializing = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonNotReady, common.ReasonInjectedContainer),
 		Text: "Init container {name} runs, and the pod waits for it.",
-		When: "The init container does not finish. kubectl logs has its log.",
+		When: "kubectl logs has its log.",
 	})
 	msgNotReady = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonNotReady, common.ReasonInjectedContainer),
@@ -186,7 +186,7 @@ var (
 	msgInjected = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonInjectedContainer),
 		Text: "It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start.",
-		When: "It follows the message about a container. Nothing is rolled back, because the pods of every revision have that container.",
+		When: "Nothing is rolled back, because the pods of every revision have that container.",
 	})
 
 	msgNoTemplate = message.Define(message.Message{
@@ -202,7 +202,7 @@ var (
 	msgTemplateNotAllowed = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonNotAllowed},
 		Text: "The platform configuration does not allow the pod template of revision {number}: {fields}. Pin another revision, or change the spec.",
-		When: "A revision that is pinned, rolled back to or created again is older than a rule for images, priority classes or pods, and brings a value that the Deployment does not have now.",
+		When: "The revision is older than a rule for images, priority classes or pods, and has a value that the Deployment does not have now.",
 	})
 	msgNoRevision = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},
@@ -212,6 +212,6 @@ var (
 	msgHealthyNotKept = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Deployments, Reasons: []string{common.ReasonRevisionNotFound},
 		Text: "Revision {number} failed, and revision {number}, which was healthy, is no longer kept. Change the spec, or set rollout.restartedAt to try again.",
-		When: "The ControllerRevision to roll back to was deleted during the rollout. The pods of that revision that still run are not deleted.",
+		When: "The ControllerRevision was deleted during the rollout. The pods of that revision that still run are not deleted.",
 	})
 )

@@ -20,7 +20,7 @@ var (
 	msgRolloutWaits = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutWaiting},
 		Text: "A ConfigMap or Secret changed, and the rollout waits until those of other objects in this namespace have succeeded.",
-		When: "More objects use what changed than the platform configuration (sharedRollouts) allows to be rolled out at once. The object keeps serving what it had, and a change of its spec is rolled out immediately.",
+		When: "The platform configuration (sharedRollouts) limits how many objects are rolled out at once. The object keeps serving what it had, and a change of its spec is rolled out immediately.",
 	})
 	msgRolloutHeld = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutHeld},
@@ -30,7 +30,7 @@ var (
 	msgOneNode = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing},
 		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",
-		When: "It follows another message, if the operator has observed pods on other nodes. Pods are distributed over the nodes only when they are created, so that drains can leave all of them on one. If that node fails, the object does not serve until new pods are ready.",
+		When: "It follows another message, if the operator has observed pods on other nodes. If that node fails, the object does not serve until new pods are ready.",
 	})
 	msgBefore = message.Define(message.Message{
 		In: message.Waits, Kinds: withBefore,
@@ -39,7 +39,7 @@ var (
 			common.ReasonReferenceNotFound, common.ReasonUnschedulable,
 		},
 		Text: "Running the command before the rollout, in Job \"{name}\".",
-		When: "The spec has rollout.before. The Deployment is not changed until the command has succeeded. If no pod of the Job exists, run kubectl describe on the Job.",
+		When: "The Deployment is not changed until the command has succeeded. If no pod of the Job exists, run kubectl describe on the Job.",
 	})
 	msgBeforeWaits = message.Define(message.Message{
 		In: message.Waits, Kinds: withBefore, Reasons: []string{common.ReasonBeforeRollout},
@@ -64,7 +64,7 @@ var (
 	msgEvicting = message.Define(message.Message{
 		In: []string{"Ready=True"}, Kinds: message.Deployments,
 		Text: "A pod is to be evicted, and is replaced first.",
-		When: "It follows another message while a node is drained. There is one pod more until the new one is available, for ten minutes at most.",
+		When: "A node is drained. There is one pod more until the new one is available, for ten minutes at most.",
 	})
 	msgNotReplaced = message.Define(message.Message{
 		In: []string{message.LastActions}, Kinds: message.Deployments, Reasons: []string{"NotReplaced"},
