@@ -33,7 +33,7 @@ var (
 	msgCanary = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonCanary},
 		Text: "Revision {number} is a canary. It is promoted when its pods have been ready for rollout.canary.holdSeconds.",
-		When: "status.canary has its share of the traffic and the time. To return to the earlier revision, restore the spec or set rollout.pinnedRevision.",
+		When: "Its share of the traffic and the time are in status.canary. To return to the earlier revision, restore the spec or set rollout.pinnedRevision.",
 	})
 	msgCanaryManual = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonCanary},
