@@ -13,8 +13,8 @@ type rule struct {
 	except  []string // expressions that contain the pattern and are legitimate
 }
 
-// rules are the part of the vocabulary of docs/style.md that a regular
-// expression can recognize. A rule that reports a legitimate sentence gets an
+// rules are the vocabulary, as far as a regular
+// expression can recognize it; docs/style.md has the rest. A rule that reports a legitimate sentence gets an
 // exception rather than a cleverer pattern.
 var rules = []rule{
 	{pattern: `nobody|somebody|whoever|nobody else|somebody else`, use: "the passive or the imperative"},
@@ -116,8 +116,7 @@ type expressionCount struct {
 	pattern *regexp.Regexp
 }
 
-// counted are the rows of the table, as in the comparison with other projects
-// in docs/style.md.
+// counted are the rows of the table.
 var counted = []expressionCount{
 	{"nobody, somebody, whoever", expression(`nobody|somebody|whoever`)},
 	{"tells whether", expression(`tells? whether`)},
