@@ -426,3 +426,14 @@ func stale(resources func(*Kind) []string) func(context.Context, *World) error {
 		return nil
 	}
 }
+
+// later executes some turns.
+func (w *World) later(ctx context.Context) error {
+	for range 5 {
+		moved, err := w.turn(ctx)
+		if err != nil || !moved {
+			return err
+		}
+	}
+	return nil
+}

@@ -49,9 +49,9 @@ var needs = map[string][]string{
 // last, the model can expect little, and what happens in between is rarely combined
 // with them by chance.
 var ends = map[string]string{
-	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "webhook-down": "quota-off",
-	"nodes-full": "nodes-added", "nodes-full-1": "nodes-added", "pod-outranked": "nodes-added",
-	"node-lost": "node-back", "pin-1": "unpin", "pin-99": "unpin",
+	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "quota-limits": "quota-off", "limit-range": "quota-off", "webhook-down": "quota-off",
+	"account-gone": "quota-off", "quota-timeout": "quota-off", "nodes-full": "nodes-added", "nodes-full-1": "nodes-added", "pod-outranked": "nodes-added",
+	"node-lost": "node-back", "metrics-lost": "metrics-back", "pin-1": "unpin", "pin-99": "unpin",
 	"halt": "rollback", "policy-orphan": "policy-delete", "autoscale": "autoscale-off-3", "autoscale-4": "autoscale-off",
 	"clock-back": "", "clock-forth": "", "two-namespaces": "",
 	"foreign-service": "foreign-service-gone", "foreign-ingress": "foreign-ingress-gone", "foreign-hpa": "foreign-hpa-gone",

@@ -44,6 +44,8 @@ type memory struct {
 	floor int32
 	// hadReplicas reports whether the Deployment has existed.
 	hadReplicas bool
+	// restored reports whether the object was restored in this step: it adopts its children.
+	restored bool
 	// releasedBefore is how many pods had run before the object was created.
 	releasedBefore int
 	// deletions is how many pods were deleted manually, and evicted whether that was in
@@ -217,6 +219,9 @@ func (w *World) expect(spec map[string]any, in inputs) expectation {
 	}
 	if has(spec, "autoscaling") {
 		e.replicas = -1
+		if w.cluster.dead && e.mayBeReady {
+			e.ready, e.mayBeReady, e.why = false, false, e.why+", and its autoscaler gets no metrics"
+		}
 	}
 	return e
 }

@@ -114,7 +114,7 @@ func (c *Cluster) initialise(p *corev1.Pod, in inputs) bool {
 		s := c.container(p, spec, was, true, in)
 		switch {
 		case s.State.Running == nil:
-		case configures(spec, p, in, wrongConfig):
+		case c.outage && len(spec.VolumeMounts) > 0, configures(spec, p, in, wrongConfig):
 			s = crashing(spec, max(2, s.RestartCount), nginxSays)
 		case s.RestartCount < 2 && configures(spec, p, in, lateConfig):
 			s = crashing(spec, s.RestartCount, nginxSays)

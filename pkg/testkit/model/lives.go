@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // surroundings are what pods suffer that neither the spec nor the operator causes.
@@ -21,6 +23,10 @@ type surroundings struct {
 	room    int
 	// lost are the pods on nodes that do not respond.
 	lost map[types.UID]bool
+	// outage makes each test of a configuration fail: a name in it is not found.
+	outage bool
+	// dead reports that the autoscaler gets no metrics.
+	dead bool
 }
 
 // keepsPodsOut reports whether pods are missing that a spec which works asks for.
@@ -28,8 +34,12 @@ func (s *surroundings) keepsPodsOut() bool { return s.refusal != "" || s.full ||
 
 // refusals are the messages of the API server about pods that it does not create.
 var refusals = map[string]string{
-	"quota":        "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
-	"webhook-down": `Internal error occurred: failed calling webhook "sidecar.example.com": failed to call webhook: Post "https://sidecar.mesh.svc:443/inject?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`,
+	"quota":         "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
+	"quota-limits":  "failed quota: q: must specify limits.cpu for: o",
+	"limit-range":   "minimum cpu usage per Container is 1, but request is 100m",
+	"webhook-down":  `Internal error occurred: failed calling webhook "sidecar.example.com": failed to call webhook: Post "https://sidecar.mesh.svc:443/inject?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`,
+	"account-gone":  `error looking up service account ns/o: serviceaccount "o" not found`,
+	"quota-timeout": "resource quota evaluation timed out",
 }
 
 // surroundingOps returns the operations that change what surrounds the pods.
@@ -42,6 +52,8 @@ func surroundingOps() []Op {
 		change("nodes-full", deployed, func(s *surroundings) { s.full, s.room = true, 0 }),
 		change("nodes-full-1", deployed, func(s *surroundings) { s.full, s.room = true, 1 }),
 		change("nodes-added", deployed, func(s *surroundings) { s.full = false }),
+		change("metrics-lost", web, func(s *surroundings) { s.dead = true }),
+		change("metrics-back", web, func(s *surroundings) { s.dead = false }),
 		life("pod-restarts", nil, 1, func(_ *Cluster, p *corev1.Pod) {
 			restart(p.Status.ContainerStatuses, corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no database"})
 		}),
@@ -65,6 +77,8 @@ func surroundingOps() []Op {
 				}
 			})
 		}),
+		other("outage", nginx, outage),
+		ofOwnership(other("restore", deployed, restore)),
 	}
 	for name, message := range refusals {
 		all = append(all, change(name, deployed, func(s *surroundings) { s.refusal = message }))
@@ -132,4 +146,44 @@ func restart(all []corev1.ContainerStatus, exit corev1.ContainerStateTerminated)
 func reboot(_ *Cluster, p *corev1.Pod) {
 	restart(p.Status.InitContainerStatuses, corev1.ContainerStateTerminated{Reason: "Completed"})
 	restart(p.Status.ContainerStatuses, corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"})
+}
+
+// outage makes the tests of the configurations of new pods fail until the operator has seen
+// that three times. A revision that was healthy is not to blame.
+func outage(ctx context.Context, w *World) error {
+	s, err := w.look(ctx)
+	if err != nil || s == nil || !w.serves(s, s.spec) || !s.isReady() || w.cluster.keepsPodsOut() {
+		return orSkip(err)
+	}
+	w.cluster.outage = true
+	defer func() { w.cluster.outage = false }()
+	if err := w.deletePods(ctx, 1); err != nil {
+		return err
+	}
+	if err := w.later(ctx); err != nil {
+		return err
+	}
+	if s, err = w.look(ctx); err == nil && s != nil {
+		w.judgeBlame(s, "a name in the configuration is not found for a while", w.violate)
+	}
+	return err
+}
+
+// restore replaces an object by one without a status, as a backup does, whose children have
+// no owner.
+func restore(ctx context.Context, w *World) error {
+	u, err := w.object(ctx)
+	if err != nil || u == nil || len(u.GetFinalizers()) > 0 || specOf(u)["paused"] == true || len(w.foreign) > 0 {
+		return orSkip(err)
+	}
+	if err := w.env.Admin.Delete(ctx, u, client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the object: %w", err)
+	}
+	w.spec, w.exists = specOf(u), false
+	if err := w.gone(ctx, u); err != nil {
+		return err
+	}
+	err = w.create(ctx)
+	w.memory.restored = true
+	return err
 }

@@ -151,6 +151,7 @@ func (w *World) remember(ctx context.Context) error {
 	}
 	w.checkVersions(s)
 	w.memory.touched, w.memory.edits, w.memory.doubtful, w.memory.historyDeleted = false, 0, false, false
+	w.memory.restored = false
 	w.memory.seen = w.memory.seen[max(0, len(w.memory.seen)-1):]
 	w.rememberHealthy(s)
 	w.memory.owed = s.spec["paused"] == true && s.ready() < len(s.pods)
@@ -242,7 +243,8 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 		bad("existence", "the object does not exist any more, and it was not deleted")
 		return found, nil
 	}
-	if w.isGivenAway(s) || w.isOverlooked(s) {
+	adopts := w.memory.restored && !w.memory.touched
+	if !adopts && (w.isGivenAway(s) || w.isOverlooked(s)) {
 		return found, nil
 	}
 	since, _ := w.history.since(max(0, w.memory.deletedAt-1))
@@ -255,7 +257,7 @@ func (w *World) judge(ctx context.Context) ([]Violation, error) {
 	// It was disowned while an earlier object was paused, and has outlived it: the object
 	// reports it as Conflict.
 	for ref, c := range children {
-		if e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
+		if !adopts && e.children[ref] && c != nil && isGivenAway(c, s.object.GetUID()) {
 			return found, nil
 		}
 	}
