@@ -36,7 +36,8 @@ objects. What is in brackets is a text of another component, quoted verbatim, an
 be missing. [The style guide](style.md) says how messages are written.
 
 * ` + "`Stalled`" + ` and ` + "`Reconciling`" + ` exist only while they are true, and have the reason and
-  the message of ` + "`Ready`" + `. Exceptions are in the lists.
+  the message of ` + "`Ready`" + `. Exceptions are in the lists; if that is ` + "`RolledBack`" + `, ` + "`Stalled`" + ` has
+  ` + "`RolloutFailed`" + `.
 * ` + "`Ready`" + ` is ` + "`Unknown`" + ` with the reason and message of the problem if the object could not be
   observed, or cannot be deleted yet.
 * A change of ` + "`Ready`" + `, ` + "`Reconciling`" + ` or ` + "`Stalled`" + ` is also an event, whose note begins with the
