@@ -144,7 +144,7 @@ GOLDEN_PACKAGE := github.com/platform-operator/platform-operator/pkg/testkit/gol
 update-golden: bin/cluster ## Rewrite golden files; read the diff before you commit it
 	@go test $(golden) -update
 	@assets="$$(bin/cluster assets)"; HELM="$$(bin/cluster tool helm)" KUBEBUILDER_ASSETS="$$assets" \
-		go test -tags=chart ./charts -run '^(TestGolden|TestAdmissionPolicies_AttemptsAreDocumented)$$' -update
+		go test -tags=chart ./charts -run '^TestGolden$$' -update
 
 .PHONY: admission
 admission: ## Write bin/admission.md, tables of all rules of admission
