@@ -179,7 +179,7 @@ func newScene(tb testing.TB, k converge.AnyKind) *scene {
 func (s *scene) restart() {
 	c := cached{s.api, s.cache}
 	s.events = events.NewFakeRecorder(1000)
-	s.Reconciler = converge.NewReconciler(s.kind, c, configsource.NewReader(s.cache, s.api), apply.NewApplier(c, s.api, apply.NoRecorder{}), s.events, func() time.Time { return s.clock })
+	s.Reconciler = converge.NewReconciler(s.kind, c, configsource.NewReader(s.cache, s.api), apply.NewApplier(c, s.api, nil), s.events, func() time.Time { return s.clock })
 }
 
 // sample returns the object of the kind in config/samples.

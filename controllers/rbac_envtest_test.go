@@ -344,7 +344,7 @@ func (s *stage) operator(ctx context.Context) (<-chan error, error) {
 	if err := metrics.Objects.Watch(mgr.GetCache(), env.Scheme, controllers.Objects(platform)); err != nil {
 		return nil, err
 	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics), platform, nil); err != nil {
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics.Child), platform, nil); err != nil {
 		return nil, err
 	}
 	ended := make(chan error, 1)

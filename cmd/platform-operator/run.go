@@ -197,7 +197,7 @@ func term(ctx context.Context, cfg *rest.Config, s *runtime.Scheme, o operator.O
 	if err := errors.Join(measured.NewTerm(metrics.Registry, mgr.Elected()), measured.Objects.Watch(mgr.GetCache(), s, served)); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured), platform, func(is func() bool) { awaited = append(awaited, is) }); err != nil {
+	if err := controllers.Setup(mgr, apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), measured.Child), platform, func(is func() bool) { awaited = append(awaited, is) }); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
 	go func() {

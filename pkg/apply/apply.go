@@ -80,21 +80,23 @@ type Child struct {
 	KeptSince int64
 }
 
-// Recorder counts writes. Its methods may be called concurrently.
-type Recorder interface {
-	// Wrote is called after each successful write of a child.
-	Wrote(owner, child string, action Action)
-	// Skipped is called for each child that matches already, and is therefore not
-	// written.
-	Skipped(owner, child string)
-	// Contested is called when the API server's response lacks fields that were
-	// just applied, because a webhook or another controller keeps changing them.
-	Contested(owner, child string)
-	// Repaired is called after each successful write that only repaired drift: the
-	// desired state of the child had not changed.
-	Repaired(owner, child string, drift Drift)
-	// Failed is called for each child that could not be written.
-	Failed(owner, child string, err error)
+// Recorder counts what is done to the children of a kind. It may be called concurrently, and
+// may be nil.
+type Recorder func(owner, child string, e Event)
+
+// Event is a write of a child, or an attempt.
+type Event struct {
+	// Action is what was done. If it is Unchanged, the child matches already, and is
+	// therefore not written. It is "" if Err is not nil.
+	Action Action
+	// Err is why the child could not be written.
+	Err error
+	// Drift is not empty if the write only repaired drift: the desired state of the child
+	// had not changed.
+	Drift Drift
+	// Contested reports that the API server's response lacks fields that were just
+	// applied, because a webhook or another controller keeps changing them.
+	Contested bool
 }
 
 // Drift is how a child differed from its unchanged desired state.
@@ -106,31 +108,13 @@ const (
 	DriftDeleted Drift = "deleted"
 )
 
-// NoRecorder is a Recorder that counts nothing.
-type NoRecorder struct{}
-
-// Wrote does nothing.
-func (NoRecorder) Wrote(string, string, Action) {}
-
-// Skipped does nothing.
-func (NoRecorder) Skipped(string, string) {}
-
-// Contested does nothing.
-func (NoRecorder) Contested(string, string) {}
-
-// Repaired does nothing.
-func (NoRecorder) Repaired(string, string, Drift) {}
-
-// Failed does nothing.
-func (NoRecorder) Failed(string, string, error) {}
-
 // Applier applies intents. It is safe for concurrent use by several
 // controllers, as long as one owner is reconciled by one worker at a time.
 type Applier struct {
-	client  client.Client // cached reads, and writes
-	live    client.Reader // uncached reads, for objects that the cache does not hold
-	metrics Recorder
-	now     func() time.Time
+	client client.Client // cached reads, and writes
+	live   client.Reader // uncached reads, for objects that the cache does not hold
+	record Recorder
+	now    func() time.Time
 
 	mu     sync.Mutex
 	owners map[types.UID]children
@@ -139,8 +123,14 @@ type Applier struct {
 // NewApplier returns an Applier that reads from the cache of c, and from live
 // the objects that the cache does not hold because they lack the operator's
 // label.
-func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier {
-	return &Applier{client: c, live: live, metrics: metrics, now: time.Now, owners: map[types.UID]children{}}
+func NewApplier(c client.Client, live client.Reader, record Recorder) *Applier {
+	return &Applier{client: c, live: live, record: record, now: time.Now, owners: map[types.UID]children{}}
+}
+
+func (a *Applier) count(owner Owner, kind string, e Event) {
+	if a.record != nil {
+		a.record(owner.GVK.Kind, kind, e)
+	}
 }
 
 // Apply creates or updates one child so that it matches the intent. It sends no
@@ -148,19 +138,18 @@ func NewApplier(c client.Client, live client.Reader, metrics Recorder) *Applier 
 // afterwards.
 func (a *Applier) Apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
 	child, err := a.apply(ctx, owner, in)
-	if err == nil && child.Dispute == nil {
+	if err != nil {
+		a.count(owner, in.Kind, Event{Err: err})
+		return child, err
+	}
+	if child.Dispute == nil {
 		child.Dispute = a.ongoingDispute(owner, in)
 	}
-	switch {
-	case err != nil:
-		a.metrics.Failed(owner.GVK.Kind, in.Kind, err)
-	case child.Action == Unchanged:
-		a.metrics.Skipped(owner.GVK.Kind, in.Kind)
+	if child.Action == Unchanged {
+		a.count(owner, in.Kind, Event{Action: Unchanged})
 	}
-	if err == nil {
-		child.KeptSince = a.recall(owner, in).written.keptSince(child.Live)
-	}
-	return child, err
+	child.KeptSince = a.recall(owner, in).written.keptSince(child.Live)
+	return child, nil
 }
 
 func (a *Applier) apply(ctx context.Context, owner Owner, in Intent) (Child, error) {
@@ -215,18 +204,28 @@ func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live 
 	if err != nil {
 		return nil, false, "", err
 	}
-	live = in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, true, "", nil
-		}
-		return nil, false, "", fmt.Errorf("reading %s: %w", in, err)
+	live, err = a.cached(ctx, in)
+	if err != nil || live == nil {
+		return nil, err == nil, "", err
 	}
 	e, err := t.evaluate(live)
 	if err != nil {
 		return nil, true, "", err
 	}
 	return live, e.action != Unchanged, e.fields, nil
+}
+
+// cached returns the child that the cache holds, or nil.
+func (a *Applier) cached(ctx context.Context, in Intent) (client.Object, error) {
+	live := in.newLive()
+	err := a.client.Get(ctx, in.Key(), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", in, err)
+	}
+	return live, nil
 }
 
 func (a *Applier) applyOnce(ctx context.Context, owner Owner, in Intent) (Child, error) {
@@ -261,7 +260,7 @@ func (a *Applier) Delete(ctx context.Context, owner Owner, kind string, live cli
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s %q: %w", kind, live.GetName(), err)
 	}
-	a.metrics.Wrote(owner.GVK.Kind, kind, Deleted)
+	a.count(owner, kind, Event{Action: Deleted})
 	return nil
 }
 

@@ -333,58 +333,6 @@ func TestApplier_SendsNothingIfTheClaimIsRejected(t *testing.T) {
 	w.wrote("patch application/json-patch+json")
 }
 
-// A field that another client added can make the next state invalid.
-func TestApplier_RemovesFieldsOfOthersThatAreInvalidNow(t *testing.T) {
-	ranges := fielderr.Forbidden(fielderr.NewPath("spec", "LoadBalancerSourceRanges"), "may only be used when `type` is 'LoadBalancer'") // as in Kubernetes
-	ports := fielderr.Invalid(fielderr.NewPath("spec", "type"), "ClusterIP", "is no type")
-	for name, tc := range map[string]struct {
-		refused fielderr.ErrorList
-		field   func(*corev1.Service) // that another client sets
-		wants   []string
-		fails   bool
-	}{
-		"a field of another client": {
-			refused: fielderr.ErrorList{ranges}, field: func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} },
-			wants: []string{"apply", "patch application/json-patch+json", "apply"},
-		},
-		"and one of the intent": {
-			refused: fielderr.ErrorList{ranges, ports}, field: func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} },
-			wants: []string{"apply"}, fails: true,
-		},
-		"a field that is not set": {
-			refused: fielderr.ErrorList{ranges}, field: func(*corev1.Service) {},
-			wants: []string{"apply"}, fails: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.pass(service(30010))
-			byHand(w, "web-service", &corev1.Service{}, tc.field)
-			w.writes = nil
-			w.refuse = func(_ string, n int) error {
-				if n == 1 {
-					return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web-service", tc.refused)
-				}
-				return nil
-			}
-			child, err := w.applier.Apply(t.Context(), owner(), service(30011))
-			if (err != nil) != tc.fails {
-				t.Fatalf("got %v", err)
-			}
-			w.wrote(tc.wants...)
-			if tc.fails {
-				return
-			}
-			diff(t, "restored", "spec.loadBalancerSourceRanges", child.Restored)
-			got := stored(w, "web-service", &corev1.Service{})
-			diff(t, "source ranges", 0, len(got.Spec.LoadBalancerSourceRanges))
-			diff(t, "node port", int32(30011), got.Spec.Ports[0].NodePort)
-			w.pass(service(30011))
-			w.wrote()
-		})
-	}
-}
-
 func TestApplier_RetriesIfTheChildIsDeletedBetweenRequests(t *testing.T) {
 	w := newWorld(t)
 	w.refuse = func(string, int) error { return conflict() }

@@ -87,7 +87,7 @@ func prepare(tb testing.TB) map[string]func() {
 		tb.Fatal(err)
 	}
 	apply := func(cached *appsv1.Deployment, want Action) func() {
-		a := NewApplier(recorded{answer: raw}, recorded{}, NoRecorder{})
+		a := NewApplier(recorded{answer: raw}, recorded{}, nil)
 		if cached != nil {
 			if _, err := a.Apply(ctx, owner, in()); err != nil {
 				tb.Fatal(err)

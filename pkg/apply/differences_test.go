@@ -21,7 +21,7 @@ import (
 func (w *world) explain(in Intent) (Preview, error) {
 	w.t.Helper()
 	before := len(w.writes)
-	f, err := NewApplier(w.server, w.server, w).Diff(w.t.Context(), owner(), in)
+	f, err := NewApplier(w.server, w.server, w.count).Diff(w.t.Context(), owner(), in)
 	if len(w.writes) != before {
 		w.t.Errorf("to explain wrote %v", w.writes[before:])
 	}

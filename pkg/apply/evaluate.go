@@ -22,9 +22,6 @@ type attempt struct {
 	completed
 	// fields are the fields that the completed intent states, once they are needed.
 	fields map[string]any
-	// handedOver reports that fields were handed over already. This is not
-	// repeated if only the status has changed since then.
-	handedOver bool
 	// drift is how the child differs, if its desired state has not changed since it
 	// was last applied.
 	drift Drift
@@ -140,12 +137,18 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	if err != nil {
 		return Preview{}, err
 	}
-	live, err := a.readAnywhere(ctx, in)
-	if apierrors.IsNotFound(err) {
-		return Preview{Action: Created}, nil
-	}
+	live, err := a.cached(ctx, in)
 	if err != nil {
-		return Preview{}, fmt.Errorf("reading %s: %w", in, err)
+		return Preview{}, err
+	}
+	if live == nil { // or it lost the operator's label, without which the cache does not hold it
+		live = in.newLive()
+		if err := a.live.Get(ctx, in.Key(), live); err != nil {
+			if apierrors.IsNotFound(err) {
+				return Preview{Action: Created}, nil
+			}
+			return Preview{}, fmt.Errorf("reading %s: %w", in, err)
+		}
 	}
 	e, err := t.evaluate(live)
 	if err != nil {

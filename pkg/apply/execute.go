@@ -3,13 +3,10 @@ package apply
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,9 +19,6 @@ import (
 // onlyCreate is a resource version that no stored object has. An apply with it
 // either creates the object or is answered with 409.
 const onlyCreate = "1"
-
-// maxSends is how often a write is sent if status updates cause conflicts.
-const maxSends = 3
 
 func (t *attempt) run(ctx context.Context) (Child, error) {
 	live := t.in.newLive()
@@ -190,38 +184,29 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, act Acti
 	if act == TakenOver {
 		log.FromContext(ctx).Info("Taking over a "+t.in.Kind+" that is already there", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
 	}
-	if _, err := t.claim(ctx, live, t.claims(act)); err != nil {
-		return Child{}, err
-	}
-	return t.send(ctx, live, act)
-}
-
-// claim claims fields of live, which has complete managed fields, and reports whether
-// there are any.
-func (t *attempt) claim(ctx context.Context, live client.Object, fields compare.Scope) (bool, error) {
-	patch, err := compare.Claim(live, fields)
+	patch, err := compare.Claim(live, t.claims(act))
 	if err != nil {
-		return false, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 	}
 	if patch == nil {
-		return false, nil
+		return t.send(ctx, live, act)
 	}
 	if err := t.owner.stillFresh(); err != nil {
-		return false, err
+		return Child{}, err
 	}
 	// Do not wait for the cache: without the operator's label it would not
 	// observe this write. The apply that follows adds the label.
 	if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
-		return false, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 	}
-	return true, nil
+	return t.send(ctx, live, act)
 }
 
 // send applies an intent to an existing child. The write is fenced by the UID
 // and by the resource version, so that it does not undo what happened since the
 // child was read, such as the garbage collector's removal of the owner
-// reference of an orphan. If only the status has changed since then, the write
-// is repeated.
+// reference of an orphan. A write of the status meanwhile is a conflict, too: the
+// next reconcile sends it again.
 func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Child, error) {
 	if t.in.isBound(t.owner.Object) && !metav1.IsControlledBy(live, t.owner.Object) {
 		// The garbage collector may have removed the owner reference to orphan the
@@ -233,119 +218,24 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	for _, c := range t.in.Changes {
 		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)
 	}
-	answer, err := t.sendOnce(ctx, live)
-	for sent := 1; sent < maxSends && apierrors.IsConflict(err); sent++ {
-		now, unread := t.readLive(ctx)
-		if unread != nil {
-			return Child{}, unread
-		}
-		if !onlyStatusDiffers(live, now) {
-			break
-		}
-		live = now
-		answer, err = t.sendOnce(ctx, live)
-	}
-	if err == nil {
-		return t.wrote(act, live, answer), nil
-	}
-	if fields := t.unstated(err); fields != nil {
-		return t.sendWithout(ctx, fields, act, err)
-	}
-	if t.in.Replace != nil && t.in.Replace(err) {
-		return Child{}, t.replace(ctx, live.GetUID())
-	}
-	return Child{}, err
-}
-
-// unstated returns the fields that the API server refuses, if the intent states none of
-// them: they are invalid together with what it states, such as the source ranges of a
-// Service that is no load balancer any more.
-func (t *attempt) unstated(refused error) []string {
-	var fields []string
-	if !fault.OnlyCause(refused, func(field string) bool {
-		path, missing := t.lacks(field)
-		fields = append(fields, path)
-		return missing
-	}) {
-		return nil
-	}
-	return fields
-}
-
-// lacks returns the path of a field that the API server names, which may begin with a
-// capital letter, and reports whether the intent does not state it. It does not look
-// into lists.
-func (t *attempt) lacks(field string) (path string, missing bool) {
-	steps := strings.Split(field, ".")
-	for i, step := range steps {
-		steps[i] = strings.ToLower(step[:min(1, len(step))]) + step[min(1, len(step)):]
-	}
-	_, stated, err := unstructured.NestedFieldNoCopy(t.fields, steps...)
-	return strings.Join(steps, "."), steps[0] == "spec" && !strings.Contains(field, "[") && err == nil && !stated
-}
-
-// sendWithout applies the intent so that fields that other clients have set are removed.
-func (t *attempt) sendWithout(ctx context.Context, fields []string, act Action, refused error) (Child, error) {
-	live, err := t.readLive(ctx)
+	version, err := t.handOver(ctx, live)
 	if err != nil {
 		return Child{}, err
-	}
-	claimed, err := t.claim(ctx, live, compare.Exclusive(fields, nil))
-	if err != nil {
-		return Child{}, err
-	}
-	if !claimed {
-		return Child{}, refused
-	}
-	answer, err := t.sendOnce(ctx, live)
-	if err != nil {
-		return Child{}, err
-	}
-	t.differs = strings.Join(fields, ", ")
-	return t.wrote(act, live, answer), nil
-}
-
-// sendOnce applies the intent, and returns the child as answered.
-func (t *attempt) sendOnce(ctx context.Context, live client.Object) (client.Object, error) {
-	version := live.GetResourceVersion()
-	if !t.handedOver {
-		var err error
-		if version, err = t.handOver(ctx, live); err != nil {
-			return nil, err
-		}
-		t.handedOver = true
 	}
 	if err := t.owner.stillFresh(); err != nil {
-		return nil, err
+		return Child{}, err
 	}
 	t.in.meta.WithUID(live.GetUID())
 	t.in.meta.WithResourceVersion(version)
 	sent := t.in.request()
-	if err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
-		return nil, fmt.Errorf("applying %s: %w", t.in, err)
+	err = t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
+	switch {
+	case err == nil:
+		return t.wrote(act, live, sent.answer()), nil
+	case t.in.Replace != nil && t.in.Replace(err):
+		return Child{}, t.replace(ctx, live.GetUID())
 	}
-	return sent.answer(), nil
-}
-
-// onlyStatusDiffers reports whether two versions of an object differ only in
-// the status and in metadata that the API server maintains.
-func onlyStatusDiffers(a, b client.Object) bool {
-	var specs [2]any
-	for i, o := range []client.Object{a, b} {
-		m, err := compare.Decoded(o)
-		if err != nil {
-			return false
-		}
-		delete(m, "status")
-		if meta, ok := m["metadata"].(map[string]any); ok {
-			delete(meta, "resourceVersion")
-			delete(meta, "managedFields")
-		}
-		delete(m, "kind") // set either by the cache or by the API server, depending on the source
-		delete(m, "apiVersion")
-		specs[i] = m
-	}
-	return reflect.DeepEqual(specs[0], specs[1])
+	return Child{}, fmt.Errorf("applying %s: %w", t.in, err)
 }
 
 // replace deletes the live object, so that the child can be created again once
@@ -362,7 +252,7 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("replacing %s: %w", t.in, err)
 	}
 	t.forgetChild(t.owner, t.in.Kind, t.in.Key())
-	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, Deleted)
+	t.count(t.owner, t.in.Kind, Event{Action: Deleted})
 	// A child that never had the operator's label triggers no event when it is
 	// deleted. So the client must not wait for the cache, above, and the next
 	// reconcile is requested explicitly.
@@ -372,15 +262,12 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 // wrote counts a successful write, compares the API server's response with the
 // intent, and remembers the result. before is nil if the child did not exist.
 func (t *attempt) wrote(act Action, before, answer client.Object) Child {
-	t.metrics.Wrote(t.owner.GVK.Kind, t.in.Kind, act)
-	if t.drift != "" {
-		t.metrics.Repaired(t.owner.GVK.Kind, t.in.Kind, t.drift)
-	}
 	var how string
-	if compare.Compare(answer, t.fields, t.in.Exclusive) != (compare.Result{}) {
+	contested := compare.Compare(answer, t.fields, t.in.Exclusive) != (compare.Result{})
+	if contested {
 		how = compare.Fingerprint(compare.Differences(answer, t.fields, t.in.Exclusive))
-		t.metrics.Contested(t.owner.GVK.Kind, t.in.Kind)
 	}
+	t.count(t.owner, t.in.Kind, Event{Action: act, Drift: t.drift, Contested: contested})
 	known := t.recall(t.owner, t.in)
 	known.written = memo{hash: t.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), answer: how}
 	if t.in.KeepsPods != nil && before != nil && t.in.KeepsPods(before, answer) {

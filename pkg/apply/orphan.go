@@ -52,7 +52,9 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	changed, binds := owned(owner, live, bound)
+	changed := live.DeepCopyObject().(client.Object)
+	binds := bound && live.GetAnnotations()[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
+	setOwner(owner, changed, bound, binds)
 	if slices.EqualFunc(changed.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
 		return nil
 	}
@@ -76,17 +78,8 @@ func (a *Applier) patchOwner(ctx context.Context, owner Owner, kind string, live
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing the owner of %s %q: %w", kind, live.GetName(), err)
 	}
-	a.metrics.Wrote(owner.GVK.Kind, kind, Changed)
+	a.count(owner, kind, Event{Action: Changed})
 	return nil
-}
-
-// owned returns a copy of a child with the owner reference and the annotations that it is to
-// have. binds reports whether that adds the owner reference.
-func owned(owner Owner, live client.Object, bound bool) (changed client.Object, binds bool) {
-	changed = live.DeepCopyObject().(client.Object)
-	binds = bound && live.GetAnnotations()[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
-	setOwner(owner, changed, bound, binds)
-	return changed, binds
 }
 
 // setOwner sets the annotations of a child that name its owner, and removes the owner
@@ -94,15 +87,13 @@ func owned(owner Owner, live client.Object, bound bool) (changed client.Object, 
 func setOwner(owner Owner, changed client.Object, bound, binds bool) {
 	annotations := changed.GetAnnotations()
 	refs := changed.GetOwnerReferences()
-	if !bound {
-		refs = withoutOwner(refs, owner)
-	}
 	if binds {
 		refs = append(refs, *metav1.NewControllerRef(owner.Object, schema.GroupVersionKind(owner.GVK)))
 	}
 	if bound {
 		delete(annotations, naming.AnnotationOrphanOf)
 	} else {
+		refs = withoutOwner(refs, owner)
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
@@ -115,12 +106,9 @@ func setOwner(owner Owner, changed client.Object, bound, binds bool) {
 
 // SetOwnerOf is SetOwner for the child that the cache holds, if there is one.
 func (a *Applier) SetOwnerOf(ctx context.Context, owner Owner, in Intent) error {
-	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil
-		}
-		return fmt.Errorf("reading %s: %w", in, err)
+	live, err := a.cached(ctx, in)
+	if err != nil || live == nil {
+		return err
 	}
 	return a.SetOwner(ctx, owner, in.Kind, live, in.isBound(owner.Object))
 }
@@ -138,12 +126,9 @@ func withoutOwner(refs []metav1.OwnerReference, owner Owner) []metav1.OwnerRefer
 // The pod template keeps its annotations, because changing it would replace the
 // pods.
 func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
-	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return Unchanged, nil
-		}
-		return "", fmt.Errorf("reading %s: %w", in, err)
+	live, err := a.cached(ctx, in)
+	if err != nil || live == nil {
+		return Unchanged, err
 	}
 	bound := metav1.IsControlledBy(live, owner.Object)
 	if bound && !orphans(owner.Object) || !bound && !handedOver(live, owner) || !live.GetDeletionTimestamp().IsZero() {
@@ -158,13 +143,13 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, 
 	}
 	// The cache selects by the label that is removed, so it never holds this
 	// version.
-	err := a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+	err = a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("releasing %s: %w", in, err)
 	}
 	a.forgetChild(owner, in.Kind, in.Key())
-	a.metrics.Wrote(owner.GVK.Kind, in.Kind, Released)
+	a.count(owner, in.Kind, Event{Action: Released})
 	return Released, nil
 }
 

@@ -61,7 +61,7 @@ func withPolicyWorld(t *testing.T) (*world, *int) {
 			return c.Get(ctx, key, o, opts...)
 		},
 	})
-	w.applier = NewApplier(w.cached, live, w)
+	w.applier = NewApplier(w.cached, live, w.count)
 	w.pass(deployment())
 	w.writes = nil
 	return w, reads

@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,12 +31,9 @@ func (a *Applier) Adopt(ctx context.Context, owner Owner, kind string, live clie
 		return false, nil
 	}
 	in := Named(kind, live)
-	live = in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("reading %s: %w", in, err)
+	live, err = a.cached(ctx, in)
+	if err != nil || live == nil {
+		return false, err
 	}
 	if !isEarlier(live, owner, labels) || managedElsewhere(live) != "" || !live.GetDeletionTimestamp().IsZero() {
 		return false, nil
@@ -83,25 +79,9 @@ func isEarlier(live client.Object, owner Owner, labels map[string]string) bool {
 // Owned reports whether the cache holds the child. The error explains why Apply
 // would not write the live object, for example because it has another owner.
 func (a *Applier) Owned(ctx context.Context, owner Owner, in Intent) (exists bool, err error) {
-	live := in.newLive()
-	if err := a.client.Get(ctx, in.Key(), live); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("reading %s: %w", in, err)
+	live, err := a.cached(ctx, in)
+	if err != nil || live == nil {
+		return false, err
 	}
 	return true, checkOwnership(owner, in, live)
-}
-
-// readAnywhere reads a child from the cache, or else from the API server: the
-// cache does not hold a child that lost the operator's label or was just
-// created.
-func (a *Applier) readAnywhere(ctx context.Context, in Intent) (client.Object, error) {
-	live := in.newLive()
-	err := a.client.Get(ctx, in.Key(), live)
-	if apierrors.IsNotFound(err) {
-		live = in.newLive()
-		err = a.live.Get(ctx, in.Key(), live)
-	}
-	return live, err
 }

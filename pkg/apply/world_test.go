@@ -105,14 +105,24 @@ func (w *world) replaceOwner(change func(*corev1.ConfigMap)) {
 }
 
 // restart simulates a new process, which remembers nothing.
-func (w *world) restart() { w.applier = NewApplier(w.cached, w.server, w) }
+func (w *world) restart() { w.applier = NewApplier(w.cached, w.server, w.count) }
 
-func (w *world) Wrote(_, _ string, a Action) { w.actions = append(w.actions, a) }
-func (w *world) Contested(_, _ string)       { w.contested++ }
-func (w *world) Skipped(_, _ string)         { w.skipped++ }
-
-func (w *world) Repaired(_, _ string, d Drift) { w.repaired = append(w.repaired, d) }
-func (w *world) Failed(_, _ string, err error) { w.failed = append(w.failed, err) }
+func (w *world) count(_, _ string, e Event) {
+	switch {
+	case e.Err != nil:
+		w.failed = append(w.failed, e.Err)
+	case e.Action == Unchanged:
+		w.skipped++
+	default:
+		w.actions = append(w.actions, e.Action)
+	}
+	if e.Drift != "" {
+		w.repaired = append(w.repaired, e.Drift)
+	}
+	if e.Contested {
+		w.contested++
+	}
+}
 
 func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	notFound := apierrors.NewNotFound(schema.GroupResource{}, key.Name)

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -31,7 +30,7 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("looking up %T: %w", t, err)
 		}
-		disowned, err := c.listDisowned(ctx, gvk)
+		disowned, err := c.listDisowned(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -50,18 +49,17 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 
 // listDisowned returns the metadata of the children of a type in the namespace that have no
 // controller, and name this object or none. Usually there are none.
-func (c *reconciliation) listDisowned(ctx context.Context, gvk schema.GroupVersionKind) ([]runtime.Object, error) {
-	o, err := c.client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		return nil, fmt.Errorf("looking up the list of %s: %w", gvk.Kind, err)
-	}
+func (c *reconciliation) listDisowned(ctx context.Context, t client.Object) ([]runtime.Object, error) {
 	var all []runtime.Object
 	for _, of := range []string{naming.Disowned, apply.OrphanOf(c.owner)} {
-		l := o.DeepCopyObject().(client.ObjectList)
-		err := c.client.List(ctx, l, client.InNamespace(c.obj.GetNamespace()),
+		l, err := emptyList(t, c.client.Scheme())
+		if err != nil {
+			return nil, err
+		}
+		err = c.client.List(ctx, l, client.InNamespace(c.obj.GetNamespace()),
 			client.MatchingFields{naming.IndexDisowned: of}, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return nil, fmt.Errorf("listing children of %s without a controller: %w", gvk.Kind, err)
+			return nil, fmt.Errorf("listing children without a controller: %w", err)
 		}
 		items, err := meta.ExtractList(l)
 		if err != nil {

@@ -3,8 +3,6 @@ package converge
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,28 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// claims finds the children of all namespaces that claim the same. Types are
-// indexed when they are first read, because a cluster may begin to serve one later.
+// claims finds the children of all namespaces that claim the same, by an index of the cache.
 type claims struct {
-	cache interface {
-		client.Reader
-		client.FieldIndexer
-	}
+	cache  client.Reader
 	scheme *runtime.Scheme
 	index  string
 	of     func(client.Object) []string
-
-	mu      sync.Mutex
-	indexed map[reflect.Type]bool
-}
-
-// newClaims returns the claims of the children of a kind.
-func newClaims(cache interface {
-	client.Reader
-	client.FieldIndexer
-}, scheme *runtime.Scheme, kind string, of func(client.Object) []string,
-) *claims {
-	return &claims{cache: cache, scheme: scheme, index: "claims-of-" + kind, of: of, indexed: map[reflect.Type]bool{}}
 }
 
 // Claimants returns the other children of child's type, of all owners in all
@@ -43,7 +25,7 @@ func (r Reader) Claimants(ctx context.Context, child client.Object) ([]client.Ob
 	if r.claims == nil {
 		return nil, nil
 	}
-	list, err := r.claims.prepare(ctx, child)
+	list, err := emptyList(child, r.claims.scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -67,23 +49,15 @@ func (r Reader) Claimants(ctx context.Context, child client.Object) ([]client.Ob
 	return others, nil
 }
 
-// prepare indexes the type of a child, and returns an empty list of it.
-func (c *claims) prepare(ctx context.Context, child client.Object) (client.ObjectList, error) {
-	gvk, err := apiutil.GVKForObject(child, c.scheme)
+// emptyList returns an empty list of the type of an object.
+func emptyList(of client.Object, scheme *runtime.Scheme) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(of, scheme)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking up %T: %w", of, err)
 	}
-	list, err := c.scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t := reflect.TypeOf(child); !c.indexed[t] {
-		if err := c.cache.IndexField(ctx, child, c.index, c.of); err != nil {
-			return nil, fmt.Errorf("indexing %T: %w", child, err)
-		}
-		c.indexed[t] = true
+		return nil, fmt.Errorf("looking up the list of %s: %w", gvk.Kind, err)
 	}
 	return list.(client.ObjectList), nil
 }

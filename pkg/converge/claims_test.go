@@ -1,7 +1,6 @@
 package converge
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,17 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
-
-// indexed is a cache that counts the indexes that are added.
-type indexed struct {
-	client.Client
-	added int
-}
-
-func (i *indexed) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	i.added++
-	return nil
-}
 
 func TestReader_Claimants(t *testing.T) {
 	claiming := func(namespace, name, claims string) *corev1.ConfigMap {
@@ -35,21 +23,19 @@ func TestReader_Claimants(t *testing.T) {
 		return all
 	}
 	one := claiming("a", "one", "host")
-	cache := &indexed{Client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+	cache := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 		WithObjects(one, claiming("a", "two", "another"), claiming("b", "one", "host")).
-		WithIndex(&corev1.ConfigMap{}, "claims-of-web", of).Build()}
-	r := Reader{claims: newClaims(cache, clientgoscheme.Scheme, "web", of)}
-	for range 2 {
-		others, err := r.Claimants(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, o := range others {
-			got = append(got, o.GetNamespace()+"/"+o.GetName())
-		}
-		if diff := cmp.Diff([]string{"b/one"}, got); diff != "" || cache.added != 1 {
-			t.Errorf("%d indexes, (-want +got):\n%s", cache.added, diff)
-		}
+		WithIndex(&corev1.ConfigMap{}, "claims-of-web", of).Build()
+	r := Reader{claims: &claims{cache, clientgoscheme.Scheme, "claims-of-web", of}}
+	others, err := r.Claimants(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range others {
+		got = append(got, o.GetNamespace()+"/"+o.GetName())
+	}
+	if diff := cmp.Diff([]string{"b/one"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -48,7 +48,7 @@ func TestReconciler_ReadsTheOwnerBeforeItCreatesAChildLater(t *testing.T) {
 	}
 	reads := &ownerReads{Reader: l.client}
 	restart := func() {
-		l.Reconciler = NewReconciler(l.kind.erase(), l.client, configsource.NewReader(l.client, l.client), apply.NewApplier(l.client, reads, apply.NoRecorder{}), l.recorder, l.now)
+		l.Reconciler = NewReconciler(l.kind.erase(), l.client, configsource.NewReader(l.client, l.client), apply.NewApplier(l.client, reads, nil), l.recorder, l.now)
 	}
 	restart()
 	pass := func(what string, want int) {

@@ -134,7 +134,7 @@ func TestReconciler_PrunesNoOrphanOfADeletedOwner(t *testing.T) {
 	if err := e.client.Delete(t.Context(), stale); err != nil {
 		t.Fatal(err)
 	}
-	a := apply.NewApplier(e.client, e.client, apply.NoRecorder{})
+	a := apply.NewApplier(e.client, e.client, nil)
 	c := &corev1.ConfigMap{}
 	if err := e.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, c); err != nil {
 		t.Fatal(err)

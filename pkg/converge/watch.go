@@ -125,10 +125,16 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	}
 	children := first{EventHandler: handler.EnqueueRequestsFromMapFunc(ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList()))}
 	if k.Claims != nil {
-		r.claims = newClaims(mgr.GetCache(), mgr.GetScheme(), name, k.Claims)
+		r.claims = &claims{mgr.GetCache(), mgr.GetScheme(), "claims-of-" + name, k.Claims}
 	}
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, children)
+		if k.Claims == nil {
+			continue
+		}
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), c, r.claims.index, k.Claims); err != nil {
+			return fmt.Errorf("indexing what %T claims: %w", c, err)
+		}
 	}
 	if err := k.watchOthers(b, mgr, gvk.Kind); err != nil {
 		return err
@@ -145,8 +151,10 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 // watchOthers watches what is neither an object of the kind nor its child, and matters to it.
 func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind string) error {
 	for _, rel := range k.Watches {
-		if err := indexByOwner(mgr, rel); err != nil {
-			return err
+		if rel.Index != "" {
+			if err := mgr.GetFieldIndexer().IndexField(context.Background(), rel.Object, rel.Index, rel.IndexValues); err != nil {
+				return fmt.Errorf("indexing %T by owner: %w", rel.Object, err)
+			}
 		}
 		b.Watches(rel.Object, rel.handler())
 	}
@@ -181,29 +189,20 @@ func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind strin
 // ownerOf returns a function that maps a child to its owner, if that is of the kind. A
 // child without an owner reference names its owner by UID. objects is the cache, and list
 // an empty list of the kind.
+//
+// The version in the owner reference does not matter. handler.EnqueueRequestForOwner looks
+// up each version in the RESTMapper. A tenant can write any version, and each event of such a
+// child would cause an error with a stack trace, and requests for the API group.
 func ownerOf(kind schema.GroupKind, objects client.Reader, list client.ObjectList) handler.MapFunc {
-	controller := controllerOf(kind)
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		uid := naming.OwnerUID(o)
-		if uid == "" || metav1.GetControllerOfNoCopy(o) != nil {
-			return controller(ctx, o)
-		}
-		return find(ctx, objects, list, o, client.MatchingFields{naming.IndexUID: string(uid)})
-	}
-}
-
-// controllerOf returns a function that maps a child to the object of a kind
-// that controls it, whatever the version in the owner reference.
-// handler.EnqueueRequestForOwner looks up each version in the RESTMapper. A
-// tenant can write any version, and each event of such a child would cause an
-// error with a stack trace, and requests for the API group.
-func controllerOf(kind schema.GroupKind) handler.MapFunc {
-	return func(_ context.Context, o client.Object) []reconcile.Request {
-		ref := metav1.GetControllerOfNoCopy(o)
-		if ref == nil || ref.Kind != kind.Kind {
+		ref, uid := metav1.GetControllerOfNoCopy(o), naming.OwnerUID(o)
+		switch {
+		case ref == nil && uid == "":
 			return nil
+		case ref == nil:
+			return find(ctx, objects, list, o, client.MatchingFields{naming.IndexUID: string(uid)})
 		}
-		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != kind.Group {
+		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != kind.Group || ref.Kind != kind.Kind {
 			return nil
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
@@ -238,18 +237,6 @@ func (w Watch) handler() handler.EventHandler {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
 	})}
-}
-
-// indexByOwner adds the index that a watch declares.
-func indexByOwner(mgr manager.Manager, w Watch) error {
-	if w.Index == "" {
-		return nil
-	}
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), w.Object, w.Index, w.IndexValues)
-	if err != nil {
-		return fmt.Errorf("indexing %T by owner: %w", w.Object, err)
-	}
-	return nil
 }
 
 // referring returns a handler that maps an event of an object to the objects of

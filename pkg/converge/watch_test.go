@@ -69,7 +69,7 @@ func TestControllerOf_MapsAnyVersionOfTheKind(t *testing.T) {
 		"no owner":                       {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-config"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := controllerOf(schema.GroupKind{Group: "my.domain", Kind: "WebServer"})(t.Context(), tc.child)
+			got := ownerOf(schema.GroupKind{Group: "my.domain", Kind: "WebServer"}, nil, nil)(t.Context(), tc.child)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}

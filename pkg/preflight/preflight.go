@@ -146,7 +146,7 @@ func run(ctx context.Context, c client.Client, kinds []converge.AnyKind, o Optio
 	r := Report{Version: o.Version, Configuration: o.Configuration, Objects: []Object{}}
 	s := &snapshot{Client: c, namespaces: o.Namespaces, types: map[listed]*held{}, indexes: map[string]client.IndexerFunc{}}
 	w := world{
-		client: s, applier: apply.NewApplier(s, c, apply.NoRecorder{}), now: time.Now(),
+		client: s, applier: apply.NewApplier(s, c, nil), now: time.Now(),
 		refs: configsource.NewReader(s, c),
 	}
 	load := func(t client.Object, opts ...client.ListOption) *held {

@@ -164,7 +164,7 @@ func (s *server) operate(t *testing.T) {
 	if err := s.List(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	a := apply.NewApplier(s.Client, s.Client, apply.NoRecorder{})
+	a := apply.NewApplier(s.Client, s.Client, nil)
 	for i := range all.Items {
 		o := &all.Items[i]
 		model, err := converge.Erase(kind{}.kind()).Offline(t.Context(), o, nil)

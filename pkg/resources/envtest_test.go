@@ -77,7 +77,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 				want apply.Action
 			}{{in, apply.Created}, {again[kind], apply.Unchanged}} {
 				// A new applier has no memo, as after a restart.
-				got, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
+				got, err := apply.NewApplier(c, c, nil).Apply(t.Context(), apply.Owner{
 					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 				}, pass.in)
 				if err != nil {
@@ -94,7 +94,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 		pod := PodSpec().WithContainers(corev1ac.Container().WithName("web").WithImage("web").
 			WithEnv(corev1ac.EnvVar().WithName("A").WithValue("\x7f\u0085"))) // YAML cannot contain them
 		for _, strategy := range []appsv1.DeploymentStrategyType{"", appsv1.RecreateDeploymentStrategyType, ""} {
-			_, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
+			_, err := apply.NewApplier(c, c, nil).Apply(t.Context(), apply.Owner{
 				Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 			}, Deployment(Rolling{Name: "strategy", Namespace: "ns", Replicas: new(int32(1)), Selector: selector, Template: Template(selector, pod), Rollout: &common.Rollout{Strategy: strategy}}))
 			if err != nil {
@@ -107,7 +107,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 	// remains into the other.
 	t.Run("no service account is left behind", func(t *testing.T) {
 		for _, account := range []string{"robot", ""} {
-			_, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
+			_, err := apply.NewApplier(c, c, nil).Apply(t.Context(), apply.Owner{
 				Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 			}, asAccount(t, account))
 			if err != nil {
@@ -138,7 +138,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 				in   apply.Intent
 				want apply.Action
 			}{{mended[kind], apply.Changed}, {left[kind], apply.Unchanged}} {
-				got, err := apply.NewApplier(c, c, apply.NoRecorder{}).Apply(t.Context(), apply.Owner{
+				got, err := apply.NewApplier(c, c, nil).Apply(t.Context(), apply.Owner{
 					Object: owner, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 				}, pass.in)
 				if err != nil {

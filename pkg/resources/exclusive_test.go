@@ -25,7 +25,7 @@ import (
 func applying(t *testing.T) (c client.Client, applyTo func(live client.Object, in apply.Intent)) {
 	t.Helper()
 	c = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithReturnManagedFields().Build()
-	a := apply.NewApplier(c, c, apply.NoRecorder{})
+	a := apply.NewApplier(c, c, nil)
 	owner := apply.Owner{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}}, GVK: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
 	return c, func(live client.Object, in apply.Intent) {
 		t.Helper()
@@ -40,6 +40,7 @@ func applying(t *testing.T) (c client.Client, applyTo func(live client.Object, i
 
 func TestService_RemovesAdditionsThatLoseRequests(t *testing.T) {
 	for name, tc := range map[string]struct {
+		of     corev1.ServiceType
 		change func(*corev1.ServiceSpec)
 		stays  bool
 	}{
@@ -49,7 +50,8 @@ func TestService_RemovesAdditionsThatLoseRequests(t *testing.T) {
 		"only pods of the same node":  {change: func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal) }},
 		"the default of that":         {change: func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyCluster) }, stays: true},
 		"pods of the same zone first": {change: func(s *corev1.ServiceSpec) { s.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferClose) }, stays: true},
-		"ranges of the load balancer": {change: func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }, stays: true},
+		"ranges of the load balancer": {of: corev1.ServiceTypeLoadBalancer, change: func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }, stays: true},
+		"ranges of no load balancer":  {change: func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, applyTo := applying(t)
@@ -57,6 +59,9 @@ func TestService_RemovesAdditionsThatLoseRequests(t *testing.T) {
 				t.Helper()
 				ac := corev1ac.Service("web", "ns").WithSpec(corev1ac.ServiceSpec().WithSelector(selector).
 					WithPorts(corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(80)))
+				if tc.of != "" {
+					ac.Spec.WithType(tc.of)
+				}
 				s := &corev1.Service{}
 				applyTo(s, Service(ac, common.ServiceOptions{}))
 				return s

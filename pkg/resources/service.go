@@ -37,5 +37,8 @@ func Service(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOption
 		// nodes without a pod.
 		"spec.publishNotReadyAddresses", "spec.internalTrafficPolicy",
 	}
+	if kind != corev1.ServiceTypeLoadBalancer {
+		in.Exclusive = append(in.Exclusive, "spec.loadBalancerSourceRanges") // the type would be refused
+	}
 	return in
 }

@@ -47,8 +47,6 @@ type Metrics struct {
 	options         Options
 }
 
-var _ apply.Recorder = (*Metrics)(nil)
-
 // New returns the metrics. They are not registered.
 func New(o Options) *Metrics {
 	if o.Now == nil {
@@ -93,32 +91,28 @@ func (m *Metrics) SetUnserved(kinds []string) {
 	}
 }
 
-// Wrote counts a write of a child. owner and child are the names of their
-// kinds.
-func (m *Metrics) Wrote(owner, child string, action apply.Action) {
-	m.writes.WithLabelValues(owner, child, string(action)).Inc()
-}
-
-// Skipped counts a child that matches already.
-func (m *Metrics) Skipped(owner, child string) { m.skipped.WithLabelValues(owner, child).Inc() }
-
-// Contested counts a write that something else, such as a mutating webhook,
-// reverted in the same request.
-func (m *Metrics) Contested(owner, child string) { m.contested.WithLabelValues(owner, child).Inc() }
-
-// Repaired counts a write that only repaired drift.
-func (m *Metrics) Repaired(owner, child string, d apply.Drift) {
-	m.repaired.WithLabelValues(owner, child, string(d)).Inc()
-}
-
-// Failed counts a child that could not be written.
-func (m *Metrics) Failed(owner, child string, err error) {
-	v := fault.Classify(err)
-	reason := known(v.Reason)
-	if v.Class == fault.Quiet {
-		reason = "WriteConflict"
+// Child counts what is done to a child. owner and child are the names of their kinds.
+func (m *Metrics) Child(owner, child string, e apply.Event) {
+	switch {
+	case e.Err != nil:
+		v := fault.Classify(e.Err)
+		reason := known(v.Reason)
+		if v.Class == fault.Quiet {
+			reason = "WriteConflict"
+		}
+		m.failures.WithLabelValues(owner, child, reason).Inc()
+		return
+	case e.Action == apply.Unchanged:
+		m.skipped.WithLabelValues(owner, child).Inc()
+		return
 	}
-	m.failures.WithLabelValues(owner, child, reason).Inc()
+	m.writes.WithLabelValues(owner, child, string(e.Action)).Inc()
+	if e.Drift != "" {
+		m.repaired.WithLabelValues(owner, child, string(e.Drift)).Inc()
+	}
+	if e.Contested {
+		m.contested.WithLabelValues(owner, child).Inc()
+	}
 }
 
 // Refused counts a request that a validating webhook rejected.

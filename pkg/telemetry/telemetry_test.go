@@ -348,12 +348,11 @@ func TestObjects_CountDeaths(t *testing.T) {
 
 // countEverything calls every method of the recorders once.
 func (f *fleet) countEverything() {
-	f.Wrote("WebServer", "Service", apply.Created)
-	f.Metrics.Skipped("WebServer", "Service")
-	f.Contested("WebServer", "Deployment")
-	f.Repaired("WebServer", "Deployment", apply.DriftFields)
-	f.Metrics.Failed("WebServer", "Deployment", &fault.Error{Class: fault.Quiet})
-	f.Metrics.Failed("WebServer", "Deployment", errors.New("what another component says"))
+	f.Child("WebServer", "Service", apply.Event{Action: apply.Created})
+	f.Child("WebServer", "Service", apply.Event{Action: apply.Unchanged})
+	f.Child("WebServer", "Deployment", apply.Event{Action: apply.Changed, Drift: apply.DriftFields, Contested: true})
+	f.Child("WebServer", "Deployment", apply.Event{Err: &fault.Error{Class: fault.Quiet}})
+	f.Child("WebServer", "Deployment", apply.Event{Err: errors.New("what another component says")})
 	f.Refused("WebServer", "policy", "Forbidden")
 	f.SetUnserved([]string{"Memcached"})
 }
@@ -361,11 +360,12 @@ func (f *fleet) countEverything() {
 func TestMetrics_CountWrites(t *testing.T) {
 	f := newFleet(t, Options{})
 	f.countEverything()
-	f.Wrote("WebServer", "Service", apply.Created)
+	f.Child("WebServer", "Service", apply.Event{Action: apply.Created})
 	f.want("child", `child_applies_skipped_total{child="Service",kind="WebServer"} 1`,
 		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="Error"} 1`,
 		`child_apply_failures_total{child="Deployment",kind="WebServer",reason="WriteConflict"} 1`,
 		`child_contested_total{child="Deployment",kind="WebServer"} 1`,
+		`child_writes_total{action="changed",child="Deployment",kind="WebServer"} 1`,
 		`child_writes_total{action="created",child="Service",kind="WebServer"} 2`)
 	f.want("drift", `drift_repaired_total{child="Deployment",drift="fields",kind="WebServer"} 1`)
 	f.want("admission", `admission_refusals_total{error="Forbidden",kind="WebServer",rule="policy"} 1`)

@@ -82,7 +82,7 @@ func (e *Env) Run(ctx context.Context, s Subject, wrap func(*rest.Config), names
 	if err := metrics.Objects.Watch(mgr.GetCache(), e.Scheme, s.Kinds); err != nil {
 		return nil, err
 	}
-	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics)
+	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), metrics.Child)
 	if err := s.Setup(mgr, applier); err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func TestRun_FindsADefect(t *testing.T) {
 		s := sound(clock)
 		setup := s.Setup
 		s.Setup = func(mgr manager.Manager, _ *apply.Applier) error {
-			return setup(mgr, apply.NewApplier(keeping{mgr.GetClient()}, mgr.GetAPIReader(), telemetry.New(telemetry.Options{})))
+			return setup(mgr, apply.NewApplier(keeping{mgr.GetClient()}, mgr.GetAPIReader(), telemetry.New(telemetry.Options{}).Child))
 		}
 		return s
 	}
