@@ -2,10 +2,8 @@ package benchmark
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,34 +39,6 @@ func WriteRollouts(to io.Writer, rows []Rollout) error {
 		})
 	}
 	return w.WriteAll(records)
-}
-
-// ReadRollouts reads what WriteRollouts has written.
-func ReadRollouts(from io.Reader) ([]Rollout, error) {
-	records, err := csv.NewReader(from).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("reading the rollouts: %w", err)
-	}
-	if len(records) == 0 || !slices.Equal(records[0], rolloutColumns) {
-		return nil, errors.New("the first line does not have the columns of rollouts")
-	}
-	rows := make([]Rollout, 0, len(records)-1)
-	for i, f := range records[1:] {
-		r := Rollout{Case: f[0], Kind: f[1], Way: f[2], KeepAlive: f[3], Classes: f[8], ClassesPlain: f[9]}
-		var errs [7]error
-		r.Requests, errs[0] = strconv.Atoi(f[4])
-		r.Failed, errs[1] = strconv.Atoi(f[5])
-		r.Refused, errs[2] = strconv.Atoi(f[6])
-		r.FailedPlain, errs[3] = strconv.Atoi(f[7])
-		r.P99, errs[4] = strconv.ParseFloat(f[10], 64)
-		r.P99Plain, errs[5] = strconv.ParseFloat(f[11], 64)
-		r.Seconds, errs[6] = strconv.ParseFloat(f[12], 64)
-		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+2, err)
-		}
-		rows = append(rows, r)
-	}
-	return rows, nil
 }
 
 // RolloutsTable returns a Markdown table of the share of requests that failed in each

@@ -46,6 +46,7 @@ func TestNew_LeavesOutNamespacesThatMayNotBeRead(t *testing.T) {
 			if err := env.Admin.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = env.Admin.Delete(context.Background(), o) })
 		}
 	}
 	create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, Rules: []rbacv1.PolicyRule{

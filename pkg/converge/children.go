@@ -21,8 +21,7 @@ type reconciliation struct {
 	*Reconciler
 	obj   Object
 	owner apply.Owner
-	read  *reads
-	seen  uidRecorder // what was observed
+	read  *reads // what was observed
 	out   Outcome
 }
 
@@ -60,13 +59,12 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	var disputes []error
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		k := childKey{in.Kind, in.Key()}
-		if o, ok := c.seen.of[k]; ok {
+		if o, ok := c.read.objects[k]; ok {
 			in.ObservedUID = new(o.GetUID())
 		}
 		child, err := c.applier.Apply(ctx, c.owner, in)
 		if err == nil {
-			c.out.keep(k, child.Live, !child.Differs)
-			c.out.keptSince[k] = child.KeptSince
+			c.out.children[k] = child
 			disputes = append(disputes, child.Dispute)
 			if child.Restored != "" {
 				c.event(c.obj, "Normal", msgRestored.Reason(), "Apply", msgRestored.With(in, child.Restored))
@@ -100,8 +98,8 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 	}
 	for _, in := range plan.Apply {
 		k := childKey{in.Kind, in.Key()}
-		if live, ok := c.out.children[k]; ok {
-			set(k, live, in.DeleteOnOrphan)
+		if child, ok := c.out.children[k]; ok {
+			set(k, child.Live, in.DeleteOnOrphan)
 		} else if c.unavailable.has(in.Kind) {
 			errs = append(errs, c.applier.SetOwnerOf(ctx, c.owner, in))
 		}
@@ -116,8 +114,8 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 		}
 		done[k] = true // deleted, or together with the owner
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.seen.of), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
-		set(k, c.seen.of[k], false)
+	for _, k := range slices.SortedFunc(maps.Keys(c.read.objects), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
+		set(k, c.read.objects[k], false)
 	}
 	return errors.Join(errs...)
 }
@@ -146,9 +144,8 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	var changed, created, deleted []string
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		child, differs, fields, err := c.applier.NeedsApply(ctx, c.owner, in)
-		k := childKey{in.Kind, in.Key()}
 		if err == nil && child != nil {
-			c.out.keep(k, child, !differs)
+			c.out.children[childKey{in.Kind, in.Key()}] = apply.Child{Live: child, Differs: differs}
 		}
 		switch {
 		case err != nil || !differs:

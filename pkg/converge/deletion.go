@@ -30,6 +30,12 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 		return reconcile.Result{}, nil
 	}
 	key := client.ObjectKeyFromObject(obj)
+	this := r.read(obj).sum
+	if r.takeRest(key).reads == this {
+		// The finalizer was removed, and the cache still has this version.
+		r.keepRest(key, rest{reads: this})
+		return reconcile.Result{}, nil
+	}
 	if err := r.release(ctx, obj, owner); err != nil {
 		v := r.classify(key, err)
 		log.FromContext(ctx).Info("Not all children could be released", "why", err.Error())
@@ -47,6 +53,7 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 		v := r.classify(key, err)
 		return v.Result, v.Err
 	}
+	r.keepRest(key, rest{reads: this})
 	return reconcile.Result{}, nil
 }
 

@@ -210,11 +210,9 @@ type Outcome struct {
 	// Now is the time of the reconcile.
 	Now time.Time
 
-	children  map[childKey]client.Object
-	matching  map[childKey]bool // the children that are as the plan states
-	keptSince map[childKey]int64
-	again     *time.Duration
-	urgent    *bool
+	children map[childKey]apply.Child // as they are after the reconcile
+	again    *time.Duration
+	urgent   *bool
 }
 
 // WriteStatusNow requests that the status is written even if no condition has
@@ -255,36 +253,38 @@ type childKey struct {
 
 // NewOutcome returns an outcome. children are those that were written, by kind.
 func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
-	o := Outcome{Now: now, Problem: problem, children: map[childKey]client.Object{}, matching: map[childKey]bool{}, keptSince: map[childKey]int64{}, again: new(time.Duration), urgent: new(bool)}
+	o := Outcome{Now: now, Problem: problem, children: map[childKey]apply.Child{}, again: new(time.Duration), urgent: new(bool)}
 	for kind, c := range children {
-		o.keep(childKey{kind, client.ObjectKeyFromObject(c)}, c, true)
+		o.children[childKey{kind, client.ObjectKeyFromObject(c)}] = apply.Child{Live: c}
 	}
 	return o
 }
 
-// keep records a child as it is after the reconcile.
-func (o Outcome) keep(k childKey, live client.Object, matches bool) {
-	o.children[k] = live
-	o.matching[k] = matches
+func (o Outcome) child(kind, namespace, name string) (apply.Child, bool) {
+	c, ok := o.children[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
+	return c, ok
 }
 
 // Matches reports whether a child is as the plan states. It is false for one that
 // another client changed, if it was not restored: the object is paused, the write
 // failed, or the repair is postponed.
 func (o Outcome) Matches(kind, namespace, name string) bool {
-	return o.matching[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
+	c, ok := o.child(kind, namespace, name)
+	return ok && !c.Differs
 }
 
 // KeptSince returns the generation of a child since which no change concerned its pods
 // (apply.Child), or 0.
 func (o Outcome) KeptSince(kind, namespace, name string) int64 {
-	return o.keptSince[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
+	c, _ := o.child(kind, namespace, name)
+	return c.KeptSince
 }
 
 // Child returns a child as it is after the reconcile, or false if it does not
 // exist or is unowned.
 func Child[L client.Object](o Outcome, kind, namespace, name string) (L, bool) {
-	l, ok := o.children[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}].(L)
+	c, _ := o.child(kind, namespace, name)
+	l, ok := c.Live.(L)
 	return l, ok
 }
 

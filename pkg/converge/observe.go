@@ -10,32 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
-
-// uidRecorder is a reader that records the objects that it returned, and an empty
-// object for each that was not found. The cache changes during a reconcile: an
-// observed child may have been deleted or replaced before its intent is
-// applied.
-type uidRecorder struct {
-	client.Reader
-	scheme *runtime.Scheme
-	of     map[childKey]client.Object
-}
-
-func (s uidRecorder) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-	err := s.Reader.Get(ctx, key, into, opts...)
-	gvk, unknown := apiutil.GVKForObject(into, s.scheme)
-	if client.IgnoreNotFound(err) != nil || unknown != nil {
-		return err
-	}
-	k := childKey{gvk.Kind, key}
-	s.of[k] = into
-	return err
-}
 
 // exists reports whether an object was read from the cluster, rather than not
 // found.

@@ -92,11 +92,8 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 	read := r.read(obj)
-	read.versions = map[types.UID]string{}
-	c := reconciliation{
-		Reconciler: r, obj: obj, owner: owner, read: read, out: out,
-		seen: uidRecorder{Reader: recorder{Reader: r.client, reads: read}, scheme: r.client.Scheme(), of: map[childKey]client.Object{}},
-	}
+	read.versions, read.objects = map[types.UID]string{}, map[childKey]client.Object{}
+	c := reconciliation{Reconciler: r, obj: obj, owner: owner, read: read, out: out}
 	model, err := c.observe(ctx)
 	fulfilled := false
 	if err != nil {
@@ -156,7 +153,7 @@ func (c *reconciliation) observe(ctx context.Context) (Model, error) {
 	if err := c.adopt(ctx); err != nil {
 		return nil, err
 	}
-	model, err := c.kind.ObserveModel(ctx, Reader{Reader: c.seen, lacks: c.unavailable.lacks, claims: c.claims, reads: c.read, Now: c.now()}, c.refs, c.obj)
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: recorder{c.client, c.read, false}, lacks: c.unavailable.lacks, claims: c.claims, reads: c.read, Now: c.now()}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:
 	case c.kind.Paused(c.obj):

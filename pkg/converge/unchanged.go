@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
@@ -47,6 +48,10 @@ type reads struct {
 	unidentified bool
 	// versions are those of the objects that exist, if it is not nil.
 	versions map[types.UID]string
+	// objects are those that were read one by one, and empty ones for those that were not
+	// found, if it is not nil. The cache changes during a reconcile: an observed child may
+	// have been deleted or replaced before its intent is applied.
+	objects map[childKey]client.Object
 }
 
 // read is what one read contributes to a fingerprint.
@@ -95,7 +100,7 @@ func (r *reads) addReferences(sources map[string]configsource.Source, secrets ma
 
 // recorder is a reader that records what it returned.
 type recorder struct {
-	client.Reader
+	client.Client
 	reads *reads
 	// shared returns the objects of the cache themselves, which must not be
 	// modified.
@@ -106,7 +111,10 @@ func (r recorder) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	if r.shared {
 		opts = append(slices.Clip(opts), client.UnsafeDisableDeepCopy)
 	}
-	err := r.Reader.Get(ctx, key, into, opts...)
+	err := r.Client.Get(ctx, key, into, opts...)
+	if gvk, unknown := apiutil.GVKForObject(into, r.Scheme()); r.reads.objects != nil && unknown == nil && client.IgnoreNotFound(err) == nil {
+		r.reads.objects[childKey{gvk.Kind, key}] = into
+	}
 	if err != nil {
 		r.reads.add(read{of: reflect.TypeOf(into), key: key, problem: err.Error()})
 		return err
@@ -120,7 +128,7 @@ func (r recorder) List(ctx context.Context, into client.ObjectList, opts ...clie
 		opts = append(slices.Clip(opts), client.UnsafeDisableDeepCopy)
 	}
 	of := reflect.TypeOf(into)
-	if err := r.Reader.List(ctx, into, opts...); err != nil {
+	if err := r.Client.List(ctx, into, opts...); err != nil {
 		r.reads.add(read{of: of, problem: err.Error()})
 		return err
 	}
@@ -173,10 +181,10 @@ func (r *Reconciler) confirm(plan Plan, out Outcome, seen *reads) bool {
 		return false
 	}
 	for _, in := range plan.Apply {
-		live, ok := out.children[childKey{in.Kind, in.Key()}]
+		child, ok := out.children[childKey{in.Kind, in.Key()}]
 		switch {
 		case !ok && !r.unavailable.has(in.Kind):
-		case !ok, seen.versions[live.GetUID()] != live.GetResourceVersion():
+		case !ok, seen.versions[child.Live.GetUID()] != child.Live.GetResourceVersion():
 			return false // it was not applied, or written, or another one was observed
 		}
 	}

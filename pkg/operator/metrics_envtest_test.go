@@ -115,6 +115,7 @@ func TestMetrics_RequireThePermission(t *testing.T) {
 			if err := env.Admin.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = env.Admin.Delete(context.Background(), o) })
 		}
 	}
 	reader, stranger := tokenOf(t, env.Admin, ns, "reader"), tokenOf(t, env.Admin, ns, "stranger")

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,10 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,8 +58,6 @@ type Env struct {
 	lock   *os.File // of the server, if it is shared
 	// since is the resource version at which the environment was started.
 	since string
-	// existed are the cluster-scoped objects at that time, if the server is shared.
-	existed map[types.UID]bool
 }
 
 // auditPolicy logs the bodies of the operator's writes, and the metadata of all
@@ -100,7 +94,9 @@ func Start(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 
 // StartShared is Start for tests that do not affect what the tests of other
 // packages have created: objects in all namespaces, and the operator's CRDs. If the
-// environment variable SharedServers is set, it uses one of those API servers.
+// environment variable SharedServers is set, it uses one of those API servers. A test
+// deletes its cluster-scoped objects, except namespaces: their deletion lists every type
+// that the server serves, and no other package uses them.
 func StartShared(scheme *runtime.Scheme, crds ...string) (*Env, error) {
 	folders := filepath.SplitList(os.Getenv(SharedServers))
 	if len(folders) == 0 {
@@ -137,9 +133,6 @@ func Shared(t *testing.T, scheme *runtime.Scheme) *Env {
 func startOn(scheme *runtime.Scheme, folder string, crds ...string) (*Env, error) {
 	e, err := connect(scheme, folder)
 	if err != nil {
-		return nil, err
-	}
-	if e.existed, err = e.clusterScoped(context.Background(), nil); err != nil {
 		return nil, err
 	}
 	if _, err := envtest.InstallCRDs(e.AdminConfig, envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: 5 * time.Minute}); err != nil {
@@ -188,69 +181,15 @@ func connect(scheme *runtime.Scheme, folder string) (*Env, error) {
 	return e, nil
 }
 
-// Stop stops the server. If it is shared, Stop deletes the cluster-scoped objects
-// that the tests have left, except namespaces: their deletion lists every type that
-// the server serves, and no other package uses them.
+// Stop stops the server, unless it is shared.
 func (e *Env) Stop() error {
 	if e.server != nil {
 		return e.server.Stop()
 	}
-	ctx := context.Background()
-	err := Eventually(ctx, "the cluster-scoped objects of the tests to be deleted", func(ctx context.Context) (bool, error) {
-		var errs []error
-		left, err := e.clusterScoped(ctx, func(o metav1.PartialObjectMetadata) {
-			errs = append(errs, client.IgnoreNotFound(e.Admin.Delete(ctx, &o)))
-		})
-		errs = append(errs, err)
-		for uid := range left {
-			if e.existed[uid] {
-				delete(left, uid)
-			}
-		}
-		return len(left) == 0, errors.Join(errs...)
-	})
 	if e.lock != nil {
-		err = errors.Join(err, e.lock.Close())
+		return e.lock.Close()
 	}
-	return err
-}
-
-// clusterScoped returns the UIDs of all cluster-scoped objects, except namespaces
-// and what the API server itself manages. It calls created, which may be nil, for
-// those that did not exist at the start.
-func (e *Env) clusterScoped(ctx context.Context, created func(metav1.PartialObjectMetadata)) (map[types.UID]bool, error) {
-	dc, err := discovery.NewDiscoveryClientForConfig(e.AdminConfig)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for discovery: %w", err)
-	}
-	lists, err := dc.ServerPreferredResources()
-	if err != nil {
-		return nil, fmt.Errorf("discovering resources: %w", err)
-	}
-	all := map[types.UID]bool{}
-	for _, l := range lists {
-		gv, err := schema.ParseGroupVersion(l.GroupVersion)
-		if err != nil {
-			return nil, fmt.Errorf("discovering resources: %w", err)
-		}
-		for _, r := range l.APIResources {
-			if r.Namespaced || r.Kind == "Namespace" || r.Kind == "APIService" || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
-				continue
-			}
-			objects := &metav1.PartialObjectMetadataList{}
-			objects.SetGroupVersionKind(gv.WithKind(r.Kind + "List"))
-			if err := e.Admin.List(ctx, objects); client.IgnoreNotFound(err) != nil { // its CRD may have been deleted
-				return nil, fmt.Errorf("listing %s: %w", r.Name, err)
-			}
-			for _, o := range objects.Items {
-				all[o.UID] = true
-				if created != nil && !e.existed[o.UID] {
-					created(o)
-				}
-			}
-		}
-	}
-	return all, nil
+	return nil
 }
 
 // watch watches the objects that change after a resource version, or all if it is

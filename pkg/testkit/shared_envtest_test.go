@@ -8,8 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +33,6 @@ func startShared(t *testing.T) *Env {
 func TestStartShared_HidesEarlierTests(t *testing.T) {
 	first := startShared(t)
 	ns := first.NewNamespace(t)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "shared-"}}
 	labels := map[string]string{"app": "shared"}
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shared"},
@@ -48,10 +45,8 @@ func TestStartShared_HidesEarlierTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []client.Object{role, deployment} {
-		if err := first.Admin.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+	if err := first.Admin.Create(t.Context(), deployment); err != nil {
+		t.Fatal(err)
 	}
 	if err := operator.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
 		t.Fatal(err)
@@ -64,9 +59,6 @@ func TestStartShared_HidesEarlierTests(t *testing.T) {
 	}
 
 	second := startShared(t)
-	if err := second.Admin.Get(t.Context(), client.ObjectKeyFromObject(role), role); !apierrors.IsNotFound(err) {
-		t.Errorf("the ClusterRole of the earlier tests: error %v, want that it does not exist", err)
-	}
 	if rs, err := second.Audit.Requests(t.Context(), ns); err != nil || len(rs) != 0 {
 		t.Errorf("error %v, requests of the earlier tests: %v", err, rs)
 	}
