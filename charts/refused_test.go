@@ -92,6 +92,8 @@ var refusedValues = map[string]string{
 	"not one of the words":       "config: {defaults: [{spec: {networkPolicy: {preset: Open}}}]}",
 	"required field":             "config: {defaults: [{spec: {networkPolicy: {}}}]}",
 	"pattern":                    "config: {defaults: [{kinds: [WebServer], spec: {podDisruptionBudget: {minAvailable: 100%}}}]}",
+	"memory of a cache":          "config: {defaults: [{spec: {resources: {requests: {memory: 64Mi}}}}]}",
+	"memory limit of a cache":    "config: {defaults: [{kinds: [Memcached], spec: {resources: {limits: {memory: 64Mi}}}}]}",
 	"quantity":                   "config: {defaults: [{spec: {resources: {requests: {cpu: much}}}}]}",
 	"part of a quantity":         "config: {defaults: [{spec: {resources: {requests: {cpu: 0.5}}}}]}",
 	"label value":                "config: {defaults: [{spec: {pod: {labels: {a: b c}}}}]}",

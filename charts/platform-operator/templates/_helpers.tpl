@@ -147,7 +147,7 @@ the root context, and the name of the kind in any case.
 
 {{/*
 Fails if config.defaults contains what is not in the CRDs of the kinds. Relations between
-fields are rules in CEL, which only the operator evaluates.
+fields are rules in CEL, which only the operator evaluates, but for one that is easily met.
 */}}
 {{- define "platform-operator.checkDefaults" -}}
 {{- if .Values.config.defaults -}}
@@ -165,6 +165,10 @@ fields are rules in CEL, which only the operator evaluates.
 {{- range $kind, $spec := $specs -}}
 {{- if and (or (not $d.kinds) (has $kind $d.kinds)) (include "platform-operator.hasKind" (list $ $kind)) -}}
 {{- include "platform-operator.checkValue" (list (printf "config.defaults[%d].spec" $i) $kind (omit $spec "required" "x-kubernetes-validations") $d.spec) -}}
+{{- $resources := default dict $d.spec.resources -}}
+{{- if and (eq $kind "Memcached") (or (hasKey (default dict $resources.requests) "memory") (hasKey (default dict $resources.limits) "memory")) -}}
+{{- fail (printf "config.defaults[%d].spec.resources states memory, which a Memcached derives from its other fields: name other kinds in config.defaults[%d].kinds" $i $i) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
