@@ -88,15 +88,7 @@ const shared = "shared"
 // generate returns the pages with current lists. It fails if a list is about nothing,
 // or if kinds describe a field of a shared block differently.
 func generate(pages map[string]string, crds []apiextensionsv1.CustomResourceDefinition) (map[string]string, error) {
-	links := map[string]string{}
-	for name, page := range pages {
-		for _, m := range marker.FindAllStringSubmatchIndex(page, -1) {
-			titles := heading.FindAllStringSubmatch(page[:m[0]], -1)
-			if len(titles) > 0 {
-				links[page[m[4]:m[5]]] = name + "#" + strings.ReplaceAll(strings.ToLower(titles[len(titles)-1][1]), " ", "-")
-			}
-		}
-	}
+	links := anchors(pages)
 	lists := map[string][]field{}
 	for _, c := range crds {
 		for _, f := range specOf(c) {
@@ -136,6 +128,20 @@ func generate(pages map[string]string, crds []apiextensionsv1.CustomResourceDefi
 		}
 	}
 	return out, nil
+}
+
+// anchors returns where the list of each kind or block is: the page, and the heading above it.
+func anchors(pages map[string]string) map[string]string {
+	links := map[string]string{}
+	for name, page := range pages {
+		for _, m := range marker.FindAllStringSubmatchIndex(page, -1) {
+			titles := heading.FindAllStringSubmatch(page[:m[0]], -1)
+			if len(titles) > 0 {
+				links[page[m[4]:m[5]]] = name + "#" + strings.ReplaceAll(strings.ToLower(titles[len(titles)-1][1]), " ", "-")
+			}
+		}
+	}
+	return links
 }
 
 // count returns how many kinds have a field with this description.
