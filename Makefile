@@ -433,7 +433,7 @@ SCALE_FLAGS ?=
 
 .PHONY: bench-scale
 bench-scale: SCALE ?= 1000
-bench-scale: build bin/cluster ## Write docs/contributing/benchmarks.md: requests, CPU and memory with SCALE=1000 WebServers, of BEFORE=commit too; some minutes
+bench-scale: build bin/cluster ## Write docs/contributing/benchmarks.md: CPU and memory with SCALE=1000 WebServers, of BEFORE=commit too; some minutes
 ifneq ($(BEFORE),)
 	$(call say,'building the operator of $(BEFORE)')
 	@rm -rf bin/before; mkdir -p bin/before

@@ -31,8 +31,10 @@ func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, ap
 			errs = append(errs, err)
 		default:
 			err, d.blocked[in.Ref()] = blocked, true
-			if isConflict(blocked) {
-				errs = append(errs, d.conflict(ctx, in)) // so that all conflicts are reported at once
+			if isConflict(blocked) { // so that all conflicts are reported at once
+				if _, own := d.owned(ctx, in); isConflict(own) {
+					errs = append(errs, own)
+				}
 			}
 		}
 		if errors.Is(err, apply.ErrOwnerDeleted) {
@@ -77,7 +79,12 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	case late != nil && (!exists || in.Starts):
 		return in, late, nil
 	}
-	return alternative(in, missing)
+	if missing != nil && in.Otherwise != nil {
+		if other, ok := in.Otherwise(); ok {
+			return other, nil, nil
+		}
+	}
+	return in, missing, nil
 }
 
 // refused returns why no child may be written that accompanies what in accompanies, or nil.
@@ -99,25 +106,6 @@ func (d dependencies) refused(ctx context.Context, in apply.Intent) error {
 		if exists, unread := d.owned(ctx, in); unread == nil && !exists && err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// alternative returns what to apply if a child that in requires is missing.
-func alternative(in apply.Intent, missing error) (resolved apply.Intent, blocked, err error) {
-	if missing != nil && in.Otherwise != nil {
-		if other, ok := in.Otherwise(); ok {
-			return other, nil, nil
-		}
-	}
-	return in, missing, nil
-}
-
-// conflict returns the error of a child that was not attempted, if the cache shows that it
-// belongs to another owner, too.
-func (d dependencies) conflict(ctx context.Context, in apply.Intent) error {
-	if _, err := d.owned(ctx, in); isConflict(err) {
-		return err
 	}
 	return nil
 }

@@ -88,11 +88,6 @@ func (r *Reconciler) share(key types.NamespacedName, v fault.Verdict) time.Durat
 	return max(v.Result.RequeueAfter, time.Duration(float64(v.Result.RequeueAfter)*all.Seconds()/fault.Probe.Seconds()))
 }
 
-// wonRace records a reconcile that did not end with a write conflict.
-func (r *Reconciler) wonRace(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.races = 0 })
-}
-
 // remember forgets what is known of an earlier object of the name.
 func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
 	r.mu.Lock()

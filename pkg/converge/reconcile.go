@@ -122,7 +122,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		return v.Result, v.Err
 	}
 	if !out.Problem.LostRace {
-		r.wonRace(key)
+		r.change(key, func(m *memory) { m.races = 0 })
 	}
 	result := out.result(wait)
 	if fulfilled && !written && wait == 0 && out.Problem.Class == fault.None {
