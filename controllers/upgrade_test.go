@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +27,7 @@ import (
 // that most upgrades change.
 func TestReconcile_UpgradeChangesNoConditions(t *testing.T) {
 	for _, k := range Kinds(config.Default()) {
-		if _, ok := k.Workload.(*appsv1.Deployment); !ok {
+		if !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*appsv1.Deployment); return ok }) {
 			continue
 		}
 		for name, tc := range map[string]struct {

@@ -29,7 +29,6 @@ func Kind(now func() time.Time, platform config.Platform) converge.AnyKind {
 		AddToScheme: immortalv1alpha1.AddToScheme,
 		Children:    []client.Object{&corev1.Pod{}, &networkingv1.NetworkPolicy{}},
 		Labels:      (*immortalv1alpha1.ImmortalContainer).PodLabels,
-		Workload:    &corev1.Pod{},
 		Log: converge.LogText{
 			Logger: "controller_immortalcontainer",
 			Key:    "ImmortalContainer",

@@ -22,6 +22,9 @@ type attempt struct {
 	completed
 	// fields are the fields that the completed intent states, once they are needed.
 	fields map[string]any
+	// handedOver reports that fields were handed over already. This is not
+	// repeated if only the status has changed since then.
+	handedOver bool
 	// drift is how the child differs, if its desired state has not changed since it
 	// was last applied.
 	drift Drift

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,9 @@ import (
 // onlyCreate is a resource version that no stored object has. An apply with it
 // either creates the object or is answered with 409.
 const onlyCreate = "1"
+
+// maxSends is how often a write is sent if status updates cause conflicts.
+const maxSends = 3
 
 func (t *attempt) run(ctx context.Context) (Child, error) {
 	live := t.in.newLive()
@@ -205,8 +209,8 @@ func (t *attempt) claimAndSend(ctx context.Context, live client.Object, act Acti
 // send applies an intent to an existing child. The write is fenced by the UID
 // and by the resource version, so that it does not undo what happened since the
 // child was read, such as the garbage collector's removal of the owner
-// reference of an orphan. A write of the status meanwhile is a conflict, too: the
-// next reconcile sends it again.
+// reference of an orphan. If only the status has changed since then, the write
+// is repeated.
 func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Child, error) {
 	if t.in.isBound(t.owner.Object) && !metav1.IsControlledBy(live, t.owner.Object) {
 		// The garbage collector may have removed the owner reference to orphan the
@@ -218,24 +222,68 @@ func (t *attempt) send(ctx context.Context, live client.Object, act Action) (Chi
 	for _, c := range t.in.Changes {
 		log.FromContext(ctx).Info(c.Message, c.KeysAndValues...)
 	}
-	version, err := t.handOver(ctx, live)
-	if err != nil {
-		return Child{}, err
+	answer, err := t.sendOnce(ctx, live)
+	for sent := 1; sent < maxSends && apierrors.IsConflict(err); sent++ {
+		now, unread := t.readLive(ctx)
+		if unread != nil {
+			return Child{}, unread
+		}
+		if !onlyStatusDiffers(live, now) {
+			break
+		}
+		live = now
+		answer, err = t.sendOnce(ctx, live)
+	}
+	if err == nil {
+		return t.wrote(act, live, answer), nil
+	}
+	if t.in.Replace != nil && t.in.Replace(err) {
+		return Child{}, t.replace(ctx, live.GetUID())
+	}
+	return Child{}, err
+}
+
+// sendOnce applies the intent, and returns the child as answered.
+func (t *attempt) sendOnce(ctx context.Context, live client.Object) (client.Object, error) {
+	version := live.GetResourceVersion()
+	if !t.handedOver {
+		var err error
+		if version, err = t.handOver(ctx, live); err != nil {
+			return nil, err
+		}
+		t.handedOver = true
 	}
 	if err := t.owner.stillFresh(); err != nil {
-		return Child{}, err
+		return nil, err
 	}
 	t.in.meta.WithUID(live.GetUID())
 	t.in.meta.WithResourceVersion(version)
 	sent := t.in.request()
-	err = t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager))
-	switch {
-	case err == nil:
-		return t.wrote(act, live, sent.answer()), nil
-	case t.in.Replace != nil && t.in.Replace(err):
-		return Child{}, t.replace(ctx, live.GetUID())
+	if err := t.client.Apply(ctx, sent, client.ForceOwnership, client.FieldOwner(naming.FieldManager)); err != nil {
+		return nil, fmt.Errorf("applying %s: %w", t.in, err)
 	}
-	return Child{}, fmt.Errorf("applying %s: %w", t.in, err)
+	return sent.answer(), nil
+}
+
+// onlyStatusDiffers reports whether two versions of an object differ only in
+// the status and in metadata that the API server maintains.
+func onlyStatusDiffers(a, b client.Object) bool {
+	var specs [2]any
+	for i, o := range []client.Object{a, b} {
+		m, err := compare.Decoded(o)
+		if err != nil {
+			return false
+		}
+		delete(m, "status")
+		if meta, ok := m["metadata"].(map[string]any); ok {
+			delete(meta, "resourceVersion")
+			delete(meta, "managedFields")
+		}
+		delete(m, "kind") // set either by the cache or by the API server, depending on the source
+		delete(m, "apiVersion")
+		specs[i] = m
+	}
+	return reflect.DeepEqual(specs[0], specs[1])
 }
 
 // replace deletes the live object, so that the child can be created again once

@@ -72,18 +72,29 @@ func TestApplier_DoesNotUndoChangesThatTheCacheLacks(t *testing.T) {
 	}
 }
 
-func TestApplier_RetriesIfTheStatusChanged(t *testing.T) {
+// The status of a Deployment changes many times during a rollout. This must not
+// prevent a spec from being applied until the rollout is over.
+func TestApplier_AppliesThoughTheStatusChanged(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(image("web:0")))
 	w.staleCache()
 	d := stored(w, "web", &appsv1.Deployment{})
-	d.Status.Replicas++
-	if err := w.server.Status().Update(t.Context(), d); err != nil {
-		t.Fatal(err)
+	status := func() {
+		d.Status.Replicas++
+		if err := w.server.Status().Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.retries(deployment(image("web:1")))
-	w.cache = nil
+	status()
+	w.writes = nil
+	w.refuse = func(_ string, n int) error {
+		if n == 2 { // again, between the read and the second write
+			status()
+		}
+		return nil
+	}
 	diff(t, "action", Changed, w.pass(deployment(image("web:1"))).Action)
+	w.wrote("apply", "apply", "apply")
 }
 
 func TestApplier_HandsOverOnlyObservedVersions(t *testing.T) {

@@ -21,7 +21,7 @@ type AnyKind struct{ Kind[Object, any] }
 func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 	e := Kind[Object, any]{
 		New: func() Object { return k.New() }, NewList: k.NewList, AddToScheme: k.AddToScheme,
-		Children: k.Children, Optional: k.Optional, Workload: k.Workload, Watches: k.Watches, Unowned: k.Unowned,
+		Children: k.Children, Optional: k.Optional, Watches: k.Watches, Unowned: k.Unowned,
 		Log: k.Log, Groups: k.Groups,
 		Limiter: k.Limiter, Claims: k.Claims,
 		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },

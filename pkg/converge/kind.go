@@ -74,8 +74,6 @@ type Kind[T Object, S any] struct {
 	// other object. If it is nil, children of an earlier object of the same name
 	// are not adopted.
 	Labels func(T) map[string]string
-	// Workload is an empty object of the child that runs the pods.
-	Workload client.Object
 	// Watches are types that are not children but affect the status, such as
 	// the pods of a Deployment.
 	Watches []Watch

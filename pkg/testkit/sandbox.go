@@ -343,18 +343,25 @@ func withoutRepeats(requests []Request, limit int) []Request {
 }
 
 // withoutLostRaces removes the writes of children that the API server rejected
-// because a controller of Kubernetes had just written a status. Whether that happens
-// depends on timing, so a budget allows some per resource (docs/decisions/0020): the next
-// reconcile writes again, with a cache that may lag on a busy machine.
+// because a controller of Kubernetes had just written a status, and the read that
+// follows each of them. Whether that happens depends on timing, so a budget allows
+// two per resource (docs/decisions/0020).
 func (l *Sandbox) withoutLostRaces(requests []string) []string {
-	kept, refused := []string{}, map[string]int{}
+	kept, refused, unread := []string{}, map[string]int{}, map[string]int{}
 	for _, r := range requests {
-		if !strings.HasSuffix(r, " 409") || strings.Contains(r, "/") || refused[r] == 5 {
+		write, lost := strings.CutSuffix(r, " 409")
+		written := strings.TrimPrefix(write, "patch ")
+		read := strings.TrimSuffix(strings.TrimPrefix(r, "get "), " 200")
+		switch {
+		case lost && !strings.Contains(written, "/") && refused[written] < 2:
+			refused[written]++
+			unread[written]++
+			l.Logf("%s: the write lost a race", r)
+		case unread[read] > 0:
+			unread[read]--
+		default:
 			kept = append(kept, r)
-			continue
 		}
-		refused[r]++
-		l.Logf("%s: the write lost a race", r)
 	}
 	return kept
 }

@@ -83,7 +83,6 @@ func (k Kind[T]) Converge() converge.AnyKind {
 	c := converge.Kind[T, Observed]{
 		New: k.New, NewList: k.NewList, AddToScheme: k.AddToScheme, Log: k.Log, Groups: groups, Paused: k.Paused,
 		Children: children, Optional: optional, Labels: k.Labels,
-		Workload:   &appsv1.Deployment{},
 		Watches:    []converge.Watch{Pods(k.PodLabel, k.FixedPodLabels)},
 		Unowned:    []client.Object{&policyv1.PodDisruptionBudget{}},
 		References: k.ConfigMaps,

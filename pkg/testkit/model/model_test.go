@@ -70,7 +70,6 @@ func TestGenerate_EditsAreValidAndChangeTheSpec(t *testing.T) {
 	}
 }
 
-// What a deletion does to a child depends on the policy that it was written with.
 func TestMemory_ForgetsWhatWasHealthyIfItWasDeletedDuringARollout(t *testing.T) {
 	d := func(image string) *appsv1.Deployment {
 		d := &appsv1.Deployment{}
